@@ -170,7 +170,7 @@ async def _read_as_member(
 
 
 async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
-    """Wait for a slow reader, and stay in the group for so long.
+    """Wait for a slow reader, and stay in the group meanwhile.
 
     A member that does not poll is taken for stuck (``max_poll_interval_ms``). Returns records that came from partitions
     that were assigned meanwhile.

@@ -108,7 +108,7 @@ def _headers(found: Any) -> list[tuple[str, bytes | None]]:
         raise ValueError("headers are an object, or a list of pairs of a name and a value")
     made = [(str(name), _header(value)) for name, value in pairs]
     for name, _ in made:
-        name.encode()  # half of a surrogate pair is told of with the line
+        name.encode()  # half of a surrogate pair: the error names the line
     return made
 
 

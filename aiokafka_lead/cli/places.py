@@ -65,7 +65,7 @@ async def part_of(
 ) -> Part:
     """The part between two places; tells of topics that are not there, and raises `Failed` if none is.
 
-    ``offset``: ``beginning``, ``end``, an offset, ``-N`` for the last so many records, ``@TIME`` for the first at or
+    ``offset``: ``beginning``, ``end``, an offset, ``-N`` for the last N records, ``@TIME`` for the first at or
     after a time. ``until``: ``end`` as it is now, an offset or ``@TIME``; None never ends. ``committed``: the end is
     that of the last transaction that is not open.
     """

@@ -113,14 +113,14 @@ class _Row:
         self.began = -math.inf
         """When the first of them came."""
         self.not_before = -math.inf
-        self.witnesses: dict[int, object] = {}
+        self.witnesses: dict[int, None] = {}
         """Brokers that were asked in vain; the latest last."""
 
-    def hear(self, asked: Iterable[int]) -> bool:
-        """Note who has been asked; return True if one of them had not been before."""
-        new = False
+    def hear(self, asked: Collection[int]) -> bool:
+        """Note the brokers that were asked; return True if one of them was not noted before."""
+        new = not self.witnesses.keys() >= set(asked)
         for node_id in asked:
-            new = self.witnesses.pop(node_id, self) is self or new
+            self.witnesses.pop(node_id, None)
             self.witnesses[node_id] = None
         while len(self.witnesses) > WITNESSES:
             del self.witnesses[next(iter(self.witnesses))]
@@ -286,7 +286,7 @@ class RefreshSchedule:
     def _is_over(self, reason: Reason, row: _Row, now: float) -> bool:
         """Whether a row's last answer without news is so old that the next one begins a new row."""
         longest_ms = self._spacing.longest_ms
-        # A broker in doubt is tried again only when the longest backoff is over.
+        # A broker in doubt is tried again only after the longest backoff.
         limit_s = patience_of(longest_ms) if reason.is_doubt else longest_ms / 1000
         return now - row.not_before > limit_s
 

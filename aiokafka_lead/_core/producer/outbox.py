@@ -135,7 +135,7 @@ class Breadth:
     def __init__(self) -> None:
         self.limit = FEW
         self._full = False
-        """Return True if that number was under way."""
+        """``limit`` of them were under way at once."""
         self._answers = 0
         self._sum_s = 0.0
         """Of this stage."""

@@ -73,19 +73,16 @@ class StickyChooser:
         for _ in range(_DRAWS):
             partition = int(self._rng() * topic.count)
             leader_id = _leader(snapshot, topic, partition)
-            if not self._usable(leader_id, now) or (self._rack is not None and not self._is_near(snapshot, leader_id)):
-                continue
-            if self._accepted(topic, partition):
+            usable = self._usable(leader_id, now) and self._is_near(snapshot, leader_id)
+            if usable and self._accepted(topic, partition):
                 return partition
         return self._choose_among_all(topic, snapshot, now)
 
     def _choose_among_all(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
         everything = range(topic.count)
         usable = [partition for partition in everything if self._usable(_leader(snapshot, topic, partition), now)]
-        if self._rack is not None:
-            near = [partition for partition in usable if self._is_near(snapshot, _leader(snapshot, topic, partition))]
-            usable = near or usable
-        led = usable or [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
+        near = [partition for partition in usable if self._is_near(snapshot, _leader(snapshot, topic, partition))]
+        led = near or usable or [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
         choices: Sequence[int] = led or everything
         if self._adaptive:
             shortest = min(_depth(topic, partition) for partition in choices)
@@ -93,6 +90,9 @@ class StickyChooser:
         return choices[int(self._rng() * len(choices))]
 
     def _is_near(self, snapshot: ClusterSnapshot, leader_id: int) -> bool:
+        """Return True if the leader is in the rack, or none is preferred."""
+        if self._rack is None:
+            return True
         broker = snapshot.brokers.get(leader_id)
         return broker is not None and broker.rack == self._rack
 

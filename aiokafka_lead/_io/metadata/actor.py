@@ -478,7 +478,7 @@ class MetadataActor:
             self._misled.discard((broker.host, broker.port))
 
     def _note_misled(self, endpoint: Endpoint) -> None:
-        """Have the client bootstrap anew, once until the address leads to its broker again.
+        """Have the client go back to its bootstrap servers, once until the address leads to its broker again.
 
         The bootstrap servers may know better than the brokers that are known (KIP-1242). If they do not, the address
         itself is at fault: more bootstraps would not mend it, and the connections to other brokers are right.

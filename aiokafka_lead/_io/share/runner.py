@@ -348,7 +348,7 @@ class ShareRunner:
     # --- locks -------------------------------------------------------------------------------------------------------
 
     async def _release_in_time(self) -> None:
-        """Release what failed, or hand it out again, when its backoff is over."""
+        """Release what failed, or hand it out again, after its backoff."""
         while True:
             due_at = self._jobs.next_due()
             await self._kept_back.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))

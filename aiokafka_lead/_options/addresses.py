@@ -62,8 +62,8 @@ class Addresses(Generic[E]):
         """The address of the latest one."""
         self.known: Collection[str] = ()
         """What the name resolved to last."""
-        self._left: set[str] = set()
-        """Addresses that led to somebody of no use, and not since to somebody who was."""
+        self._left: dict[str, int] = {}
+        """How often each was left, of those that led to nobody of use since."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
         """No connection to the address could be made ready; ``silent`` if it just did not answer."""
@@ -88,15 +88,24 @@ class Addresses(Generic[E]):
         latest = self._latest
         if latest is None:
             return False
-        again = latest in self._left
         self.failed(latest, error)
-        self._left.add(latest)
-        return not again and not self._left.issuperset(self.known)
+        self._left[latest] = self._left.get(latest, 0) + 1
+        return self._left[latest] == 1 and not self._left.keys() >= {*self.known}
 
     def stayed(self) -> None:
         """What the latest connection led to was of use."""
         if self._latest is not None:
-            self._left.discard(self._latest)
+            self._left.pop(self._latest, None)
+
+    @property
+    def patience_s(self) -> float:
+        """Time for the latest address to answer before it is left; infinity if the name has no other.
+
+        It doubles each time that the address is left, so that a slow one gets the time that it needs in the end.
+        """
+        if self._latest is None or len(self.known) < 2:
+            return math.inf
+        return MOST_PATIENCE_S * float(2 ** min(self._left.get(self._latest, 0), _MOST_DOUBLINGS))
 
     def rank(self, address: str) -> _Rank:
         """When the address is tried."""

@@ -203,3 +203,24 @@ def test_an_address_of_no_use_is_left_for_the_others_once() -> None:
     assert not memory.leave("of no use")
     memory.stayed()
     assert memory.leave("of no use")
+
+
+def test_an_address_that_answers_nothing_is_waited_for_twice_as_long_each_time() -> None:
+    memory: Addresses[str] = Addresses()
+    trial = search(memory, "frozen", "slow")
+    for address, patience_s in [("frozen", 1), ("slow", 1), ("frozen", 2), ("slow", 2)]:
+        assert next(iter(trial.candidates())) == address
+        reach(trial, address)
+        trial.succeeded()
+        assert memory.patience_s == patience_s
+        memory.leave("no answer")
+        trial = search(memory, "frozen", "slow")
+
+
+def test_the_only_address_of_a_name_is_not_left_however_long_it_takes() -> None:
+    memory: Addresses[str] = Addresses()
+    trial = search(memory, "slow")
+    trial.candidates()
+    reach(trial, "slow")
+    trial.succeeded()
+    assert memory.patience_s == math.inf

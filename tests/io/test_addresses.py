@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from aiokafka_lead import AdminClient
 from aiokafka_lead._core.metadata.types import Broker
 from aiokafka_lead._io.connection.brokers import Brokers, Lane
 from aiokafka_lead._wire.messages.api_versions import ApiVersionsResponse
@@ -21,10 +22,11 @@ from aiokafka_lead.errors import (
     SaslAuthenticationFailedError,
     SslAuthenticationError,
 )
+from aiokafka_lead.testing import EmbeddedCluster
 
 from ..names import Names, needs_loopbacks
 from .handshakes import PASSWORD, SASL
-from .script import Certificates, Changes, Handler, Peer, answer_all, client, serve
+from .script import Certificates, Changes, Handler, Peer, answer_all, answer_nothing, client, serve
 
 pytestmark = [pytest.mark.anyio, needs_loopbacks]
 
@@ -243,3 +245,13 @@ async def test_the_name_is_resolved_for_each_try(names: Names) -> None:
             await brokers.get(1)
         names[NAME] = [GOOD]
         await brokers.get(1)
+
+
+async def test_a_bootstrap_address_that_freezes_after_the_handshake_is_left(names: Names) -> None:
+    names[NAME] = [BAD, GOOD]
+    async with EmbeddedCluster(brokers=1) as cluster:
+        port = int(cluster.address(1).rpartition(":")[2])
+        async with serve(answer_nothing, host=BAD, port=port):
+            with anyio.fail_after(15):  # half of request_timeout_ms
+                async with AdminClient(f"{NAME}:{port}") as admin:
+                    assert await admin.list_topics() is not None

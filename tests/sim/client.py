@@ -143,10 +143,22 @@ class SimClient:
         if link is not None:
             self.requests.count()
             cluster, endpoint = self._cluster, link.endpoint
-            link.submit(
-                lambda peer, reply: reply(cluster.metadata(peer)),
-                lambda answer, error: self._answered(current, node, endpoint, answer, error),
-            )
+            waiting = [True]
+
+            def take(answer: MetadataResponse, error: KafkaError | None) -> None:
+                if waiting:
+                    waiting.clear()
+                    self._answered(current, node, endpoint, answer, error)
+
+            def lose_patience() -> None:
+                if waiting and not current.over:
+                    waiting.clear()
+                    self._leave(node, endpoint, KafkaConnectionError("no answer"), silent=True)
+                    self._ask(current, node)
+
+            if node < 0 and (patience_s := self.links.reachability.patience_s(endpoint)) < math.inf:
+                self.timeline.later(patience_s, lose_patience)
+            link.submit(lambda peer, reply: reply(cluster.metadata(peer)), take)
         elif node not in self.snapshot.brokers or self.links.state(node) is NodeState.BACKOFF:
             current.failed.add(node)
             self._ask_next(current)
@@ -185,8 +197,8 @@ class SimClient:
             reachability.leave(endpoint, KafkaConnectionError("of no use"))
             self.links.close_lane(node, "control")
 
-    def _leave(self, node: int, endpoint: Endpoint, error: KafkaError) -> bool:
-        moves = self.links.reachability.leave(endpoint, error)
+    def _leave(self, node: int, endpoint: Endpoint, error: KafkaError, *, silent: bool = False) -> bool:
+        moves = self.links.reachability.leave(endpoint, error) or silent
         if moves:
             self.links.close_lane(node, "control")
         return moves

@@ -133,6 +133,11 @@ class Reachability:
         addresses = self._addresses.get(endpoint)
         return addresses is not None and addresses.leave(error)
 
+    def patience_s(self, endpoint: Endpoint) -> float:
+        """Time for the broker at the latest address to answer before another address is tried; infinity without one."""
+        addresses = self._addresses.get(endpoint)
+        return math.inf if addresses is None else addresses.patience_s
+
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
         """Count that the broker had no answer to what any broker can answer: metadata, or who a coordinator is."""
         evasions = self._evasions.pop(endpoint, None) or Trust()

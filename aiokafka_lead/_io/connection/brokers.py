@@ -238,16 +238,21 @@ class Brokers:
                 self._reachability.leave(node.endpoint, error)
                 self._reconnect(node, error)
 
-    def leave(self, node_id: int, error: KafkaError) -> bool:
+    def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
         """Ask the node at another address of its name from now on.
 
-        Returns False if all of them have been left like this, and none has led to an answer of use since.
+        Returns False if all of them have been left like this, and none has led to an answer of use since. A ``silent``
+        one is left in any case: `patience_s` has it wait longer each time.
         """
         node = self._nodes[node_id]
-        moves = self._reachability.leave(node.endpoint, error)
+        moves = self._reachability.leave(node.endpoint, error) or silent
         if moves:
             self._reconnect(node, error)
         return moves
+
+    def patience_s(self, node_id: int) -> float:
+        """Time for the node to answer before it is asked at another address of its name; infinity without one."""
+        return self._reachability.patience_s(self._nodes[node_id].endpoint)
 
     def _reconnect(self, node: _Node, error: KafkaError) -> None:
         link = node.links.pop(Lane.CONTROL, None)

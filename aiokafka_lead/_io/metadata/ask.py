@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from random import random
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from ...errors import (
     KafkaConnectionError,
     KafkaError,
     MalformedMessageError,
+    RequestTimedOutError,
     TokenProviderError,
 )
 from ..asking_around import ask_in_turn
@@ -73,7 +75,16 @@ async def ask(
     async def ask_node(node_id: int) -> ClusterAnswer:
         connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=deadline.left_ms())
         version = connection.versions.version_for(MetadataRequest)
-        frame = await connection.answer(request, timeout_ms=deadline.left_ms(), version=version, raw=True)
+        # A bootstrap server's name may have an address that accepts connections and freezes.
+        patience_ms = brokers.patience_s(node_id) * 1000 if node_id < 0 else math.inf
+        timeout_ms = min(patience_ms, deadline.left_ms())
+        try:
+            frame = await connection.answer(request, timeout_ms=timeout_ms, version=version, raw=True)
+        except RequestTimedOutError as error:
+            if deadline.passed:
+                raise
+            brokers.leave(node_id, error, silent=True)
+            return await ask_node(node_id)
         try:
             cluster = await in_slices(reader.read(frame, version))
         except MalformedMessageError as error:

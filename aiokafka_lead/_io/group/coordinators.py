@@ -151,6 +151,15 @@ class Coordinators:
                 self.answered(kind, key, node_id, unreachable, asked_at)
             raise
 
+    async def back_off(self, kind: CoordinatorKind, key: str, refused_by: int | None, delay_s: float) -> None:
+        """Wait this long, or until another broker is named as the coordinator, if it has to be looked up."""
+        deadline = Deadline(delay_s * 1000)
+        if self.known(kind, key) is None:
+            with suppress(KafkaError):
+                if await self._node(kind, key, deadline) != refused_by:
+                    return
+        await sleep_until(deadline.at)
+
     # --- waiting for answers -----------------------------------------------------------------------------------------
 
     @contextmanager

@@ -94,20 +94,22 @@ class Asking:
     async def run(self, errand: Errand, advanced: Callable[[Errand], None], verdict: Verdict | None = None) -> None:
         """Carry an errand out to its end; ``advanced`` hears of each step. ``verdict``: that of its latest answer."""
         failures, since = 0, time.monotonic()
+        node_id = None  # a coordinator that `at_once` has asked is not known any more: any may be the next
         while errand.call is not None:
             if verdict is not None:
                 failures += 1
-                await anyio.sleep(self._wait_s(self._own, errand.latest, failures, since))
-            verdict = await self._ask(errand)
+                await self._back_off(self._own, node_id, errand.latest, failures, since)
+            node_id, verdict = await self._ask(errand)
             if verdict is None:
                 failures, since = 0, time.monotonic()
                 advanced(errand)
 
-    async def _ask(self, errand: Errand) -> Verdict | None:
+    async def _ask(self, errand: Errand) -> tuple[int | None, Verdict | None]:
+        """Return the coordinator, if it was reached, and the verdict on its answer; None after a step."""
         try:
             connection = await self._coordinator(self._own)
         except KafkaError as error:
-            return errand.failed(error)
+            return None, errand.failed(error)
         asked_at = time.monotonic()
         verdict: Verdict | None
         try:
@@ -116,7 +118,7 @@ class Asking:
         except KafkaError as error:
             verdict = errand.failed(error)
         self._coordinators.answered(*self._own, connection.node_id, errand.latest, asked_at)
-        return verdict
+        return connection.node_id, verdict
 
     async def until_taken(
         self,
@@ -145,7 +147,7 @@ class Asking:
             if error.refreshes_metadata:
                 self._client.metadata.request_update()
             failures += 1
-            await anyio.sleep(self._wait_s((kind, key), error, failures, since))
+            await self._back_off((kind, key), node_id, error, failures, since)
         return None
 
     async def _ask_once(
@@ -183,9 +185,10 @@ class Asking:
             if not answered:
                 lost()
 
-    def _wait_s(self, key: Key, error: KafkaError | None, failures: int, since: float) -> float:
+    async def _back_off(
+        self, key: Key, node_id: int | None, error: KafkaError | None, failures: int, since: float
+    ) -> None:
         if isinstance(error, ConcurrentTransactionsError):
-            return min(self._longest_s, soon_s(time.monotonic() - since))
-        if failures == 1 and self._coordinators.known(*key) is None:
-            return 0.0  # looking the coordinator up has waits of its own
-        return self._backoff.delay_s(failures)
+            await anyio.sleep(min(self._longest_s, soon_s(time.monotonic() - since)))
+        else:
+            await self._coordinators.back_off(*key, node_id, self._backoff.delay_s(failures))

@@ -74,7 +74,7 @@ class Addresses(Generic[E]):
             self.failures.pop(next(iter(self.failures)), None)
 
     def succeeded(self, address: str) -> None:
-        """Record that a connection to the address became ready: forget its failure, and the choice of other addresses."""
+        """Record a ready connection: forget the address's failure, and let other addresses be retried later."""
         self.failures.pop(address, None)
         self.successes += 1
         self._latest = address

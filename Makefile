@@ -38,7 +38,7 @@ TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4 \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo pipeline docs quick pytest-quick test test-all pytest-kafka pytest-others \
-	lint ruff format-check mypy pyright imports generated fmt fuzz bench build dist clean
+	lint ruff format-check mypy pyright imports generated prose fmt fuzz bench build dist clean
 
 help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
@@ -62,7 +62,7 @@ pipeline: $(SPARK) $(BUILT)
 	@$(PY) -m examples.pipeline $(ARGS)
 
 quick: $(DEV) $(BUILT)
-	@$(TOGETHER) mypy pytest-quick ruff format-check imports generated
+	@$(TOGETHER) mypy pytest-quick ruff format-check imports generated prose
 
 pytest-quick:
 	$(PY) -m pytest --suite=quick --numprocesses=auto --dist=worksteal -q
@@ -96,7 +96,7 @@ $$run $(2) || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
 	$$run --last-failed --last-failed-no-failures=none --verbose; }
 endef
 
-lint: ruff format-check mypy pyright imports generated
+lint: ruff format-check mypy pyright imports generated prose
 
 ruff: $(DEV)
 	$(BIN)/ruff check .
@@ -116,6 +116,9 @@ imports: $(DEV)
 generated: $(DEV)
 	$(PY) -m aiokafka_lead._wire.codegen --check
 	$(PY) -m tools.monitoring --check
+
+prose: $(DEV)
+	$(PY) -m tools.prose
 
 fmt: $(DEV)
 	$(BIN)/ruff check --fix-only .

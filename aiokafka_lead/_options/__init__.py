@@ -1,2 +1,3 @@
-"""The floor that every other package stands on: how options and arguments are described and checked, what callables of
-the application turn out to be, how log lines name their client, and the package's version."""
+"""The base of every other package: descriptions and checks of options and arguments, inspection of the application's
+callables, log lines that name their client, and the package's version.
+"""

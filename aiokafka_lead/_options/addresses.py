@@ -1,9 +1,9 @@
-"""Decides which addresses of a name are tried, in which order, and how long a silent one is waited for.
+"""Decides which addresses of a name are tried, in which order, and for how long a silent one holds up the next.
 
-A name may have an address at which nobody answers, or something else does. Java goes to the next address with each
-connect (``client.dns.lookup=use_all_dns_ips``), and librdkafka without a backoff until it has been at each. Here, too,
-an address that has not failed since the last success is tried at once, and one that has failed comes last for as long
-as that is remembered. Connections to brokers and those of HTTP share this.
+A name may have an address that does not answer, or that belongs to another service. Java tries the next address with
+each connect (``client.dns.lookup=use_all_dns_ips``), and librdkafka tries all of them without a backoff. Here, an
+address that has not failed since the last success is tried immediately, and one that has failed comes last until the
+failure is forgotten. Connections to brokers and HTTP connections share this.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 MOST_PATIENCE_S = 1.0
-"""How long a silent address of a broker holds up the next one, the first time."""
+"""Longest time that a silent address of a broker holds up the next one, the first time."""
 
 _LEAST_PATIENCE_S = 0.5
-"""Less would give up addresses that are merely far away, however many a name has."""
+"""A shorter time would give up addresses that are merely far away, however many a name has."""
 
 _MOST_DOUBLINGS = 10
 _REMEMBERED = 64
-"""Failures that are remembered for one name; a name has few addresses at a time."""
+"""Number of failures remembered per name; a name has few addresses at a time."""
 
 
 class _Rank(IntEnum):
-    """The order of addresses: one rank is tried after the other."""
+    """The order of addresses: one rank is tried after another."""
 
     FRESH = 0
     """No failure is remembered."""
     FAILED_BEFORE = 1
-    """It has failed, but not since the name's last success."""
+    """Failed, but not since the name's last success."""
     FAILED = 2
-    """It has failed since then."""
+    """Failed since the name's last success."""
 
 
 @dataclass(slots=True)
 class _Failure(Generic[E]):
     error: E
     after: int
-    """How many successes of the name came before it."""
+    """Number of the name's successes before the failure."""
     silences: int
-    """How often in a row the address was silent."""
+    """Number of consecutive times that the address was silent."""
 
 
 class Addresses(Generic[E]):
@@ -55,18 +55,18 @@ class Addresses(Generic[E]):
 
     def __init__(self) -> None:
         self.failures: dict[str, _Failure[E]] = {}
-        """The one that failed longest ago comes first."""
+        """Failures by address, oldest first."""
         self.successes = 0
-        """Connections that became ready."""
+        """Number of connections that became ready."""
         self._latest: str | None = None
-        """The address of the latest one."""
+        """The address of the latest ready connection."""
         self.known: Collection[str] = ()
-        """What the name resolved to last."""
+        """The addresses that the name resolved to last."""
         self._left: dict[str, int] = {}
-        """How often each was left, of those that led to nobody of use since."""
+        """Departures from each address that led to a wrong peer, since it led to the right one."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
-        """No connection to the address could be made ready; ``silent`` if it just did not answer."""
+        """Record that no connection to the address became ready; ``silent`` if it just did not answer."""
         known = self.failures.pop(address, None)
         silences = 0 if not silent else 1 if known is None else known.silences + 1
         self.failures[address] = _Failure(error, self.successes, silences)
@@ -74,16 +74,16 @@ class Addresses(Generic[E]):
             self.failures.pop(next(iter(self.failures)), None)
 
     def succeeded(self, address: str) -> None:
-        """A connection to the address became ready: forget its failure, and try the others again when it fails."""
+        """Record a ready connection: forget the address's failure, and let other addresses be retried later."""
         self.failures.pop(address, None)
         self.successes += 1
         self._latest = address
 
     def leave(self, error: E) -> bool:
-        """What the latest connection led to is of no use after all: others are tried before that address.
+        """Try other addresses before the latest address: it has led to a wrong peer after all.
 
-        Returns True if there is one that has not been left, too, and this address had not been before: then nobody is
-        at the others, or the search would not have led here again.
+        Return True if another address has not been left yet, and this one had not been left before. If it had, no
+        other address leads to the right peer, or the search would not have led here again.
         """
         latest = self._latest
         if latest is None:
@@ -93,7 +93,7 @@ class Addresses(Generic[E]):
         return self._left[latest] == 1 and not self._left.keys() >= {*self.known}
 
     def stayed(self) -> None:
-        """What the latest connection led to was of use."""
+        """Record that the latest connection led to the right peer."""
         if self._latest is not None:
             self._left.pop(self._latest, None)
 
@@ -108,7 +108,7 @@ class Addresses(Generic[E]):
         return MOST_PATIENCE_S * float(2 ** min(self._left.get(self._latest, 0), _MOST_DOUBLINGS))
 
     def rank(self, address: str) -> _Rank:
-        """When the address is tried."""
+        """Return the address's place in the order of attempts."""
         failure = self.failures.get(address)
         if failure is None:
             return _Rank.FRESH
@@ -116,29 +116,29 @@ class Addresses(Generic[E]):
 
 
 class Search(Generic[E, T]):
-    """One try to connect to a name, at one address after the other until one is ready.
+    """One attempt to connect to a name, at one address after another until one is ready.
 
-    `candidates`, then `begin` for each that is connected to, and `refused` or `reached`; then `failed` or `succeeded`.
+    Call `candidates`, `begin` for each address that is tried, and `refused` or `reached`; then `failed` or `succeeded`.
     """
 
     def __init__(self, addresses: Addresses[E], timeout_s: float, most_patience_s: float = math.inf) -> None:
-        """``timeout_s`` is the time for all of it, and ``most_patience_s`` bounds one silent address's share of it."""
+        """Begin with ``timeout_s`` in total, of which one silent address gets at most ``most_patience_s``."""
         self.found: Mapping[str, T] = {}
-        """What the name resolves to now."""
+        """The addresses that the name resolves to now."""
         self._addresses = addresses
         self._timeout_s = timeout_s
         self._most_patience_s = most_patience_s
         self._trying: list[str] = []
         self._begun: list[str] = []
         self._done: set[str] = set()
-        """Addresses that have failed in this search, and are not tried again."""
+        """Addresses that failed in this search and are not tried again."""
         self._reached = self._silent = False
-        """Whether an address has accepted a connection, and whether one has been silent."""
+        """True if an address has accepted a connection, or has been silent."""
 
     def candidates(self, most: int | None = None) -> dict[str, T]:
-        """The addresses to connect to now, in this order, ``most`` of them; the first that accepts is the one to use.
+        """Return the addresses to connect to now, in order, at most ``most``; the first that accepts is used.
 
-        Those that have failed come one by one: a race would be won by what accepts and then fails.
+        Addresses that failed before come one at a time: in a race, one that accepts and then fails would win.
         """
         self._addresses.known = list(self.found)
         fresh = [address for address in self.found if self._rank(address) is _Rank.FRESH]
@@ -147,42 +147,42 @@ class Search(Generic[E, T]):
         return {address: self.found[address] for address in self._trying}
 
     def begin(self, address: str) -> None:
-        """The address is being connected to."""
+        """Record that a connection to the address is being opened."""
         self._begun.append(address)
 
     def refused(self, address: str, error: E) -> None:
-        """No connection to the address came about."""
+        """Record that no connection to the address could be opened."""
         self._begun.remove(address)
         self._done.add(address)
         self._addresses.failed(address, error)
 
     def reached(self, address: str) -> None:
-        """The address has accepted a connection: only its answers count from now on."""
+        """Record that the address accepted a connection: only its answers count from now on."""
         self._trying, self._begun = [address], [address]
         self._reached = True
 
     def failed(self, error: E, *, silent: bool) -> bool:
-        """The addresses that were begun have failed, ``silent`` if they just did not answer. Return True if new."""
+        """Record that the current addresses failed, or were just ``silent``. Return True if that is new."""
         news = not self._addresses.failures.keys() >= set(self._begun)
         for address in self._begun:
             self._addresses.failed(address, error, silent=silent)
         if silent:
             self._silent = True
-            self._done.clear()  # the others may be back by now, and this one may be slow
+            self._done.clear()  # other addresses may have recovered, and this one may be slow
         else:
             self._done.update(self._begun)
         self._begun = []
         return news
 
     def succeeded(self) -> None:
-        """The address that was reached is ready."""
+        """Record that the address that accepted is ready."""
         self._addresses.succeeded(self._trying[0])
 
     def left(self) -> bool:
-        """Whether to try another address at once.
+        """Return True if another address should be tried immediately.
 
-        Each that has not failed since the last success; then those that refuse connections or are silent. What accepts
-        a connection and fails is not tried again before a backoff.
+        Addresses that have not failed since the last success come first; then those that refuse connections or are
+        silent. One that accepts a connection and then fails is not retried without a backoff.
         """
         if any(self._rank(address) is not _Rank.FAILED and self._may_try(address) for address in self.found):
             return True
@@ -190,9 +190,9 @@ class Search(Generic[E, T]):
 
     @property
     def patience_s(self) -> float:
-        """How long the next answer is waited for; infinity where the search's own time is the only bound.
+        """Time to wait for the next answer; infinity if only the search's own timeout applies.
 
-        It doubles with each silence of the address, so that a slow one gets the time that it needs in the end.
+        It doubles with each silence of the address, so that a slow one eventually gets the time that it needs.
         """
         if len(self.found) < 2:
             return math.inf
@@ -203,13 +203,13 @@ class Search(Generic[E, T]):
 
     @property
     def errors(self) -> dict[str, E]:
-        """What the name's addresses have failed with since its last success."""
+        """Errors of the name's addresses since its last success."""
         failures = self._failures()
         failed = [address for address in self.found if self._rank(address) is _Rank.FAILED and address in failures]
         return {address: failures[address].error for address in failed}
 
     def _failures(self) -> dict[str, _Failure[E]]:
-        """As they are now, in the same order, whatever other threads do."""
+        """Return a snapshot of the failures, in order, safe from other threads."""
         return dict(self._addresses.failures)
 
     def _rank(self, address: str) -> _Rank:

@@ -1,7 +1,7 @@
-"""Checks of what calls are given, made before anything is sent; like those of options, functions of (name, value).
+"""Checks of the arguments of calls, made before any request is sent: functions of (name, value), as for options.
 
-Every check raises `ConfigTypeError` for a value of the wrong type and `ConfigError` for one that cannot be used, and
-both messages begin with the argument's name: of a part of it ``topics[1]`` or ``offsets[events-0]``.
+Every check raises `ConfigTypeError` for a value of the wrong type and `ConfigError` for an invalid value. Both messages
+begin with the argument's name; a part of an argument is ``topics[1]`` or ``offsets[events-0]``.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def string(name: str, value: Any) -> str:
-    """A string that can be sent, empty or not."""
+    """Return a string that UTF-8 can encode, possibly empty."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     return exact_str(encodable(name, value))
 
 
 def topic_name(name: str, value: Any) -> str:
-    """A name that a topic can have."""
+    """Return a legal topic name."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:
@@ -59,12 +59,12 @@ def topic_name(name: str, value: Any) -> str:
 
 
 def exact_str(value: str) -> str:
-    """An instance of `str` itself with these characters: ``str()`` asks a subclass, which may say something else."""
+    """Return a plain `str` with these characters, not by ``str()``, which calls a method of a subclass."""
     return value if type(value) is str else str.__str__(value)
 
 
 def topic_partition(name: str, value: Any) -> TopicPartition:
-    """A `TopicPartition`, or a plain pair like one."""
+    """Return a `TopicPartition`, also from a plain pair."""
     match value:
         case (str() as topic, int() as number) if not isinstance(number, bool):
             return TopicPartition(topic_name(f"{name}.topic", topic), _NUMBER(f"{name}.partition", number))
@@ -77,7 +77,7 @@ _LEADER_EPOCH = optional(integer(0))
 
 
 def offset(name: str, value: Any) -> OffsetAndMetadata:
-    """A position in a partition: an offset, one with metadata, or `OffsetAndMetadata`."""
+    """Return a position in a partition, from an offset, a pair of offset and metadata, or `OffsetAndMetadata`."""
     match value:
         case OffsetAndMetadata():
             found = value
@@ -94,7 +94,7 @@ def offset(name: str, value: Any) -> OffsetAndMetadata:
 
 
 def entries(name: str, value: Any, called: str) -> list[Any]:
-    """What an iterable gives that is no string and no mapping; a mapping by partition counts as its partitions."""
+    """Return the items of an iterable other than a string or mapping; a mapping by partition yields its partitions."""
     if (
         not isinstance(value, Iterable)
         or isinstance(value, (str, bytes, bytearray, memoryview))
@@ -105,7 +105,7 @@ def entries(name: str, value: Any, called: str) -> list[Any]:
 
 
 def list_of(called: str, item: Check) -> Check:
-    """A list, or what else `entries` takes for one, of what ``item`` accepts."""
+    """Make a check for a list (see `entries`) whose items ``item`` accepts."""
 
     def check(name: str, value: Any) -> list[Any]:
         return [item(f"{name}[{index}]", each) for index, each in enumerate(entries(name, value, called))]
@@ -114,7 +114,7 @@ def list_of(called: str, item: Check) -> Check:
 
 
 def map_of(called: str, key: Check, item: Check) -> Check:
-    """A mapping from what ``key`` accepts to what ``item`` accepts."""
+    """Make a check for a mapping whose keys ``key`` accepts and whose values ``item`` accepts."""
 
     def check(name: str, value: Any) -> dict[Any, Any]:
         if not isinstance(value, Mapping):
@@ -129,7 +129,7 @@ def map_of(called: str, key: Check, item: Check) -> Check:
 
 
 def byte_string(name: str, value: Any, *, hint: str = "") -> bytes | None:
-    """None, or the bytes of any bytes-like object: an instance of `bytes` itself and of no subclass."""
+    """Return None, or plain `bytes` from any bytes-like object."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -138,7 +138,7 @@ def byte_string(name: str, value: Any, *, hint: str = "") -> bytes | None:
 
 
 def record_headers(name: str, value: Any) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a record: pairs of a name and a value, in the order given; None are none."""
+    """Return the headers of a record, pairs of a name and a value, in the given order; an empty tuple for None."""
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):

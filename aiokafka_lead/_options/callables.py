@@ -1,4 +1,4 @@
-"""What the application's callables are in the end."""
+"""Inspection of the application's callables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["function_of"]
 
 
 def function_of(given: Any) -> Any:
-    """What is called in the end: of a partial, a bound method, an object with ``__call__``."""
+    """Return the function behind a partial, a bound method, or an object with ``__call__``."""
     while not isinstance(given, (FunctionType, type)):
         if isinstance(given, partial):
             given = given.func

@@ -1,7 +1,7 @@
-"""How an option is described and checked: small functions from (option's name, given value) to the value to keep.
+"""Descriptions and checks of options: small functions from (option's name, given value) to the value to keep.
 
-Every check raises `ConfigError` for a value that cannot be used and `ConfigTypeError` for one of the wrong type, and
-both messages begin with the option's name.
+Every check raises `ConfigError` for an invalid value and `ConfigTypeError` for a value of the wrong type. Both messages
+begin with the option's name.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ INT64_MAX = 2**63 - 1
 
 
 class Checked:
-    """Frozen options of keyword arguments, for a dataclass that only declares them.
+    """Frozen keyword options, for dataclasses that only declare fields.
 
-    Written once here: what ``dataclass`` generates for each class is compiled at every import.
+    Written once here because the methods that ``dataclass`` generates are compiled at every import.
     """
 
     def __init__(self, **given: Any) -> None:
@@ -45,7 +45,7 @@ class Checked:
         self._check()
 
     def _check(self) -> None:
-        """Check what several options say together."""
+        """Check combinations of options."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -66,7 +66,7 @@ class Checked:
 
 
 class Secret(str):
-    """A secret as its option keeps it: the text itself, but for ``repr``."""
+    """The text of a secret option, hidden from ``repr``."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ def option(default: Any, check: Check, *, secret: bool = False) -> Any:
 
 
 def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
-    """An instance of the frozen dataclass ``cls`` from the options given, each checked."""
+    """Return an instance of the frozen dataclass ``cls`` from the given options, each checked."""
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in given:
         if name not in fields:
@@ -99,9 +99,9 @@ def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
 
 
 def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
-    """Make a `Secret` of each text that is one, in place: an error's traceback shows what its functions were given.
+    """Replace the texts of secret options by `Secret`, in place, because tracebacks show arguments.
 
-    So it is of texts of options that do not exist, one of which may be a secret's name that is misspelt.
+    Texts of unknown options are replaced, too: such a name may be a misspelt secret option.
     """
     if isinstance(given, dict):
         public = {field.name for field in dataclasses.fields(cls) if field.repr}  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
 
 
 def hidden(value: Any) -> Any:
-    """The same with a `Secret` for each text in it."""
+    """Return the value with each text in it replaced by a `Secret`."""
     if type(value) is str:
         return Secret(value)
     if type(value) in (list, tuple):
@@ -119,9 +119,9 @@ def hidden(value: Any) -> Any:
 
 
 def discreet(constructor: Callable[_P, None]) -> Callable[_P, None]:
-    """A constructor of which nothing that it was given is left in the frames of its errors about options.
+    """Wrap a constructor so that the frames of its option errors keep none of its arguments.
 
-    Collectors of errors keep the variables of each function that an error has passed through.
+    Error collectors keep the variables of each frame that an error passed through.
     """
 
     @functools.wraps(constructor)
@@ -136,7 +136,7 @@ def discreet(constructor: Callable[_P, None]) -> Callable[_P, None]:
 
 
 def integer(low: int, high: int = INT32_MAX) -> Check:
-    """A whole number from ``low`` to ``high``."""
+    """Make a check for an integer from ``low`` to ``high``."""
 
     def check(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -149,7 +149,7 @@ def integer(low: int, high: int = INT32_MAX) -> Check:
 
 
 def milliseconds(low: float = 0, high: float = INT64_MAX) -> Check:
-    """A number of milliseconds, from ``low`` to ``high``: `INT32_MAX` for what requests say in 32 bits."""
+    """Make a check for milliseconds from ``low`` to ``high``; `INT32_MAX` for 32-bit fields of requests."""
     return _time("milliseconds", low, high)
 
 
@@ -167,7 +167,7 @@ def _time(unit: str, low: float, high: float = INT64_MAX) -> Check:
 
 
 def number(low: float, high: float) -> Check:
-    """A number from ``low`` to ``high``."""
+    """Make a check for a number from ``low`` to ``high``."""
 
     def check(name: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -184,14 +184,14 @@ seconds = _time("seconds", 0)
 
 
 def boolean(name: str, value: Any) -> bool:
-    """True or False, and nothing that merely counts as such."""
+    """Return True or False; reject values that are merely truthy or falsy."""
     if not isinstance(value, bool):
         raise ConfigTypeError(f"{name} must be True or False, not {type(value).__name__}")
     return value
 
 
 def one_of(*allowed: object) -> Check:
-    """One of the values listed."""
+    """Make a check for one of the listed values."""
 
     def check(name: str, value: Any) -> Any:
         for choice in allowed:
@@ -203,7 +203,7 @@ def one_of(*allowed: object) -> Check:
 
 
 def text(name: str, value: Any) -> str:
-    """A string that is not empty."""
+    """Return a string that is not empty."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:
@@ -212,7 +212,7 @@ def text(name: str, value: Any) -> str:
 
 
 def encodable(name: str, value: str) -> str:
-    """A string that can be sent: lone surrogates cannot."""
+    """Return a string that UTF-8 can encode, so without lone surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -221,7 +221,7 @@ def encodable(name: str, value: str) -> str:
 
 
 def short_text(name: str, value: Any) -> str:
-    """A string that is not empty and fits the Kafka protocol's: its length in UTF-8 is an int16."""
+    """Return a non-empty string that fits the Kafka protocol: its length in UTF-8 is an int16."""
     checked = text(name, value)
     size = len(checked.encode())
     if size > INT16_MAX:
@@ -230,12 +230,12 @@ def short_text(name: str, value: Any) -> str:
 
 
 def path(name: str, value: Any) -> str:
-    """A path, as a str or `os.PathLike`."""
+    """Return a path given as a str or `os.PathLike`."""
     return text(name, os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
 def instance(kind: type, called: str) -> Check:
-    """An instance of a class, described as ``called`` in the error."""
+    """Make a check for an instance of a class, described as ``called`` in the error."""
 
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
@@ -246,14 +246,14 @@ def instance(kind: type, called: str) -> Check:
 
 
 def function(name: str, value: Any) -> Any:
-    """Anything that can be called."""
+    """Return any callable."""
     if not callable(value):
         raise ConfigTypeError(f"{name} must be callable, not {type(value).__name__}")
     return value
 
 
 def optional(inner: Check) -> Check:
-    """None, or what ``inner`` accepts."""
+    """Make a check for None or a value that ``inner`` accepts."""
 
     def check(name: str, value: Any) -> Any:
         return None if value is None else inner(name, value)
@@ -266,7 +266,7 @@ _SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)
 
 
 def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
-    """``"host:port,host2"``, or an iterable of such; the port defaults to 9092, IPv6 addresses stand in brackets."""
+    """Parse ``"host:port,host2"``, or an iterable of such strings; the port defaults to 9092, IPv6 needs brackets."""
     if isinstance(value, Mapping):
         names = ", ".join(f"{str(key).replace('.', '_')}=..." for key in value)
         raise ConfigTypeError(f"{name} must be like 'host:9092'; a dict's options are keyword arguments here: {names}")
@@ -298,8 +298,8 @@ def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
 
 
 def proxy_url(name: str, value: Any) -> Secret:
-    """The URL of a proxy, of which errors show nothing: a password may be in it."""
-    from importlib.util import find_spec  # few have a proxy
+    """Check the URL of a proxy. Errors do not show it, because it may contain a password."""
+    from importlib.util import find_spec  # few users have a proxy
 
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")

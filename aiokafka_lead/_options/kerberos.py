@@ -1,4 +1,4 @@
-"""The options of GSSAPI: whose Kerberos tickets are used, and for which service."""
+"""Options of GSSAPI: which Kerberos tickets are used, and for which service."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class KerberosOptions(TypedDict, total=False):
     sasl_kerberos_service_name: str
     """The first part of the brokers' principals (``"kafka"``)."""
     sasl_kerberos_domain_name: str | None
-    """The second part; None is the host that is connected to, as brokers advertise it."""
+    """The second part; None is the host of the connection, as brokers advertise it."""
     sasl_kerberos_principal: str | None
-    """Who this client is; None is the first principal of the keytab, or that of the cache."""
+    """Principal of this client; None is the first principal of the keytab, or the principal of the cache."""
     sasl_kerberos_keytab: str | os.PathLike[str] | None
     """The file with the principal's key: tickets are fetched with it, and renewed, without ``kinit``."""
 
@@ -47,7 +47,7 @@ class KerberosConfig(Checked):
             return
         try:
             import gssapi  # noqa: F401 # pyright: ignore[reportMissingImports]
-        except (ImportError, OSError) as error:  # OSError: the package is there, and the system's library is not
+        except (ImportError, OSError) as error:  # OSError: the package is there, but not the system library
             raise ConfigError(
                 'sasl_mechanism GSSAPI needs the extra "gssapi", and the system\'s Kerberos library: '
                 f'pip install "aiokafka-lead[gssapi]" ({error})'

@@ -1,4 +1,4 @@
-"""Log lines that say which client they are of, and what they are about."""
+"""Log lines that name their client and carry structured fields."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..types import TopicPartition
 __all__ = ["FIELDS", "ClientLog", "client_log"]
 
 FIELDS = ("client_id", "broker", "topic", "partition", "api")
-"""Attributes that every `logging.LogRecord` of this package has; None where the line is about no such thing."""
+"""Attributes of every `logging.LogRecord` of this package; None if the line does not concern such a thing."""
 
 
 class ClientLog(logging.LoggerAdapter[logging.Logger]):
-    """A plain logger, each of whose lines begins with the client's id, and whose log records have `FIELDS`.
+    """A plain logger whose lines begin with the client's id, and whose log records have `FIELDS`.
 
-    The fields come from ``extra``, and from what the line names: a `TopicPartition`, an error of a broker.
+    The fields come from ``extra`` and from the arguments: a `TopicPartition`, a broker's error.
     """
 
     def __init__(self, logger: logging.Logger, client_id: str) -> None:
@@ -28,22 +28,23 @@ class ClientLog(logging.LoggerAdapter[logging.Logger]):
         self._said: set[str] = set()
 
     def warn_once(self, text: str) -> None:
-        """A warning that this client gives once."""
+        """Log a warning, once per client."""
         if text not in self._said:
             self._said.add(text)
             self.warning("%s", text, stacklevel=2)
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """What every other method comes down to. The line is that of the caller, not of this one."""
+        """Log a line; every other method calls this. The line is attributed to the caller's source line."""
         if self.isEnabledFor(level):
             stacklevel = kwargs.pop("stacklevel", 1) + 1
             try:
                 text = str(msg) % args if args else str(msg)
-            except Exception:  # that of an error of the application's which cannot be shown: the class has to do
+            except Exception:  # from the repr of an application's error: the class name must do
                 args = tuple(type(arg).__name__ if isinstance(arg, BaseException) else arg for arg in args)
                 text = str(msg) % args
             line = (f"%s: {msg}", self.client_id, *args) if args else ("%s: %s", self.client_id, msg)
-            # Names and texts of brokers are in some lines; those that would break a log go in as one escaped text.
+            # Brokers' names and texts are in some lines; one that would break the log is written as a single escaped
+            # text.
             if (safe := one_line(text)) is not text:
                 line = ("%s: %s", self.client_id, safe)
             fields = {"client_id": self.client_id, **_named(args), **(kwargs.pop("extra", None) or {})}
@@ -55,7 +56,7 @@ _NO_FIELDS = dict.fromkeys(FIELDS)
 
 
 def _named(args: tuple[object, ...]) -> Mapping[str, object]:
-    """The fields of what a line is about."""
+    """Return the fields that the arguments provide."""
     found: dict[str, object] = {}
     for arg in args:
         if isinstance(arg, TopicPartition):
@@ -69,5 +70,5 @@ def _named(args: tuple[object, ...]) -> Mapping[str, object]:
 
 
 def client_log(area: str, client_id: str) -> ClientLog:
-    """The log of one client, for ``aiokafka_lead.<area>``."""
+    """Return the log of one client, for ``aiokafka_lead.<area>``."""
     return ClientLog(logging.getLogger(f"aiokafka_lead.{area}"), client_id)

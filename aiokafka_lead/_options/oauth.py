@@ -1,4 +1,4 @@
-"""The options of OAUTHBEARER: where tokens come from, and when they are fetched anew."""
+"""Options of OAUTHBEARER: the source of tokens, and the time of their renewal."""
 
 from __future__ import annotations
 
@@ -14,59 +14,61 @@ __all__ = ["FLAT_OPTIONS", "PROVIDER_OPTIONS", "OAuthConfig", "OAuthOptions", "T
 
 
 class TokenObject(Protocol):
-    """A token provider that is an object. ``extensions``, where it has it, gives those of tokens without any."""
+    """A token provider that is an object. ``extensions``, if present, returns the extensions of tokens without any."""
 
     def token(self) -> Any:
-        """A ``str`` or an `oidc.Token`; may be a coroutine function."""
+        """Return a ``str`` or an `oidc.Token`; may be a coroutine function."""
         ...
 
 
 TokenProvider = TokenObject | Callable[[], Any]
-"""What gives a ``str`` or an `oidc.Token`, or a coroutine of it."""
+"""Returns a ``str`` or an `oidc.Token`, or a coroutine of it."""
 
 
 class OAuthOptions(TypedDict, total=False):
     """Options for ``sasl_mechanism="OAUTHBEARER"`` (KIP-255, KIP-768)."""
 
     sasl_oauth_token_provider: TokenProvider | None
-    """Gives tokens (`aiokafka_lead.oidc`): a function, or an object with ``token()`` and perhaps ``extensions()``. One
-    that is no coroutine function is called in a thread. All clients with the same object share its token."""
+    """Source of tokens (`aiokafka_lead.oidc`): a function, or an object with ``token()`` and optionally
+    ``extensions()``. One that is not a coroutine function is called in a thread. All clients with the same object share
+    its token."""
     sasl_oauth_token_timeout_ms: float
-    """How long one call of the provider may take (10000)."""
+    """Time that one call of the provider may take (10000)."""
     sasl_oauthbearer_token_endpoint_url: str | None
-    """In place of a provider: where tokens come from by client credentials, or ``file:///...`` that holds one."""
+    """Instead of a provider: URL of a token endpoint for client credentials, or ``file:///...`` with a token."""
     sasl_oauthbearer_client_credentials_client_id: str | None
     """The client's name at that endpoint."""
     sasl_oauthbearer_client_credentials_client_secret: str | None
     """The client's secret at that endpoint."""
     sasl_oauthbearer_scope: str | None
-    """The scope to ask for there; None asks for none."""
+    """The scope to request; None requests none."""
     sasl_oauthbearer_header_urlencode: bool
-    """Encode name and secret before they are sent, as RFC 6749 wants it (False, as in Java)."""
+    """URL-encode name and secret before they are sent, as RFC 6749 requires (False, as in Java)."""
     sasl_oauthbearer_extensions: str | Mapping[str, str] | None
-    """What brokers get with those tokens (KIP-342): a mapping or ``"logicalCluster=lkc-1,identityPoolId=p-2"``."""
+    """Extensions sent to brokers with these tokens (KIP-342): a mapping or
+    ``"logicalCluster=lkc-1,identityPoolId=p-2"``."""
     sasl_login_refresh_window_factor: float
-    """A token is fetched anew after this part of its life (0.8)."""
+    """Fraction of its lifetime after which a token is renewed (0.8)."""
     sasl_login_refresh_window_jitter: float
-    """The part that is added to it at most, at random (0.05)."""
+    """Largest fraction that is added to it at random (0.05)."""
     sasl_login_refresh_min_period_seconds: float
-    """A token is used for this long at least; not counted for a token that lives too short (60)."""
+    """Minimum time that a token is used; ignored for a token with a shorter lifetime (60)."""
     sasl_login_refresh_buffer_seconds: float
-    """What is left of a token's life at least, by then; not counted for a token that lives too short (300)."""
+    """Minimum remaining lifetime at renewal; ignored for a token with a shorter lifetime (300)."""
     sasl_login_retry_backoff_ms: float
-    """The first wait before a provider that failed is called again (100)."""
+    """First delay before a failed provider is called again (100)."""
     sasl_login_retry_backoff_max_ms: float
-    """The longest such wait (10000)."""
+    """Longest such delay (10000)."""
 
 
 FLAT_OPTIONS = tuple(name for name in OAuthOptions.__annotations__ if name.startswith("sasl_oauthbearer_"))
-"""Those that a provider is made of."""
+"""Names of the options from which a provider is built."""
 
 PROVIDER_OPTIONS = ("sasl_oauth_token_provider", *FLAT_OPTIONS)
 
 
 def _provider(name: str, value: Any) -> Any:
-    """Something with a method ``token``, or that can be called itself."""
+    """Return an object with a method ``token``, or a callable."""
     method = getattr(value, "token", None)
     if inspect.isclass(value) or not (callable(method) or callable(value)):
         what = f"the class {value.__name__}" if inspect.isclass(value) else type(value).__name__

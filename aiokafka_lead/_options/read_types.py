@@ -1,4 +1,4 @@
-"""The types of keys and values that consumers hand out: ``bytes | None`` where nothing else is said (PEP 696)."""
+"""Type variables of the keys and values that consumers return: ``bytes | None`` by default (PEP 696)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ else:
     V = TypeVar("V")
 
 KD = TypeVar("KD")
-"""What a deserializer makes of keys."""
+"""Type of deserialized keys."""
 VD = TypeVar("VD")
-"""What a deserializer makes of values."""
+"""Type of deserialized values."""

@@ -1,4 +1,4 @@
-"""How a client reaches its brokers and proves who it is: the options of TLS and SASL, and what they say together."""
+"""Options of TLS and SASL, and checks of their combinations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 
 
 ContextFactory = Callable[[], ssl.SSLContext | Awaitable[ssl.SSLContext]]
-"""Gives the context for the next connection."""
+"""Returns the context for the next connection."""
 
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -42,34 +42,34 @@ _MATERIAL = (
 
 
 class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
-    """Options of TLS and SASL, which every client takes."""
+    """Options of TLS and SASL, common to all clients."""
 
     security_protocol: SecurityProtocol
-    """How to talk to the brokers (``"PLAINTEXT"``)."""
+    """Protocol for connections to brokers (``"PLAINTEXT"``)."""
     ssl_context: ssl.SSLContext | ContextFactory | None
-    """For SSL and SASL_SSL, in place of the other ``ssl_*`` options: a context, or a callable that gives the one for
-    the next connection and may be awaited (a plain one is called in a thread)."""
+    """For SSL and SASL_SSL, in place of the other ``ssl_*`` options: a context, or a callable that returns the context
+    for the next connection and may be awaited (a plain one is called in a thread)."""
     ssl_cafile: str | os.PathLike[str] | None
-    """The authorities to trust, in PEM, DER or PKCS #12; the system's where neither this nor ``ssl_cadata`` is given.
-    Files are read again when they have changed."""
+    """The authorities to trust, in PEM, DER or PKCS #12; the system's if neither this nor ``ssl_cadata`` is given.
+    Changed files are read again."""
     ssl_cadata: str | bytes | None
-    """Authorities to trust, beside those of ``ssl_cafile``: PEM as a str, DER as bytes."""
+    """Authorities to trust, in addition to ``ssl_cafile``: PEM as a str, DER as bytes."""
     ssl_ca_password: str | None
-    """For an ``ssl_cafile`` in PKCS #12."""
+    """Password of an ``ssl_cafile`` in PKCS #12."""
     ssl_certfile: str | os.PathLike[str] | None
     """The certificate to present with its chain, in PEM (the key may be in the same file) or PKCS #12."""
     ssl_certdata: str | None
-    """The same as PEM text (KIP-651)."""
+    """The certificate with its chain, as PEM text (KIP-651)."""
     ssl_keyfile: str | os.PathLike[str] | None
     """The private key of the certificate, in PEM."""
     ssl_keydata: str | None
-    """The same as PEM text (KIP-651)."""
+    """The private key as PEM text (KIP-651)."""
     ssl_password: str | None
-    """For an encrypted private key, or an ``ssl_certfile`` in PKCS #12."""
+    """Password of an encrypted private key, or of an ``ssl_certfile`` in PKCS #12."""
     ssl_check_hostname: bool
-    """Whether the broker's certificate must name the host that is connected to (True)."""
+    """Require that the broker's certificate names the host of the connection (True)."""
     sasl_mechanism: SaslMechanism | None
-    """For SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
+    """Mechanism for SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
     sasl_plain_username: str | None
     """The user name for PLAIN and SCRAM."""
     sasl_plain_password: str | None
@@ -89,7 +89,7 @@ def _authorities(name: str, value: Any) -> str | bytes:
 
 
 def _pem(name: str, value: Any) -> str:
-    """A text whose comments may be in an encoding that the environment could not decode."""
+    """Return a PEM text, whose comments may be in an encoding that the environment could not decode."""
     return text(name, type(value)(value.encode(errors="replace").decode()) if isinstance(value, str) else value)
 
 
@@ -139,8 +139,8 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
 
     @property
     def tls_material(self) -> TlsMaterial:
-        """What the ``ssl_*`` options other than ``ssl_context`` name."""
-        from .tls.material import TlsMaterial  # with what it needs, a tenth of the time that a producer's import takes
+        """The material named by the ``ssl_*`` options other than ``ssl_context``."""
+        from .tls.material import TlsMaterial  # with its imports, a tenth of the time that importing a producer takes
 
         return TlsMaterial(**{name: getattr(self, name) for name in _MATERIAL})
 

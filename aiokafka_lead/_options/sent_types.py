@@ -1,4 +1,4 @@
-"""The types of keys and values that producers take: ``bytes`` where nothing else is said (PEP 696)."""
+"""Type variables of the keys and values that producers accept: ``bytes`` by default (PEP 696)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ else:
     V = TypeVar("V")
 
 KS = TypeVar("KS")
-"""What a serializer of keys takes."""
+"""Type of keys that a serializer accepts."""
 VS = TypeVar("VS")
-"""What a serializer of values takes."""
+"""Type of values that a serializer accepts."""

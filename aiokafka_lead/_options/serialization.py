@@ -1,4 +1,4 @@
-"""Serializers and deserializers of the application: what they take, and whether they are awaited."""
+"""Serializers and deserializers of the application: their arguments, and whether they are awaited."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class WithHeaders(NamedTuple):
-    """Bytes of a key or value, and headers that the record gets beside its own: of a `Prepared` serializer."""
+    """Bytes of a key or value from a `Prepared` serializer, with headers that are added to the record's own."""
 
     content: bytes
     headers: Headers
@@ -35,10 +35,10 @@ class WithHeaders(NamedTuple):
 _Bytes = bytes | WithHeaders | Coroutine[Any, Any, bytes | None] | None
 
 Serializer = Callable[[T], _Bytes] | Callable[[T, SerializationContext], _Bytes]
-"""Makes bytes of a key or a value; a coroutine function is awaited. See `SerializationContext` for the second form."""
+"""Converts a key or a value to bytes; a coroutine function is awaited. `SerializationContext` is optional."""
 
 Deserializer = Callable[[bytes], T] | Callable[[bytes, SerializationContext], T]
-"""Makes a key or a value of bytes."""
+"""Converts bytes to a key or a value."""
 
 AsyncDeserializer = (
     Callable[[bytes], Coroutine[Any, Any, T]] | Callable[[bytes, SerializationContext], Coroutine[Any, Any, T]]
@@ -47,40 +47,40 @@ AsyncDeserializer = (
 
 
 class Prepared(ABC):
-    """A serializer or deserializer that seldom has to wait: asked once for many records, it is then called for each.
+    """A serializer or deserializer that rarely waits: it is prepared once for many records, then called for each.
 
-    So a batch of records costs one wait at most, and none where everything is known, and calls are plain ones.
+    So a batch of records waits at most once, and not at all if everything is known; the calls are synchronous.
     """
 
     @abstractmethod
     def prepare(
         self, contents: Sequence[Any], headers: Sequence[Headers], topic: str, is_key: bool
     ) -> Awaitable[None] | None:
-        """What to await before it is called for these contents, or None where it can be called at once.
+        """Return an awaitable to await before the calls for these contents, or None if they can be made immediately.
 
-        A content may be None, which it is not called for. What is wrong with one content is raised by the call for it,
-        and not here.
+        A content may be None; the serializer is not called for it. Errors of a single content are raised by the call
+        for it, not here.
         """
 
     @abstractmethod
     def __call__(self, content: Any, context: SerializationContext, /) -> Any:
-        """Make the bytes (or `WithHeaders`) of a key or value, or what the application works with of bytes."""
+        """Return the bytes (or `WithHeaders`) of a key or value, or the application's object for bytes."""
 
 
 class Function(NamedTuple):
-    """A serializer or deserializer, looked at once."""
+    """An inspected serializer or deserializer."""
 
     call: Callable[..., Any]
     asks: bool
-    """Whether it takes a `SerializationContext` behind the content."""
+    """True if it takes a `SerializationContext` after the content."""
     waits: bool
-    """Whether it is a coroutine function."""
+    """True if it is a coroutine function."""
     prepare: Callable[[Sequence[Any], Sequence[Headers], str, bool], Awaitable[None] | None] | None = None
-    """Of one that is `Prepared`."""
+    """The method ``prepare`` of a `Prepared` one."""
 
 
 def inspected(name: str, function: Any) -> Function:
-    """Look at what was given for the option of this name; raises `ConfigTypeError` for what cannot be called so."""
+    """Inspect the function given for the option of this name; raise `ConfigTypeError` if it is not suitable."""
     if not callable(function):
         raise ConfigTypeError(f"{name} must be callable, not {type(function).__name__}")
     if isinstance(function, Prepared):
@@ -89,7 +89,7 @@ def inspected(name: str, function: Any) -> Function:
 
 
 def application_function(name: str, value: Any) -> Any:
-    """The check of such an option."""
+    """Check an option that holds such a function."""
     return inspected(name, value).call
 
 

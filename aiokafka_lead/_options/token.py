@@ -1,4 +1,4 @@
-"""A token as brokers take it (RFC 7628, KIP-255, KIP-342)."""
+"""A token as brokers accept it (RFC 7628, KIP-255, KIP-342)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _VALUE = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 _MILLISECONDS = 100_000_000_000
-"""In seconds since 1970 this is the year 5138; what is later was meant in milliseconds."""
+"""In seconds since 1970 this is the year 5138; a larger number is taken as milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a client proves itself with: ``value``, and until when, in seconds since 1970 (``time.time()``).
+    """A client's token: ``value``, and its expiry in seconds since 1970 (``time.time()``).
 
-    ``expires_at`` None: not known; such a token is used by the connections that are made within a second, and not kept.
-    ``extensions`` go to the broker with it (KIP-342). Raises `ConfigError` for what no broker accepts; neither the
-    value nor the extensions show in ``repr`` or in errors.
+    ``expires_at`` None means unknown; such a token serves only connections made within a second, and is not kept.
+    ``extensions`` are sent to the broker with it (KIP-342). Raises `ConfigError` for a token that no broker accepts;
+    neither the value nor the extensions show in ``repr`` or in errors.
     """
 
     value: str = field(repr=False)
@@ -81,7 +81,7 @@ def _checked_extensions(extensions: Any) -> dict[str, str]:
 
 
 def expiry_of_jwt(value: str) -> float:
-    """When a JWT ends, as its ``exp`` says; nothing about it is verified. Raises `ConfigError` for what is no JWT."""
+    """Return the expiry of a JWT from its ``exp`` claim, unverified. Raises `ConfigError` if it is not a JWT."""
     parts = value.split(".")
     expires_at = None
     if len(parts) == 3:

@@ -1,6 +1,6 @@
-"""The options of the clients: what may be given (`options`), its defaults, and the frozen result that the engine reads.
+"""Options of the clients: public types (`options`), defaults and checks, and the frozen result for the engine.
 
-Names are aiokafka's where it has the option, else the Java client's in snake case. Defaults are the Java client's
+Names are aiokafka's if it has the option, else the Java client's in snake case. Defaults are the Java client's
 (4.x). Values are checked when the client is constructed, so a mistake shows before anything is connected.
 """
 
@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 ASSIGNOR_NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""Those of the built-in assignors."""
+"""Names of the built-in assignors."""
 
 
 def _assignors(name: str, value: Any) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ def _assignors(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _assignor_name(option_name: str, assignor: Any) -> str:
-    """That of an assignor of the application's own (`GroupAssignor`)."""
+    """Return the name of a custom assignor (`GroupAssignor`)."""
     methods = (getattr(assignor, method, None) for method in ("assign", "user_data"))
     if isinstance(assignor, type) or not hasattr(assignor, "cooperative") or not all(map(callable, methods)):
         raise ConfigTypeError(f"{option_name} must hold names or assignors (GroupAssignor), not {assignor!r}")
@@ -137,7 +137,7 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any]) -> Self:
-        """Check everything given and fill in the rest. Secrets in ``options`` do not show in its ``repr`` afterwards.
+        """Check all given options and fill in the rest. Hides the secrets in ``options`` from its ``repr``.
 
         Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) that names the option.
         """
@@ -147,7 +147,7 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Fill in what follows from other options, before each one is checked on its own."""
+        """Fill in values that follow from other options, before each one is checked on its own."""
         given = cls._settle_security(given)
         for first, longest in (
             ("retry_backoff_ms", "retry_backoff_max_ms"),
@@ -162,17 +162,17 @@ class ClientConfig(SecurityConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """How long brokers may refuse a login that has worked before until that is final."""
+        """Time in ms that brokers may refuse a login that has worked before, until the error is final."""
         return self.request_timeout_ms
 
     def shared(self) -> tuple[list[str], dict[str, Any]]:
-        """The bootstrap servers and the options with which another client reaches the same cluster in the same way."""
+        """Return the bootstrap servers and options by which another client reaches the same cluster."""
         servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers]
         names = {field.name for field in dataclasses.fields(ClientConfig)} - {"bootstrap_servers"}
         return servers, {name: getattr(self, name) for name in names}
 
     def _check(self) -> None:
-        """Check what two options say together."""
+        """Check combinations of options."""
         self._first_at_most_longest("retry_backoff_ms", "retry_backoff_max_ms")
         self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
@@ -220,7 +220,7 @@ class ProducerConfig(ClientConfig):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         given = super()._settle(given)
-        # Java: idempotence that was not asked for gives way to options that exclude it.
+        # Java: idempotence that is only a default gives way to options that exclude it.
         weaker = given.get("acks", "all") in (0, 1) or given.get("retries", 1) == 0
         many = given.get("max_in_flight_requests_per_connection", 1)
         transactional = given.get("transactional_id") is not None
@@ -228,7 +228,7 @@ class ProducerConfig(ClientConfig):
             given["enable_idempotence"] = False
         if isinstance(given.get("batch_size"), int):
             given.setdefault("batch_size_max", given["batch_size"])
-        # Java: the default bound of a delivery grows with what is given explicitly for its parts.
+        # Java: the default delivery timeout grows with explicit values of its parts.
         parts = [
             given.get(name, cls.__dataclass_fields__[name].default) for name in ("linger_ms", "request_timeout_ms")
         ]
@@ -255,7 +255,7 @@ class ProducerConfig(ClientConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """Records, and all calls, have deadlines of their own."""
+        """Unbounded: records and calls have deadlines of their own."""
         return math.inf
 
 
@@ -297,7 +297,7 @@ class ConsumerConfig(ClientConfig):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         given = super()._settle(given)
-        # Java: an option of the other protocol would be ignored, and somebody has counted on it.
+        # Java would ignore an option of the other protocol; here it is an error, because the user relies on it.
         if given.get("group_protocol") == "consumer" and "partition_assignment_strategy" in given:
             raise ConfigError(
                 'partition_assignment_strategy has no effect with group_protocol="consumer": brokers assign, '
@@ -321,7 +321,7 @@ class ConsumerConfig(ClientConfig):
             self._check_auto_protocol()
 
     def _check_auto_protocol(self) -> None:
-        """Brokers have to assign as the members would."""
+        """Check that brokers can assign partitions as the members would."""
         for assignor in self.partition_assignment_strategy:
             if not isinstance(assignor, str):
                 raise ConfigError(
@@ -331,7 +331,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def remote_assignor(self) -> str | None:
-        """The broker's assignor to ask for; None lets the broker choose."""
+        """Name of the broker's assignor to request; None lets the broker choose."""
         is_range = self.group_protocol == "auto" and self.partition_assignment_strategy[0] == "range"
         return "range" if is_range and self.group_remote_assignor is None else self.group_remote_assignor
 
@@ -344,5 +344,5 @@ class AdminConfig(ClientConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """Calls have deadlines of their own."""
+        """Unbounded: calls have deadlines of their own."""
         return math.inf

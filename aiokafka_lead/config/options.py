@@ -1,4 +1,4 @@
-"""What may be given to the clients: each option's meaning, its default, and the KIP that it comes from."""
+"""Options that users may pass to the clients, with meaning, default, and the KIP that introduced each."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ BootstrapServers = str | Iterable[str]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Acks = Literal[0, 1, -1, "all"]
 Connect = Callable[[str, int], Awaitable[socket.socket]]
-"""From a broker's host and port, as the cluster names them, to a connected socket."""
+"""Takes a broker's host and port, as the cluster advertises them, and returns a connected socket."""
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
-"""From the serialized key, all partitions and the available ones to the partition chosen, as in aiokafka."""
+"""Takes the serialized key, all partitions and the available ones; returns the chosen partition, as in aiokafka."""
 
 
 class ClientOptions(SecurityOptions, total=False):
@@ -42,99 +42,98 @@ class ClientOptions(SecurityOptions, total=False):
     """An async function of host and port that returns a connected ``socket.socket``: the application's own way to
     brokers (None)."""
     bootstrap_resolve_timeout_ms: float
-    """How long `start` waits for the name of a bootstrap server to resolve; 0 fails at once (0, KIP-909)."""
+    """Time that `start` waits for the name of a bootstrap server to resolve; 0 fails immediately (0, KIP-909)."""
     client_id: str
-    """What brokers' logs and quotas call this client (``"aiokafka-lead"``)."""
+    """Name of this client in brokers' logs and quotas (``"aiokafka-lead"``)."""
     request_timeout_ms: float
-    """How long one request may take until its connection is given up (30000)."""
+    """Time that a request may take before its connection is closed (30000)."""
     retry_backoff_ms: float
-    """The first wait before a failed request is sent again; doubles at each failure, with jitter (100, KIP-580)."""
+    """First delay before a failed request is retried; doubles with each failure, with jitter (100, KIP-580)."""
     retry_backoff_max_ms: float
-    """The longest such wait (1000)."""
+    """Longest delay before a retry (1000)."""
     reconnect_backoff_ms: float
-    """The first wait before a broker is connected to again (50, KIP-144)."""
+    """First delay before reconnecting to a broker (50, KIP-144)."""
     reconnect_backoff_max_ms: float
-    """The longest such wait (1000)."""
+    """Longest delay before reconnecting (1000)."""
     socket_connection_setup_timeout_ms: float
-    """How long connecting, TLS and authentication may take, at first (10000, KIP-601)."""
+    """Time limit for connecting, TLS and authentication, at first (10000, KIP-601)."""
     socket_connection_setup_timeout_max_ms: float
-    """The same after repeated failures (30000)."""
+    """The same limit after repeated failures (30000)."""
     connections_max_idle_ms: float
-    """A connection without traffic closes after this (540000)."""
+    """Idle time after which a connection is closed (540000)."""
     max_in_flight_requests_per_connection: int
-    """Requests on their way on one connection (5); on that to a coordinator at least 100."""
+    """Maximum number of requests in flight on one connection (5); at least 100 on connections to a coordinator."""
     receive_max_bytes: int
-    """The largest frame accepted from a broker, checked before memory is taken (128 MiB)."""
+    """Largest frame accepted from a broker, checked before memory is allocated (128 MiB)."""
     metadata_max_age_ms: float
-    """Metadata is refreshed at least this often (300000)."""
+    """Maximum age of metadata before it is refreshed (300000)."""
     metadata_max_idle_ms: float
-    """A producer forgets a topic that it has not written to for this long (300000, KIP-526)."""
+    """Time without writes after which a producer forgets a topic (300000, KIP-526)."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
-    """What to do when no known broker can be reached (``"rebootstrap"``, KIP-899)."""
+    """Action when no known broker can be reached (``"rebootstrap"``, KIP-899)."""
     metadata_recovery_rebootstrap_trigger_ms: float
-    """Bootstrap anew when no metadata could be had for this long (300000, KIP-1102)."""
+    """Bootstrap again after this time without metadata (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
-    """Have brokers from Kafka 4.4 on refuse a connection that was meant for another broker or cluster (True, KIP-1242);
-    not with a ``metadata_recovery_strategy`` of ``"none"``."""
+    """Make brokers refuse a connection meant for another broker or cluster, from Kafka 4.4 on (True, KIP-1242); not
+    with a ``metadata_recovery_strategy`` of ``"none"``."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
-    """What to do when bootstrapping anew leads to another cluster (``"fail"``, KIP-899)."""
+    """Action when bootstrapping again leads to another cluster (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]
-    """Which leader hints of Produce and Fetch answers are followed (``"trust"``, KIP-951)."""
+    """Leader hints in Produce and Fetch responses to follow (``"trust"``, KIP-951)."""
     close_timeout_ms: float | None
-    """What leaving ``async with`` gives to `stop` as its ``timeout_ms`` (None)."""
+    """The ``timeout_ms`` that leaving ``async with`` passes to `stop` (None)."""
     enable_metrics_push: bool
-    """Push the client's metrics to brokers that want them (True, KIP-714)."""
+    """Push the client's metrics to brokers that request them (True, KIP-714)."""
     allow_auto_create_topics: bool
-    """Let brokers create topics that are asked for and do not exist, where they are set up so (True)."""
+    """Let brokers create missing topics on request, if they are configured to (True)."""
 
 
 class ProducerBaseOptions(ClientOptions, total=False):
     """Options of `Producer` that do not affect the types of keys and values."""
 
     acks: Acks
-    """Which replicas have a record before it counts: 0 none, 1 the leader, ``"all"`` every in-sync one (``"all"``)."""
+    """Replicas that must have a record before it is acknowledged: 0 none, 1 the leader, ``"all"`` the in-sync ones
+    (``"all"``)."""
     enable_idempotence: bool
-    """Retries neither duplicate nor reorder (True; needs acks "all" and at most 5 requests in flight)."""
+    """Retries neither duplicate nor reorder records (True; needs acks "all" and at most 5 requests in flight)."""
     compression_type: CompressionType | None
-    """How batches are compressed (``"none"``)."""
+    """Compression of batches (``"none"``)."""
     compression_level: int | None
-    """The codec's own level; None is the codec's default."""
+    """Level of the codec; None is the codec's default."""
     batch_size: int
-    """Bytes that make a batch ready to be sent, though it could linger (16384)."""
+    """Size in bytes at which a batch is sent without lingering (16384)."""
     batch_size_max: int
-    """Bytes that a batch may grow to as long as it lingers behind another request to its broker, or has to wait
-    (262144; ``batch_size``, so that no batch is ever larger, where only that is given)."""
+    """Size in bytes to which a batch may grow while it lingers behind another request to its broker, or has to wait
+    (262144; equal to ``batch_size`` if only that is given, so that no batch exceeds it)."""
     linger_ms: float
-    """How long a batch may wait for more records (5)."""
+    """Time that a batch may wait for more records (5)."""
     buffer_memory: int
-    """Bytes that all records not yet acknowledged may take (32 MiB)."""
+    """Memory limit in bytes for all unacknowledged records (32 MiB)."""
     max_block_ms: float
-    """How long ``send`` may wait for metadata and buffer (60000)."""
+    """Time that ``send`` may wait for metadata and buffer memory (60000)."""
     max_request_size: int
-    """Bytes that one request, and so one record, may hold (1048576)."""
+    """Maximum size of a request in bytes, and so of a record (1048576)."""
     delivery_timeout_ms: float
-    """How long after ``send`` a record is acknowledged or failed (120000)."""
+    """Time after ``send`` within which a record is acknowledged or fails (120000)."""
     transactional_id: str | None
-    """The name of this producer's transactions, which no other may use at the same time; None is for a producer without
-    any (None, KIP-98)."""
+    """Name of this producer's transactions, unique among producers; None disables transactions (None, KIP-98)."""
     transaction_timeout_ms: int
-    """The coordinator aborts a transaction that is open for this long; at most its ``transaction.max.timeout.ms``
-    (60000)."""
+    """Time after which an open transaction is aborted; at most the broker's ``transaction.max.timeout.ms`` (60000)."""
     retries: int
-    """Upper bound of the tries again of one batch (2147483647: ``delivery_timeout_ms`` is the bound that counts)."""
+    """Maximum number of retries per batch (2147483647: in practice ``delivery_timeout_ms`` is the limit)."""
     partitioner: Partitioner | None
-    """Chooses the partition of records that name none; None is the built-in one (KIP-480, KIP-794)."""
+    """Chooses the partition of records that specify none; None is the built-in one (KIP-480, KIP-794)."""
     partitioner_adaptive_partitioning_enable: bool
-    """Records without key go rather to faster brokers (True, KIP-794)."""
+    """Prefer faster brokers for records without a key (True, KIP-794)."""
     partitioner_availability_timeout_ms: float
-    """A broker that takes no batch for this long gets no records without key; 0 turns this off (0, KIP-794)."""
+    """Time without accepting a batch after which a broker gets no records without a key; 0 disables this (0, KIP-794).
+    """
     partitioner_ignore_keys: bool
-    """The partition does not depend on the key (False, KIP-794)."""
+    """Choose the partition independently of the key (False, KIP-794)."""
     partitioner_rack_aware: bool
-    """Records without key go to partitions that are led in ``client_rack``, if one of them takes records (False,
-    KIP-1123)."""
+    """Prefer partitions led in ``client_rack`` for records without a key, if one accepts records (False, KIP-1123)."""
     client_rack: str | None
-    """Where this producer is, in the names that ``broker.rack`` has (None). ``bytes_sent_in_rack`` counts by it."""
+    """Location of this producer, in the terms of ``broker.rack`` (None). ``bytes_sent_in_rack`` counts by it."""
 
 
 class ProducerOptions(ProducerBaseOptions, total=False):
@@ -150,80 +149,79 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Options of `Consumer` that do not affect the types of keys and values."""
 
     group_id: str | None
-    """The consumer group to join, or to keep offsets for; None keeps none (None)."""
+    """Consumer group to join, or to store offsets for; None for no group (None)."""
     group_instance_id: str | None
-    """A name that survives restarts: static membership (None, KIP-345)."""
+    """Name that survives restarts, for static membership (None, KIP-345)."""
     group_protocol: Literal["classic", "consumer", "auto"]
-    """The rebalance protocol (``"classic"``; ``"consumer"`` is KIP-848; ``"auto"`` is that where the brokers serve it,
-    and the classic one elsewhere)."""
+    """The rebalance protocol (``"classic"``; ``"consumer"`` is KIP-848; ``"auto"`` uses that if the brokers support it,
+    else the classic one)."""
     group_remote_assignor: str | None
-    """The broker's assignor where the protocol is KIP-848; None lets the broker choose, under ``"auto"`` unless
-    ``partition_assignment_strategy`` begins with ``"range"``, which is then the broker's, too. An error under
+    """The broker's assignor under KIP-848; None lets the broker choose, except under ``"auto"`` if
+    ``partition_assignment_strategy`` begins with ``"range"``: then the broker uses range, too. An error under
     ``"classic"``."""
     partition_assignment_strategy: Sequence[Any] | Any
-    """Assignors by preference: a name or object, several, or ``"range,sticky"`` (cooperative-sticky, then range). Only
-    names under ``group_protocol="auto"``, and an error under ``"consumer"``, where brokers assign."""
+    """Assignors in order of preference: a name or object, several, or ``"range,sticky"`` (cooperative-sticky, then
+    range). Under ``group_protocol="auto"`` only names; an error under ``"consumer"``, because brokers assign."""
     session_timeout_ms: float
-    """Without a heartbeat for this long a member is out (45000)."""
+    """Time without a heartbeat after which a member is removed (45000)."""
     heartbeat_interval_ms: float
-    """How often heartbeats go out (3000)."""
+    """Interval of heartbeats (3000)."""
     max_poll_interval_ms: float
-    """How long the application may take between two reads before it leaves the group (300000)."""
+    """Time between two reads after which the consumer leaves the group (300000)."""
     rebalance_timeout_ms: float | None
-    """How long a rebalance waits for the work in hand; None is ``max_poll_interval_ms``."""
+    """Time that a rebalance waits for records in process; None is ``max_poll_interval_ms``."""
     enable_auto_commit: bool
-    """Commit what the application was given, now and then (True)."""
+    """Commit delivered records periodically (True)."""
     auto_commit_interval_ms: float
-    """How often that is (5000)."""
+    """Interval of automatic commits (5000)."""
     auto_offset_reset: str
-    """Where to start without a position: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``,
-    KIP-1106)."""
+    """Start position if there is none: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``, KIP-1106)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"]
-    """What becomes of a record that cannot be deserialized, and never will: it is raised; left out, with a warning in
-    the log; or sent to ``dead_letter_topic`` before. Of batches it is raised in any case (``"raise"``)."""
+    """Action for a record that can never be deserialized: raise the error; skip the record with a warning in the log;
+    or send it to ``dead_letter_topic`` first. Reads of batches always raise (``"raise"``)."""
     dead_letter_topic: str | None
-    """Where such records go, with their bytes as they were and the cause in headers (see `DEAD_LETTER_HEADERS`); also
-    the default of `Consumer.run`'s (None)."""
+    """Topic for such records, with their original bytes and the cause in headers (see `DEAD_LETTER_HEADERS`); also the
+    default for `Consumer.run` (None)."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
-    """Whether records of open and aborted transactions are seen (``"read_uncommitted"``)."""
+    """Include records of open and aborted transactions, or only committed ones (``"read_uncommitted"``)."""
     client_rack: str | None
-    """Where this client is: fetches go to a replica in the same rack (None, KIP-392)."""
+    """Location of this client: fetches go to a replica in the same rack (None, KIP-392)."""
     fetch_min_bytes: int
-    """A broker waits until it has this many bytes before it answers a fetch (1)."""
+    """Bytes that a broker waits for before it answers a fetch (1)."""
     fetch_max_wait_ms: float
-    """A broker waits no longer than this before it answers a fetch (500)."""
+    """Longest time that a broker waits before it answers a fetch (500)."""
     fetch_max_bytes: int
-    """Bytes of one fetch answer, also the bound of what is read ahead (52428800)."""
+    """Maximum size of a fetch response in bytes, also the limit of prefetched data (52428800)."""
     max_partition_fetch_bytes: int
-    """Bytes of one partition in a fetch answer (1048576)."""
+    """Maximum bytes of one partition in a fetch response (1048576)."""
     max_poll_records: int | None
-    """Records that ``getmany`` returns at most, None is no bound but what is there; and up to which ``batches`` joins
-    batches of a partition's log, None is 500 (None)."""
+    """Maximum number of records per ``getmany``, None for all that are available; also the number up to which
+    ``batches`` joins batches of a partition's log, None for 500 (None)."""
     max_decompressed_batch_bytes: int
-    """How large one batch of a partition's log may become when it is decompressed (268435456), its records' objects not
-    counted, but bounded likewise; a larger one raises `BatchTooLargeError`."""
+    """Maximum decompressed size of a batch of a partition's log (268435456), without its record objects, which are
+    bounded likewise; a larger one raises `BatchTooLargeError`."""
     max_decompressed_bytes: int
-    """How much a consumer may have decompressed and not handed out, of all partitions (536870912), at least one batch;
-    beyond it what waits is decompressed again in its turn."""
+    """Maximum decompressed data in a consumer that is not delivered yet, over all partitions (536870912), at least one
+    batch; waiting batches beyond it are decompressed again when they are due."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     exclude_internal_topics: bool
-    """A pattern does not match Kafka's own topics (True)."""
+    """Exclude Kafka's internal topics from pattern subscriptions (True)."""
     default_api_timeout_ms: float
-    """The bound of calls that have none of their own (60000)."""
+    """Timeout of calls without one of their own (60000)."""
 
 
 class ConsumerOptions(ConsumerBaseOptions, total=False):
     """Options of `Consumer`."""
 
     key_deserializer: Deserializer[Any] | None
-    """Turns a key's bytes into what the application gets; may take a `SerializationContext`, and may be awaited."""
+    """Converts a key's bytes for the application; may take a `SerializationContext`, and may be awaited."""
     value_deserializer: Deserializer[Any] | None
-    """Turns a value's bytes into what the application gets; may take a `SerializationContext`, and may be awaited."""
+    """Converts a value's bytes for the application; may take a `SerializationContext`, and may be awaited."""
 
 
 class AdminOptions(ClientOptions, total=False):
     """Options of `AdminClient`."""
 
     default_api_timeout_ms: float
-    """The bound of calls that have none of their own (60000)."""
+    """Timeout of calls without one of their own (60000)."""

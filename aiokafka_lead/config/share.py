@@ -1,4 +1,4 @@
-"""The options of `ShareConsumer`: what may be given, its defaults, and the frozen result that the engine reads."""
+"""Options of `ShareConsumer`: the public types, defaults, and the frozen result that the engine reads."""
 
 from __future__ import annotations
 
@@ -16,48 +16,46 @@ __all__ = ["ShareConsumerBaseOptions", "ShareConsumerConfig", "ShareConsumerOpti
 class ShareConsumerBaseOptions(ClientOptions, total=False):
     """Options of `ShareConsumer` that do not affect the types of keys and values.
 
-    Where a group begins, which records of transactions it sees, how long locks last and how often a record is delivered
-    are settings of the group, which an administrator makes: ``share.auto.offset.reset`` ("latest" by default),
+    The start position of a group, its isolation level, the duration of locks and the number of deliveries are settings
+    of the group, made by an administrator: ``share.auto.offset.reset`` ("latest" by default),
     ``share.isolation.level``, ``share.record.lock.duration.ms`` and the brokers' ``group.share.delivery.count.limit``.
     """
 
     group_id: str
-    """The share group. Groups of all kinds share one space of names."""
+    """The share group. Groups of all kinds share one namespace."""
     client_rack: str | None
-    """Where this client is (None)."""
+    """Location of this client (None)."""
     share_acknowledgement_mode: Literal["implicit", "explicit"]
-    """``"implicit"``: what the application has got, and has not acknowledged otherwise, counts as accepted when it
-    comes back for more, or commits. ``"explicit"``: each record is acknowledged by a call, in any order, or comes again
-    when its lock has run out (``"implicit"``)."""
+    """``"implicit"``: delivered records that the application has not acknowledged otherwise are accepted with its next
+    read or commit. ``"explicit"``: each record is acknowledged by a call, in any order, or delivered again when its
+    lock expires (``"implicit"``)."""
     share_acquire_mode: Literal["batch_optimized", "record_limit"]
-    """``"batch_optimized"``: brokers acquire whole batches of the log, so that there may be more records than were
-    asked for, at less cost. ``"record_limit"``: never more, which needs Apache Kafka 4.2 (``"batch_optimized"``,
-    KIP-1206)."""
+    """``"batch_optimized"``: brokers acquire whole batches of the log, possibly more records than requested, at less
+    cost. ``"record_limit"``: never more, which needs Apache Kafka 4.2 (``"batch_optimized"``, KIP-1206)."""
     fetch_min_bytes: int
-    """A broker waits until it has this many bytes before it answers a fetch (1)."""
+    """Bytes that a broker waits for before it answers a fetch (1)."""
     fetch_max_wait_ms: float
-    """A broker waits no longer than this before it answers a fetch (500)."""
+    """Longest time that a broker waits before it answers a fetch (500)."""
     fetch_max_bytes: int
-    """Bytes of one fetch answer (52428800)."""
+    """Maximum size of a fetch response in bytes (52428800)."""
     max_poll_records: int
-    """Records that `ShareConsumer.getmany` returns at most, and that are acquired ahead of the application at most;
-    with ``"batch_optimized"`` twice as many of each broker (500)."""
+    """Maximum number of records per `ShareConsumer.getmany`, and of records acquired ahead of the application; with
+    ``"batch_optimized"`` twice that number per broker (500)."""
     max_decompressed_batch_bytes: int
-    """How large one batch of a partition's log may become when it is decompressed (268435456); what is larger is
-    rejected."""
+    """Maximum decompressed size of a batch of a partition's log (268435456); larger ones are rejected."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     default_api_timeout_ms: float
-    """The bound of calls that have none of their own (60000)."""
+    """Timeout of calls without one of their own (60000)."""
 
 
 class ShareConsumerOptions(ShareConsumerBaseOptions, total=False):
     """Options of `ShareConsumer`."""
 
     key_deserializer: Deserializer[Any] | None
-    """Turns a key's bytes into what the application gets; may take a `SerializationContext`, and may be awaited."""
+    """Converts a key's bytes for the application; may take a `SerializationContext`, and may be awaited."""
     value_deserializer: Deserializer[Any] | None
-    """Turns a value's bytes into what the application gets; may take a `SerializationContext`, and may be awaited."""
+    """Converts a value's bytes for the application; may take a `SerializationContext`, and may be awaited."""
 
 
 @dataclass(init=False, repr=False, eq=False)

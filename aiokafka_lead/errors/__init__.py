@@ -1,8 +1,8 @@
 """Every error that this client raises.
 
-`KafkaError` is the root. Errors that a broker answered with derive from `BrokerError` and carry the protocol's error
-code; `error_for_code` maps a code to its class. ``retriable`` says whether the same call may succeed later,
-``refreshes_metadata`` whether the client's view of the cluster is stale (Java: ``RetriableException``,
+`KafkaError` is the root. Errors that a broker returned derive from `BrokerError` and carry the protocol's error
+code; `error_for_code` maps a code to its class. ``retriable`` is True if the same call may succeed later,
+``refreshes_metadata`` if the client's view of the cluster is stale (Java: ``RetriableException``,
 ``InvalidMetadataException``).
 """
 
@@ -34,7 +34,7 @@ __all__ += transactions.__all__
 
 
 def _adopt() -> None:
-    """Users meet the classes by this module's name, in tracebacks too."""
+    """Show the classes under this module's name, also in tracebacks."""
     for value in globals().values():
         if isinstance(value, type) and issubclass(value, KafkaError):
             value.__module__ = __name__

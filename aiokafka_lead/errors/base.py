@@ -1,4 +1,4 @@
-"""The root of all errors, and what those that brokers answer with have in common."""
+"""The root of all errors, and the base classes of errors that brokers return."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ E = TypeVar("E", bound=BaseException)
 class KafkaError(Exception):
     """The root of this client's errors.
 
-    ``code`` is the protocol's error code, or -1 where no broker was asked. ``retriable`` says that the same call may
+    ``code`` is the protocol's error code, or -1 if no broker returned one. ``retriable`` is True if the same call may
     succeed a little later. ``broker`` names the broker that was tried as ``"1 (host:9092)"``, or is None; ``api`` is
     the name of the request that got no answer, or None.
     """
@@ -34,7 +34,7 @@ class KafkaError(Exception):
     refreshes_metadata: ClassVar[bool] = False
     api: str | None = None
     outcomes: Mapping[Any, Any] | None = None
-    """Of a call of the admin client about several items: what each has become, its value or its own error."""
+    """For an admin call about several items: the value or the error of each item."""
 
     def __init__(self, message: str = "", *, broker: str | None = None) -> None:
         text = one_line(message or (type(self).__doc__ or type(self).__name__).partition("\n")[0])
@@ -43,18 +43,18 @@ class KafkaError(Exception):
         self.broker = broker
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as it is, whatever its class takes: errors cross processes (multiprocessing, Spark)."""
+        """Pickle the attributes, whatever the constructor takes: errors cross processes (multiprocessing, Spark)."""
         return _restored, (_name_of(type(self)), self.args), vars(self)
 
 
 class KafkaTimeoutError(KafkaError):
-    """The root of errors that say that time ran out; each says for what."""
+    """The root of all timeout errors; each subclass names the operation."""
 
 
 def without_frames(error: E) -> E:
-    """The error, to be kept: the tracebacks of it and of what it comes from are gone.
+    """Remove the tracebacks of an error and of its causes, so that it can be kept, and return it.
 
-    Those hold the variables of each function that they passed through, a batch half decompressed for one.
+    Tracebacks keep the local variables of every frame alive, for example a half-decompressed batch.
     """
     rest: list[BaseException | None] = [error]
     seen = set()
@@ -68,7 +68,7 @@ def without_frames(error: E) -> E:
 
 
 def _name_of(kind: type[KafkaError]) -> type[KafkaError] | int:
-    """The class itself, or the code for which `error_for_code` has made it."""
+    """Return the class, or its code if `error_for_code` created it."""
     return kind.code if UnknownServerError in kind.__bases__ else kind
 
 
@@ -78,7 +78,7 @@ def _restored(kind: type[KafkaError] | int, args: tuple[Any, ...]) -> KafkaError
 
 
 def own_copy(error: E) -> E:
-    """A copy, to be raised in place of an error that is kept: the traceback that comes with raising is not kept."""
+    """Return a copy to raise in place of a kept error, so that the kept one collects no traceback."""
     own = type(error).__new__(type(error), *error.args)
     own.__dict__.update(error.__dict__)
     if error.__cause__ is not None:
@@ -87,7 +87,7 @@ def own_copy(error: E) -> E:
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code; ``code`` is its number."""
+    """A broker returned an error code; ``code`` is its number."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -99,27 +99,27 @@ _BY_CODE: dict[int, type[BrokerError]] = {}
 
 
 class RetriableBrokerError(BrokerError):
-    """A broker's answer after which the same request may succeed (Java: ``RetriableException``)."""
+    """A broker's error after which the same request may succeed (Java: ``RetriableException``)."""
 
     retriable = True
 
 
 class InvalidMetadataError(RetriableBrokerError):
-    """A broker's answer which shows that the client's metadata is stale (Java: ``InvalidMetadataException``)."""
+    """A broker's error that shows stale client metadata (Java: ``InvalidMetadataException``)."""
 
     refreshes_metadata = True
 
 
 class UnknownServerError(BrokerError):
-    """The broker failed in a way that it does not explain."""
+    """The broker failed without an explanation."""
 
     code = -1
 
 
 def error_for_code(code: int) -> type[BrokerError]:
-    """The class for a broker's error code.
+    """Return the class of a broker's error code.
 
-    A code that this client does not know gets a class of its own below `UnknownServerError`, which keeps the number.
+    An unknown code gets a class of its own below `UnknownServerError`, which keeps the number.
     """
     known = _BY_CODE.get(code)
     if known is None:
@@ -129,6 +129,6 @@ def error_for_code(code: int) -> type[BrokerError]:
 
 
 def raise_for_code(code: int, message: str = "", broker: str | None = None) -> None:
-    """Raises the error for ``code``, unless that is 0: no error. ``message`` is the broker's own, where it sent one."""
+    """Raise the error for ``code`` unless it is 0 (no error). ``message`` is the broker's text, if it sent one."""
     if code != 0:
         raise error_for_code(code)(message, broker=broker)

@@ -1,4 +1,4 @@
-"""What goes wrong on this side of the connection, or in it."""
+"""Errors that this client detects itself, and errors of its connections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class ConfigError(KafkaError, ValueError):
-    """An option has a value that cannot be used; the message names the option."""
+    """An option has an invalid value; the message names the option."""
 
 
 class ConfigTypeError(KafkaError, TypeError):
@@ -42,7 +42,7 @@ class ConfigTypeError(KafkaError, TypeError):
 
 
 class IllegalStateError(KafkaError, RuntimeError):
-    """The call does not fit the client's state."""
+    """The call is not allowed in the client's current state."""
 
 
 class NotStartedError(IllegalStateError):
@@ -50,7 +50,7 @@ class NotStartedError(IllegalStateError):
 
 
 class ClientClosedError(IllegalStateError):
-    """The client has been stopped, or could not start: make a new one, as none starts a second time."""
+    """The client has been stopped, or failed to start. A client starts only once: create a new one."""
 
 
 class WrongEventLoopError(IllegalStateError):
@@ -58,17 +58,17 @@ class WrongEventLoopError(IllegalStateError):
 
 
 class BackgroundTaskError(KafkaError):
-    """A background task of this client has ended with an unexpected error, which is the cause of this one."""
+    """A background task of this client failed with an unexpected error, which is the cause of this one."""
 
 
 class BufferFull(KafkaTimeoutError):
-    """The producer's buffer_memory is used up."""
+    """The producer's ``buffer_memory`` is exhausted."""
 
     retriable = True
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """A partition has no position and auto_offset_reset is "none"."""
+    """A partition has no position and ``auto_offset_reset`` is "none"."""
 
 
 # --- connections -----------------------------------------------------------------------------------------------------
@@ -82,36 +82,36 @@ class KafkaConnectionError(KafkaError):
 
 
 class NotKafkaError(KafkaConnectionError):
-    """What answered at this address does not speak Kafka; the message says what it looks like."""
+    """The peer at this address does not speak Kafka; the message says which protocol it seems to speak."""
 
 
 class UnresolvedHostError(KafkaConnectionError):
-    """A host name has no address, seen from here."""
+    """A host name does not resolve to any address on this machine."""
 
 
 class BootstrapResolutionError(KafkaConnectionError):
-    """No bootstrap server's name has resolved within ``bootstrap_resolve_timeout_ms`` (KIP-909)."""
+    """No bootstrap server's name resolved within ``bootstrap_resolve_timeout_ms`` (KIP-909)."""
 
 
 class MisroutedConnectionError(KafkaConnectionError):
     """A broker's address leads to another broker, or to another cluster; nothing was sent to it (KIP-1242).
 
-    The client bootstraps anew, and tries the address again with a backoff.
+    The client bootstraps again, and retries the address after a backoff.
     """
 
 
 class SslAuthenticationError(KafkaError):
-    """TLS was refused: a certificate is not accepted, or both sides share no version or cipher."""
+    """The TLS handshake failed: a certificate was rejected, or the peers share no version or cipher."""
 
 
 class TokenProviderError(KafkaError):
-    """There is no token: the provider failed, took too long, or gave what is none. The next connection asks again."""
+    """The provider returned no usable token: it failed, timed out, or returned another type. It will be asked again."""
 
     retriable = True
 
 
 class MalformedMessageError(KafkaError):
-    """Bytes that are not a message of the Kafka protocol."""
+    """The bytes are not a valid message of the Kafka protocol."""
 
 
 class FrameTooLargeError(MalformedMessageError):
@@ -123,19 +123,19 @@ class ClusterIdMismatchError(KafkaError):
 
 
 class RebootstrapError(KafkaConnectionError):
-    """The connection was closed because the client bootstraps anew (KIP-899, KIP-1102)."""
+    """The connection was closed because the client bootstraps again (KIP-899, KIP-1102)."""
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
-    """delivery_timeout_ms passed before the record was acknowledged."""
+    """``delivery_timeout_ms`` passed before the record was acknowledged."""
 
     retriable = True
 
 
 class RecordSerializationError(KafkaError):
-    """The application's serializer raised; its error is the cause. The record was not taken.
+    """The application's serializer raised; its error is the cause. The record was not accepted.
 
-    ``topic`` is where it was to go, and ``part`` says what of it failed: "key" or "value".
+    ``topic`` is the record's topic, and ``part`` the part that failed: "key" or "value".
     """
 
     def __init__(self, message: str = "", *, topic: str, part: str) -> None:

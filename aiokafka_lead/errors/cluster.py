@@ -1,6 +1,6 @@
-"""What a broker answers about the request itself, security, and the cluster.
+"""Errors that brokers return about requests, security and the cluster.
 
-The names are those of Kafka's error codes; `aiokafka_lead.errors` exports them.
+The names are Kafka's; `aiokafka_lead.errors` exports them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StaleControllerEpochError(BrokerError):
 
 
 class NetworkError(InvalidMetadataError):
-    """The broker lost its connection to another while it answered."""
+    """The broker lost its connection to another broker while it processed the request."""
 
     code = 13
 
@@ -83,7 +83,7 @@ class GroupAuthorizationFailedError(BrokerError):
 
 
 class ClusterAuthorizationFailedError(BrokerError):
-    """The principal may not do this to the cluster."""
+    """The principal may not perform this operation on the cluster."""
 
     code = 31
 
@@ -95,19 +95,19 @@ class UnsupportedSaslMechanismError(BrokerError):
 
 
 class IllegalSaslStateError(BrokerError):
-    """The SASL exchange does not allow this request now."""
+    """The SASL exchange does not allow this request in its current state."""
 
     code = 34
 
 
 class UnsupportedVersionError(BrokerError):
-    """The broker, or the message, does not know this version of the API."""
+    """The broker does not support this version of the API."""
 
     code = 35
 
 
 class InvalidConfigError(BrokerError):
-    """A configuration is not valid."""
+    """A configuration is invalid."""
 
     code = 40
 
@@ -119,7 +119,7 @@ class NotControllerError(RetriableBrokerError):
 
 
 class InvalidRequestError(BrokerError):
-    """The broker finds the request malformed or contradictory."""
+    """The broker considers the request malformed or contradictory."""
 
     code = 42
 
@@ -137,7 +137,7 @@ class SecurityDisabledError(BrokerError):
 
 
 class OperationNotAttemptedError(BrokerError):
-    """The broker did not try this part of the request, since another part failed."""
+    """The broker did not attempt this part of the request because another part failed."""
 
     code = 55
 
@@ -149,25 +149,25 @@ class SaslAuthenticationFailedError(BrokerError):
 
 
 class DelegationTokenAuthDisabledError(BrokerError):
-    """The cluster has no delegation tokens."""
+    """Delegation tokens are disabled in the cluster."""
 
     code = 61
 
 
 class DelegationTokenNotFoundError(BrokerError):
-    """There is no such delegation token."""
+    """The delegation token does not exist."""
 
     code = 62
 
 
 class DelegationTokenOwnerMismatchError(BrokerError):
-    """The principal neither owns the delegation token nor may renew it."""
+    """The principal is neither the owner nor a renewer of the delegation token."""
 
     code = 63
 
 
 class DelegationTokenRequestNotAllowedError(BrokerError):
-    """Delegation tokens can't be managed over this kind of connection."""
+    """Delegation tokens cannot be managed over this kind of connection."""
 
     code = 64
 
@@ -191,43 +191,43 @@ class InvalidPrincipalTypeError(BrokerError):
 
 
 class StaleBrokerEpochError(BrokerError):
-    """The broker was registered anew meanwhile."""
+    """The broker has registered again since, with a newer epoch."""
 
     code = 77
 
 
 class ThrottlingQuotaExceededError(RetriableBrokerError):
-    """A quota on controller mutations is used up."""
+    """A quota on controller mutations is exceeded."""
 
     code = 89
 
 
 class ResourceNotFoundError(BrokerError):
-    """The request names something that does not exist."""
+    """The resource named by the request does not exist."""
 
     code = 91
 
 
 class DuplicateResourceError(BrokerError):
-    """The request names something twice."""
+    """The request names a resource twice."""
 
     code = 92
 
 
 class UnacceptableCredentialError(BrokerError):
-    """The credentials do not meet the cluster's rules."""
+    """The credentials violate the cluster's rules."""
 
     code = 93
 
 
 class InconsistentVoterSetError(BrokerError):
-    """The two sides disagree about the set of voters."""
+    """The sets of voters differ."""
 
     code = 94
 
 
 class InvalidUpdateVersionError(BrokerError):
-    """The version of the update is not valid."""
+    """The version of the update is invalid."""
 
     code = 95
 
@@ -245,13 +245,13 @@ class PrincipalDeserializationFailureError(BrokerError):
 
 
 class DuplicateBrokerRegistrationError(BrokerError):
-    """A broker of this id is already registered."""
+    """A broker with this id is already registered."""
 
     code = 101
 
 
 class BrokerIdNotRegisteredError(BrokerError):
-    """No broker of this id is registered."""
+    """No broker with this id is registered."""
 
     code = 102
 
@@ -263,7 +263,7 @@ class InconsistentClusterIdError(BrokerError):
 
 
 class IneligibleReplicaError(BrokerError):
-    """A replica in the request may not be in sync."""
+    """A replica in the request is not eligible to be in sync."""
 
     code = 107
 
@@ -275,7 +275,7 @@ class NewLeaderElectedError(BrokerError):
 
 
 class MismatchedEndpointTypeError(BrokerError):
-    """The request went to the wrong kind of endpoint, broker for controller or the reverse."""
+    """The request went to the wrong kind of endpoint: a broker's instead of a controller's, or the reverse."""
 
     code = 114
 
@@ -287,7 +287,7 @@ class UnsupportedEndpointTypeError(BrokerError):
 
 
 class UnknownControllerIdError(BrokerError):
-    """There is no controller of this id."""
+    """No controller has this id."""
 
     code = 116
 
@@ -305,13 +305,13 @@ class TelemetryTooLargeError(BrokerError):
 
 
 class InvalidRegistrationError(BrokerError):
-    """The controller finds the broker's registration not valid."""
+    """The broker's registration is invalid."""
 
     code = 119
 
 
 class InvalidVoterKeyError(BrokerError):
-    """The voter's key is not the receiver's."""
+    """The voter's key differs from the receiver's."""
 
     code = 125
 
@@ -329,12 +329,12 @@ class VoterNotFoundError(BrokerError):
 
 
 class RebootstrapRequiredError(BrokerError):
-    """The client's view of the cluster is too old: it must bootstrap anew (KIP-1102)."""
+    """The client's view of the cluster is too old: it must bootstrap again (KIP-1102)."""
 
     code = 129
 
 
 class ControllerIdNotRegisteredError(BrokerError):
-    """The cluster has no controller of this id."""
+    """No controller with this id is registered."""
 
     code = 136

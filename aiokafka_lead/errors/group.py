@@ -1,6 +1,6 @@
-"""What a broker answers about groups, transactions and producers.
+"""Errors that brokers return about groups, transactions and producers.
 
-The names are those of Kafka's error codes; `aiokafka_lead.errors` exports them.
+The names are Kafka's; `aiokafka_lead.errors` exports them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 
 
 class OffsetMetadataTooLargeError(BrokerError):
-    """The metadata beside a committed offset is longer than ``offset.metadata.max.bytes``."""
+    """The metadata of a committed offset is longer than ``offset.metadata.max.bytes``."""
 
     code = 12
 
@@ -69,7 +69,7 @@ class CoordinatorLoadInProgressError(RetriableBrokerError):
 
 
 class CoordinatorNotAvailableError(RetriableBrokerError):
-    """The group's or transaction's coordinator is not available."""
+    """The coordinator of the group or transaction is not available."""
 
     code = 15
 
@@ -81,25 +81,25 @@ class NotCoordinatorError(RetriableBrokerError):
 
 
 class IllegalGenerationError(BrokerError):
-    """The member speaks of a generation that is over."""
+    """The request names an old generation of the group."""
 
     code = 22
 
 
 class InconsistentGroupProtocolError(BrokerError):
-    """The member shares no assignment protocol with its group."""
+    """The member and its group share no assignment protocol."""
 
     code = 23
 
 
 class InvalidGroupIdError(BrokerError):
-    """The group id is not valid."""
+    """The group id is invalid."""
 
     code = 24
 
 
 class UnknownMemberIdError(BrokerError):
-    """The coordinator knows no member of this id in the group."""
+    """The coordinator knows no member with this id in the group."""
 
     code = 25
 
@@ -111,31 +111,31 @@ class InvalidSessionTimeoutError(BrokerError):
 
 
 class RebalanceInProgressError(BrokerError):
-    """The group rebalances: the member must join again."""
+    """The group is rebalancing: the member must join again."""
 
     code = 27
 
 
 class InvalidCommitOffsetSizeError(BrokerError):
-    """The offsets to commit take more space than the broker allows."""
+    """The offsets to commit are larger than the broker allows."""
 
     code = 28
 
 
 class OutOfOrderSequenceNumberError(BrokerError):
-    """The producer's sequence number leaves a gap after the last one."""
+    """The producer's sequence number leaves a gap."""
 
     code = 45
 
 
 class DuplicateSequenceNumberError(BrokerError):
-    """The broker has this producer's sequence number already."""
+    """The broker already has a batch with this sequence number."""
 
     code = 46
 
 
 class InvalidProducerEpochError(BrokerError):
-    """The producer's epoch is old: a newer instance took over."""
+    """The producer's epoch is old: a newer instance has taken over."""
 
     code = 47
 
@@ -147,7 +147,7 @@ class InvalidTxnStateError(BrokerError):
 
 
 class InvalidProducerIdMappingError(BrokerError):
-    """The producer id does not belong to this transactional id any more."""
+    """The producer id no longer belongs to this transactional id."""
 
     code = 49
 
@@ -159,7 +159,7 @@ class InvalidTransactionTimeoutError(BrokerError):
 
 
 class ConcurrentTransactionsError(RetriableBrokerError):
-    """Another operation of the same transaction is still under way."""
+    """Another operation of the same transaction is still in progress."""
 
     code = 51
 
@@ -171,7 +171,7 @@ class TransactionCoordinatorFencedError(BrokerError):
 
 
 class UnknownProducerIdError(BrokerError):
-    """The broker has no state of this producer id, for example since its records were deleted."""
+    """The broker has no state for this producer id, for example because its records were deleted."""
 
     code = 59
 
@@ -183,13 +183,13 @@ class NonEmptyGroupError(BrokerError):
 
 
 class GroupIdNotFoundError(BrokerError):
-    """There is no such group."""
+    """The group does not exist."""
 
     code = 69
 
 
 class MemberIdRequiredError(BrokerError):
-    """The member must join again, with the member id that the answer gave it."""
+    """The member must join again, with the member id from this response."""
 
     code = 79
 
@@ -201,37 +201,37 @@ class GroupMaxSizeReachedError(BrokerError):
 
 
 class FencedInstanceIdError(BrokerError):
-    """Another member took over this ``group_instance_id``."""
+    """Another member has taken over this ``group_instance_id``."""
 
     code = 82
 
 
 class GroupSubscribedToTopicError(BrokerError):
-    """The group is subscribed to the topic whose offsets were to be deleted."""
+    """The group is subscribed to the topic whose offsets should be deleted."""
 
     code = 86
 
 
 class UnstableOffsetCommitError(RetriableBrokerError):
-    """Offsets of an open transaction are pending: ask again."""
+    """An open transaction has pending offsets: try again."""
 
     code = 88
 
 
 class ProducerFencedError(BrokerError):
-    """Another producer with the same transactional id took over."""
+    """Another producer with the same transactional id has taken over."""
 
     code = 90
 
 
 class TransactionalIdNotFoundError(BrokerError):
-    """There is no such transactional id."""
+    """The transactional id does not exist."""
 
     code = 105
 
 
 class FencedMemberEpochError(BrokerError):
-    """The coordinator moved on from this member epoch: give up all partitions and join again."""
+    """The coordinator has moved past this member epoch: give up all partitions and join again."""
 
     code = 110
 
@@ -243,31 +243,31 @@ class UnreleasedInstanceIdError(BrokerError):
 
 
 class UnsupportedAssignorError(BrokerError):
-    """The group's coordinator has no such assignor."""
+    """The group's coordinator does not support this assignor."""
 
     code = 112
 
 
 class StaleMemberEpochError(BrokerError):
-    """The member epoch is behind: learn the new one by a heartbeat, then ask again."""
+    """The member epoch is behind: get the new one by a heartbeat, then try again."""
 
     code = 113
 
 
 class TransactionAbortableError(BrokerError):
-    """The transaction failed; abort it, and the producer can go on."""
+    """The transaction failed. Abort it; then the producer can continue."""
 
     code = 120
 
 
 class InvalidRecordStateError(BrokerError):
-    """The record can't be acknowledged in its present state (share group)."""
+    """The record cannot be acknowledged in its current state (share group)."""
 
     code = 121
 
 
 class ShareSessionNotFoundError(RetriableBrokerError):
-    """The broker has forgotten the share session."""
+    """The broker no longer has the share session."""
 
     code = 122
 
@@ -279,25 +279,25 @@ class InvalidShareSessionEpochError(RetriableBrokerError):
 
 
 class FencedStateEpochError(BrokerError):
-    """The share group's state has a newer epoch."""
+    """The share group's state has a newer epoch than the request."""
 
     code = 124
 
 
 class InvalidRegularExpressionError(BrokerError):
-    """The subscription's regular expression is not valid."""
+    """The regular expression of the subscription is invalid."""
 
     code = 128
 
 
 class StreamsInvalidTopologyError(BrokerError):
-    """The topology of the streams group is not valid."""
+    """The topology of the streams group is invalid."""
 
     code = 130
 
 
 class StreamsInvalidTopologyEpochError(BrokerError):
-    """The topology epoch of the streams group is not valid."""
+    """The topology epoch of the streams group is invalid."""
 
     code = 131
 
@@ -315,12 +315,12 @@ class ShareSessionLimitReachedError(RetriableBrokerError):
 
 
 class GroupDeletionFailedError(BrokerError):
-    """The group could not be deleted; the message says why."""
+    """The group could not be deleted; the message gives the reason."""
 
     code = 134
 
 
 class StreamsTopologyDescriptionUpdateFailedError(BrokerError):
-    """The description of a streams group's topology could not be kept."""
+    """The description of a streams group's topology could not be stored."""
 
     code = 135

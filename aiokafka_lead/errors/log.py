@@ -1,6 +1,6 @@
-"""What a broker answers about records, partitions, offsets and topics.
+"""Errors that brokers return about records, partitions, offsets and topics.
 
-The names are those of Kafka's error codes; `aiokafka_lead.errors` exports them.
+The names are Kafka's; `aiokafka_lead.errors` exports them.
 """
 
 from __future__ import annotations
@@ -62,37 +62,37 @@ class OffsetOutOfRangeError(BrokerError):
 
 
 class CorruptRecordError(RetriableBrokerError):
-    """Record data failed its checksum, or is not valid for the topic."""
+    """The record data failed its checksum, or is invalid for the topic."""
 
     code = 2
 
 
 class UnknownTopicOrPartitionError(InvalidMetadataError):
-    """The broker knows no such topic or partition."""
+    """The broker does not know this topic or partition."""
 
     code = 3
 
 
 class InvalidFetchSizeError(BrokerError):
-    """The fetch size is not valid."""
+    """The fetch size is invalid."""
 
     code = 4
 
 
 class LeaderNotAvailableError(InvalidMetadataError):
-    """The partition has no leader at the moment."""
+    """The partition currently has no leader."""
 
     code = 5
 
 
 class NotLeaderOrFollowerError(InvalidMetadataError):
-    """The broker neither leads this partition nor, where that matters, follows it."""
+    """The broker is not the leader of this partition, nor a follower if the request allows one."""
 
     code = 6
 
 
 class RequestTimedOutError(RetriableBrokerError, KafkaTimeoutError):
-    """The broker could not finish the request in its time."""
+    """The broker did not finish the request in time."""
 
     code = 7
 
@@ -104,7 +104,7 @@ class BrokerNotAvailableError(BrokerError):
 
 
 class ReplicaNotAvailableError(InvalidMetadataError):
-    """The replica asked for is not available."""
+    """The requested replica is not available."""
 
     code = 9
 
@@ -116,7 +116,7 @@ class MessageTooLargeError(BrokerError):
 
 
 class InvalidTopicError(BrokerError):
-    """The topic's name is not valid, or the topic may not be used this way."""
+    """The topic's name is invalid, or the topic may not be used this way."""
 
     code = 17
 
@@ -128,7 +128,7 @@ class RecordListTooLargeError(BrokerError):
 
 
 class NotEnoughReplicasError(RetriableBrokerError):
-    """Fewer replicas are in sync than ``min.insync.replicas`` asks for; nothing was written."""
+    """Fewer replicas are in sync than ``min.insync.replicas`` requires; no record was written."""
 
     code = 19
 
@@ -152,13 +152,13 @@ class InvalidTimestampError(BrokerError):
 
 
 class TopicAlreadyExistsError(BrokerError):
-    """A topic of this name exists."""
+    """A topic with this name already exists."""
 
     code = 36
 
 
 class InvalidPartitionsError(BrokerError):
-    """The number of partitions is not valid."""
+    """The number of partitions is invalid."""
 
     code = 37
 
@@ -170,7 +170,7 @@ class InvalidReplicationFactorError(BrokerError):
 
 
 class InvalidReplicaAssignmentError(BrokerError):
-    """The assignment of replicas to brokers is not valid."""
+    """The assignment of replicas to brokers is invalid."""
 
     code = 39
 
@@ -182,7 +182,7 @@ class UnsupportedForMessageFormatError(BrokerError):
 
 
 class PolicyViolationError(BrokerError):
-    """The request breaks a policy of the cluster."""
+    """The request violates a policy of the cluster."""
 
     code = 44
 
@@ -200,13 +200,13 @@ class LogDirNotFoundError(BrokerError):
 
 
 class ReassignmentInProgressError(BrokerError):
-    """A reassignment of this partition is under way."""
+    """A reassignment of this partition is in progress."""
 
     code = 60
 
 
 class FetchSessionIdNotFoundError(RetriableBrokerError):
-    """The broker has forgotten the fetch session."""
+    """The broker no longer has the fetch session."""
 
     code = 70
 
@@ -224,7 +224,7 @@ class ListenerNotFoundError(InvalidMetadataError):
 
 
 class TopicDeletionDisabledError(BrokerError):
-    """The cluster does not let topics be deleted."""
+    """Topic deletion is disabled in the cluster."""
 
     code = 73
 
@@ -248,7 +248,7 @@ class UnsupportedCompressionTypeError(BrokerError):
 
 
 class OffsetNotAvailableError(RetriableBrokerError):
-    """The new leader does not know its high watermark yet, so it can give no offset."""
+    """The new leader does not know its high watermark yet and cannot return an offset."""
 
     code = 78
 
@@ -266,19 +266,19 @@ class EligibleLeadersNotAvailableError(InvalidMetadataError):
 
 
 class ElectionNotNeededError(InvalidMetadataError):
-    """The partition has the leader that the election would give it."""
+    """The partition already has the leader that an election would choose."""
 
     code = 84
 
 
 class NoReassignmentInProgressError(BrokerError):
-    """No reassignment of this partition is under way."""
+    """No reassignment of this partition is in progress."""
 
     code = 85
 
 
 class InvalidRecordError(BrokerError):
-    """The broker refused a record: see the batch's record errors."""
+    """The broker rejected a record: see the batch's record errors."""
 
     code = 87
 
@@ -290,13 +290,13 @@ class SnapshotNotFoundError(BrokerError):
 
 
 class PositionOutOfRangeError(BrokerError):
-    """The position is not inside the snapshot."""
+    """The position is outside the snapshot."""
 
     code = 99
 
 
 class UnknownTopicIdError(InvalidMetadataError):
-    """The broker knows no topic of this id."""
+    """The broker does not know this topic id."""
 
     code = 100
 

@@ -1,4 +1,4 @@
-"""What goes wrong between a member and its group, as this client sees it."""
+"""Errors between a member and its group, detected by this client."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["AssignorError", "CommitFailedError", "RebalanceListenerError"]
 
 
 class CommitFailedError(KafkaError):
-    """The consumer is not, or no longer, the member that owns these partitions: their records come again elsewhere."""
+    """The consumer does not own these partitions, or no longer does: another member will get their records again."""
 
 
 class AssignorError(KafkaError):
-    """An assignor of ``partition_assignment_strategy`` has failed; its own error is the cause."""
+    """An assignor of ``partition_assignment_strategy`` failed; its own error is the cause."""
 
 
 class RebalanceListenerError(KafkaError):
-    """The listener of a subscription has failed; its own error is the cause. The rebalance went on."""
+    """The listener of a subscription failed; its own error is the cause. The rebalance continued."""

@@ -1,4 +1,4 @@
-"""What a consumer's reads raise about one place in one partition."""
+"""Errors that a consumer's reads raise about one position in one partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class PartitionReadError(KafkaError):
-    """A partition cannot be read on from its position. Seek to go on there; other partitions are not affected."""
+    """A partition cannot be read past its position. Seek to continue there; other partitions are not affected."""
 
     def __init__(
         self, message: str = "", *, topic: str = "", partition: int = -1, offset: int = -1, broker: str | None = None
@@ -27,7 +27,7 @@ class PartitionReadError(KafkaError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
-        """The consumer's position there, which the error leaves as it is."""
+        """The consumer's position in the partition, unchanged by the error."""
 
 
 class CorruptBatchError(PartitionReadError, CorruptRecordError):
@@ -39,7 +39,7 @@ class CorruptBatchError(PartitionReadError, CorruptRecordError):
 class BatchTooLargeError(PartitionReadError):
     """The record batch at the position is larger than ``max_decompressed_batch_bytes`` when decompressed.
 
-    A consumer with a higher bound can read it. ``next_offset`` is the offset to seek to in order to skip it.
+    A consumer with a higher limit can read it. ``next_offset`` is the offset to seek to in order to skip it.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):
 class LogTruncationError(FetchOffsetOutOfRangeError):
     """Records before the position are no longer part of the log, and auto_offset_reset is "none" (KIP-320).
 
-    Happens after an unclean leader election. ``diverging_offset`` is the first offset where the log differs from what
-    was read, and ``diverging_epoch`` the leader epoch before it; None where the broker no longer knows.
+    Happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs from the
+    records already read, and ``diverging_epoch`` the leader epoch before it; None if the broker no longer knows.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class LogTruncationError(FetchOffsetOutOfRangeError):
 class RecordDeserializationError(PartitionReadError):
     """The application's deserializer raised; its error is the cause (KIP-334).
 
-    ``record`` is the record as bytes, and ``part`` says what of it failed: "key" or "value".
+    ``record`` is the record as bytes, and ``part`` the part that failed: "key" or "value".
     """
 
     def __init__(self, message: str = "", *, record: Any, part: str) -> None:
@@ -96,9 +96,9 @@ class RecordDeserializationError(PartitionReadError):
 
     @property
     def lasts(self) -> bool:
-        """Whether to try again is of no use.
+        """Return True if retrying is pointless.
 
-        It is if the cause is ``retriable``, or if a schema registry is ``at_fault`` (`SchemaRegistryError`).
+        A retry may help if the cause is ``retriable``, or if a schema registry is ``at_fault`` (`SchemaRegistryError`).
         """
         cause = self.__cause__
         return not (getattr(cause, "retriable", False) or getattr(cause, "at_fault", False))

@@ -1,4 +1,4 @@
-"""What ends `Consumer.run`."""
+"""The error that ends `Consumer.run`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["HandlerError"]
 
 
 class HandlerError(KafkaError):
-    """A record could not be handled, and was not accepted by a dead-letter topic either.
+    """A record could not be handled, nor written to a dead-letter topic.
 
-    ``record`` is the record as bytes, ``attempts`` how often its handler has raised; the last error is the cause. The
-    record counts as not done: it comes again.
+    ``record`` is the record as bytes, ``attempts`` the number of times its handler raised; the last error is the cause.
+    The record does not count as done: it will be delivered again.
     """
 
     def __init__(self, message: str = "", *, record: Any, attempts: int) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong with schemas, and with the registry that holds them."""
+"""Errors of schemas and of the registry that stores them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = [
 class SchemaRegistryError(KafkaError):
     """The schema registry refused a request.
 
-    ``status`` is HTTP's, ``error_code`` the registry's own, where it gave one.
+    ``status`` is the HTTP status, ``error_code`` the registry's code, if it sent one.
     """
 
     at_fault: bool = True
-    """The registry, or what is between, is at fault, and not the schema or record: that may be good, and can wait."""
+    """True if the registry or the network failed, rather than the schema or record, which may be valid."""
 
     def __init__(self, message: str = "", *, status: int | None = None, error_code: int | None = None) -> None:
         super().__init__(message)
@@ -34,13 +34,13 @@ class SchemaRegistryError(KafkaError):
 
 
 class SchemaRegistryUnavailableError(SchemaRegistryError):
-    """No registry answered within the time, or none that could: the same call may succeed later."""
+    """No registry gave a usable answer within the time: the same call may succeed later."""
 
     retriable = True
 
 
 class SchemaRegistryAuthenticationError(SchemaRegistryError):
-    """The registry does not know, or does not admit, whom the client's name and secret, token or certificate name."""
+    """The registry rejected the client's user name and secret, token or certificate."""
 
 
 class SchemaNotFoundError(SchemaRegistryError):
@@ -50,9 +50,9 @@ class SchemaNotFoundError(SchemaRegistryError):
 
 
 class IncompatibleSchemaError(SchemaRegistryError):
-    """The schema does not go with those before it in its subject (the subject's compatibility level).
+    """The schema is incompatible with earlier ones of its subject, by the subject's compatibility level.
 
-    ``reasons`` are the registry's, where it gave some.
+    ``reasons`` are the registry's, if it sent any.
     """
 
     at_fault = False
@@ -70,17 +70,17 @@ class IncompatibleSchemaError(SchemaRegistryError):
 
 
 class InvalidSchemaError(SchemaRegistryError, ValueError):
-    """This is no schema of its kind: the registry says so, or it was found here."""
+    """The schema is invalid, by the registry or by a check of this client."""
 
     at_fault = False
 
 
 class SchemaNotReadyError(KafkaError, RuntimeError):
-    """A serializer or deserializer was called without being awaited first, for what needs the registry."""
+    """A serializer or deserializer that needs the registry was called without being awaited first."""
 
 
 class SchemaContentError(KafkaError, ValueError):
-    """A value does not fit the schema, or bytes are not what it describes."""
+    """A value does not fit the schema, or bytes do not match their schema."""
 
     schema_id: int | str | None = None
-    """Of bytes: the id, or the GUID, of the schema that they name."""
+    """The id or GUID of the schema that the bytes name."""

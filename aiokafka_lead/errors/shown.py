@@ -1,4 +1,4 @@
-"""What a stranger says, made fit for errors and logs: bounded, on one line, and without what a terminal obeys."""
+"""Makes foreign text safe for errors and logs: bounded, on one line, and without terminal control characters."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from itertools import islice
 __all__ = ["PARTITIONS_NAMED", "SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of"]
 
 SHOWN_CHARACTERS = 500
-"""More of a broker's text than any known broker writes; a string of the protocol may hold 32 KiB, or more."""
+"""More text than any known broker sends; a string of the protocol may hold 32 KiB or more."""
 
 NAMED = 5
-"""Of many names."""
+"""Maximum number of names in a list of names."""
 
 PARTITIONS_NAMED = 20
-"""Of those that a member of a group gets, gives up or has lost, of which a few more are worth a line."""
+"""The same for the partitions that a group member gets, gives up or loses, of which a few more are worth showing."""
 
 LINE_CHARACTERS = 5000
-"""More than any error or line of the log has that is no stranger's doing."""
+"""Longer than any error or log line without foreign text."""
 
 
 def one_line(text: str) -> str:
-    """A whole error or line of the log, which names and texts of strangers may be part of; nearly always as it is."""
+    """Return an error or log line that may contain foreign text, nearly always unchanged."""
     return text if len(text) <= LINE_CHARACTERS and text.isprintable() else shown(text, LINE_CHARACTERS)
 
 
 def shown(text: str | bytes, characters: int = SHOWN_CHARACTERS) -> str:
-    """The text, with what cannot be printed escaped as in a Python literal, and cut off with the length it had."""
+    """Return the text with unprintable characters escaped as in Python, truncated with a note of its length."""
     whole = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
     head = whole[:characters]
     safe = "".join(char if char.isprintable() else _escaped(char) for char in head)
@@ -34,7 +34,7 @@ def shown(text: str | bytes, characters: int = SHOWN_CHARACTERS) -> str:
 
 
 def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = repr) -> str:
-    """The ``repr`` of what the application raised, or its type where that cannot be had: it is too deep, say."""
+    """Return the ``repr`` of an application's error, or its type if ``repr`` fails, for example on deep nesting."""
     try:
         return form(cause)
     except Exception:
@@ -42,7 +42,7 @@ def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = rep
 
 
 def some_of(names: Collection[object], most: int = NAMED) -> str:
-    """The first few of perhaps thousands of names, and how many more there are."""
+    """Join the first few of possibly thousands of names, and count the rest."""
     first = [str(name) for name in islice(names, most)]
     more = [f"{len(names) - most} more"] if len(names) > most else []
     return ", ".join([*first, *more])

@@ -1,6 +1,6 @@
-"""How a transaction may end other than as asked (KIP-98, KIP-890, KIP-1050).
+"""Errors of transactions that end other than as requested (KIP-98, KIP-890, KIP-1050).
 
-`ProducerFencedError`, the third of them, is an answer of brokers: another producer has taken over the transactional id,
+The third such error, `ProducerFencedError`, comes from brokers: another producer has taken over the transactional id,
 and this one must stop.
 """
 
@@ -13,28 +13,28 @@ __all__ = ["CommitOutcomeUnknownError", "TransactionAbortedError", "TransactionT
 
 
 class TransactionAbortedError(KafkaError):
-    """The transaction was aborted, or can only be aborted: nothing of it counts, and it may be done again.
+    """The transaction was aborted, or can only be aborted: it had no effect and may be repeated.
 
-    The cause is the error that made it so.
+    The error behind it is the cause.
     """
 
     retriable = True
 
 
 class TransactionTimedOutError(TransactionAbortedError, RequestTimedOutError):
-    """``max_block_ms`` passed before the transaction could begin, take something, or be aborted; as in an outage.
+    """``max_block_ms`` passed before the transaction could begin, accept a record, or be aborted.
 
-    Nothing of it counts, as `TransactionAbortedError` says: do it again. What it waited for goes on in the background,
-    and the next transaction waits for that. The cause, if any, is the call's own error.
+    The transaction has no effect, as with `TransactionAbortedError`: repeat it. The pending operation continues in the
+    background, and the next transaction waits for it. The cause, if any, is the call's own error.
     """
 
 
 class CommitOutcomeUnknownError(KafkaError):
-    """It is not known whether the transaction is committed: ``max_block_ms`` passed without the coordinator's answer.
+    """The outcome of the transaction is unknown: ``max_block_ms`` passed without an answer from the coordinator.
 
-    The question goes on being asked: ``commit_transaction()`` waits for the answer again, and then returns or raises
-    `TransactionAbortedError`; ``begin_transaction()`` waits for it, too. When the answer was lost and the coordinator
-    has forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()`` raises `IllegalStateError`.
+    The client keeps asking: ``commit_transaction()`` waits for the answer again, and then returns or raises
+    `TransactionAbortedError`; ``begin_transaction()`` waits for it, too. If the answer was lost and the coordinator has
+    forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()`` raises `IllegalStateError`.
     """
 
     retriable = True

@@ -1,1 +1,1 @@
-"""One connection's frames, its requests in flight, and its authentication."""
+"""Frames of one connection, its requests in flight, and its authentication."""

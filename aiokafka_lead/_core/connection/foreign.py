@@ -1,7 +1,7 @@
-"""What answered, when it was not Kafka: recognised by its first bytes.
+"""Recognises peers that do not speak Kafka by their first bytes.
 
-A client that takes foreign bytes for a frame's length reads nonsense: the ``HTTP`` of a web server is 1.2 GB, a TLS
-alert 352 MB. Both are far more common than a broker with a frame of that size, so they are worth a clear text.
+A client that interprets foreign bytes as a frame's length reads nonsense: the ``HTTP`` of a web server is 1.2 GB, a TLS
+alert 352 MB. Both are far more common than a broker with a frame of that size, so they deserve a clear error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ...errors import FrameTooLargeError, KafkaError, MalformedMessageError, Not
 __all__ = ["HANDSHAKE_MAX_BYTES", "frame_length_error", "recognise"]
 
 HANDSHAKE_MAX_BYTES = 1024 * 1024
-"""No answer before a connection is ready comes near this: a Kerberos token has 64 KiB at most, ApiVersions a few."""
+"""No answer before a connection is ready comes near this: a Kerberos token has at most 64 KiB, ApiVersions a few."""
 
 _SHOWN_BYTES = 40
 
@@ -30,7 +30,7 @@ _GREETINGS = (
 
 
 def recognise(head: bytes) -> str | None:
-    """What the first bytes of a connection look like and what to do about it, or None where nothing is recognised."""
+    """Describe the protocol of a connection's first bytes and its remedy, or return None if it is unknown."""
     if len(head) >= 3 and head[0] in _TLS_RECORDS and head[1] == 3 and head[2] <= 4:
         return (
             f"the answer is a TLS {_TLS_RECORDS[head[0]]}: this listener uses TLS, "
@@ -45,7 +45,7 @@ def recognise(head: bytes) -> str | None:
 
 
 def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
-    """The error for a frame whose length prefix cannot be accepted; ``head`` begins with that prefix."""
+    """Return the error for a frame with an unacceptable length; ``head`` begins with the length prefix."""
     foreign = recognise(head)
     if foreign is not None:
         return NotKafkaError(foreign)
@@ -60,7 +60,7 @@ def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
 
 
 def _shown(head: bytes) -> str:
-    """The first line, as far as it can be printed: it comes from a stranger and ends up in logs."""
+    """Return the first line with unprintable characters replaced: it is foreign, and ends up in logs."""
     line = head.splitlines()[0][:_SHOWN_BYTES] if head.splitlines() else b""
     return repr("".join(chr(byte) if 32 <= byte < 127 else "." for byte in line))
 

@@ -1,9 +1,9 @@
-"""Frames out of a byte stream: a big-endian 4-byte length, then the bytes that it counts.
+"""Splits a byte stream into frames: a big-endian 4-byte length, then that number of bytes.
 
-Sans-I/O: the transport asks where to put bytes, puts them there, says how many, and gets complete frames. A small
-frame is copied out of a reused buffer; the rest of a large one is read straight into memory of its own, so that a slice
-of any frame stays valid for as long as somebody holds it. Compiled through ``framing.pxd`` where a compiler is, which
-spares the clearing of that memory, and having it mapped anew: each a tenth of what consuming costs.
+Sans-I/O: the transport requests a buffer, fills it, reports the number of bytes, and gets complete frames. A small
+frame is copied out of a reused buffer; the rest of a large one is read directly into separate memory, so that a slice
+of any frame stays valid as long as it is referenced. Compiled through ``framing.pxd`` if a compiler is available, which
+saves clearing that memory and mapping it again: each takes a tenth of the time of consuming.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .foreign import frame_length_error
 __all__ = ["FrameReader"]
 
 SCRATCH_BYTES = 32 * 1024
-"""Frames that fit are collected in the reused buffer; a TLS record and many small answers go in at once."""
+"""Frames that fit are collected in the reused buffer, large enough for a TLS record or many small answers."""
 
 KEPT_BODIES = 2
 """One is read from while the next one arrives."""
@@ -31,8 +31,8 @@ _unpack_length = Struct(">i").unpack_from
 class FrameReader:
     """Collects frames of one connection.
 
-    ``max_bytes`` bounds the length that a frame may announce and is checked before any memory is taken; it may be
-    raised later. ``error`` is set once, when the stream stops being frames: nothing can be read after that.
+    ``max_bytes`` bounds the announced length of a frame and is checked before memory is allocated; it may be raised
+    later. ``error`` is set once the stream is invalid: no more can be read after that.
     """
 
     __slots__ = ("_bodies", "_body", "_body_view", "_end", "_filled", "_scratch", "_scratch_view", "error", "max_bytes")
@@ -43,33 +43,33 @@ class FrameReader:
         self._scratch = raw.new_buffer(SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
         self._end = 0
-        """Bytes of the scratch buffer that hold an incomplete frame, always from its start."""
+        """Number of bytes of an incomplete frame at the start of the scratch buffer."""
         self._body: bytearray | None = None
-        """A large frame under way, without its length prefix."""
+        """An incomplete large frame, without its length prefix."""
         self._body_view = memoryview(b"")
         self._filled = 0
-        """Bytes of the large frame that have arrived."""
+        """Number of bytes of the large frame that have arrived."""
         self._bodies: list[bytearray] = []
-        """The last large frames: their memory serves again once nobody has any part of it."""
+        """The last large frames: their memory is reused once no part of it is referenced."""
 
     @property
     def incomplete(self) -> bool:
-        """Whether a frame has begun and not ended."""
+        """True if a frame has begun but is incomplete."""
         return self._body is not None or self._end > 0
 
     @property
     def missing_bytes(self) -> int:
-        """How much of a large frame is still to come; 0 where that is not known."""
+        """Number of missing bytes of a large frame; 0 if unknown."""
         return 0 if self._body is None else len(self._body) - self._filled
 
     def get_buffer(self) -> memoryview:
-        """Where the next bytes belong. Never empty; only valid until the next `received`."""
+        """Return the buffer for the next bytes. Never empty; only valid until the next `received`."""
         if self._body is not None:
             return self._body_view[self._filled :]
         return self._scratch_view[self._end :] if self._end else self._scratch_view
 
     def received(self, count: int) -> list[Buffer]:
-        """Takes note of ``count`` bytes put into `get_buffer`, and returns the frames that are now complete."""
+        """Note ``count`` bytes put into `get_buffer`, and return the frames that are now complete."""
         if self._body is not None:
             return self._received_body(count)
         scratch = self._scratch_view
@@ -78,7 +78,7 @@ class FrameReader:
             if length == count - 4 and length <= self.max_bytes:
                 if self._bodies:
                     self._bodies.clear()  # there is less to do now
-                return [scratch[4:count].tobytes()]  # the common case: one whole frame, and nothing else
+                return [scratch[4:count].tobytes()]  # the common case: exactly one whole frame
         frames: list[Buffer] = []
         end = self._end + count
         start = 0
@@ -101,7 +101,7 @@ class FrameReader:
         return frames
 
     def feed(self, data: bytes) -> list[Buffer]:
-        """`get_buffer` and `received` in one, for a transport that hands out bytes."""
+        """Combine `get_buffer` and `received`, for a transport that provides bytes."""
         frames: list[Buffer] = []
         view = memoryview(data)
         while len(view) and self.error is None:
@@ -130,7 +130,7 @@ class FrameReader:
                 return body
         body = raw.new_buffer(length)
         bodies.append(body)
-        # Where it is not known, none is kept.
+        # If the number of references is unknown, none is kept.
         if len(bodies) > KEPT_BODIES or not references.has_no_other_owner(body):
             del bodies[0]
         return body

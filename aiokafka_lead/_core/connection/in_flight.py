@@ -1,7 +1,7 @@
-"""The ledger of requests that wait for their answer on one connection.
+"""The ledger of requests in flight on one connection.
 
 A broker answers the requests of a connection in the order in which they came (Java: ``InFlightRequests``), so an answer
-belongs to the oldest request or the stream is broken. Compiled through ``in_flight.pxd`` where a compiler is.
+belongs to the oldest request or the stream is broken. Compiled through ``in_flight.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ...errors import KafkaError, MalformedMessageError
 __all__ = ["InFlight", "InFlightLedger", "OnDone"]
 
 OnDone = Callable[[Any, KafkaError | None], None]
-"""Gets the response and None, or None and the error; called exactly once."""
+"""Receives the response and None, or None and the error; called exactly once."""
 
 _LAST_ID = 2**31 - 1
 
 
 class InFlight:
-    """A request on its way."""
+    """A request in flight."""
 
     __slots__ = ("correlation_id", "deadline", "on_done", "raw", "request_class", "version")
 
@@ -33,10 +33,10 @@ class InFlight:
         self.request_class = request_class
         self.version = version
         self.deadline = deadline
-        """Monotonic seconds: without an answer by then the connection is given up."""
+        """In monotonic seconds: without an answer by then, the connection is closed."""
         self.on_done = on_done
         self.raw = raw
-        """The answer is handed over as the frame that it came in."""
+        """True if the answer is passed on as its undecoded frame."""
 
 
 class InFlightLedger:
@@ -50,22 +50,22 @@ class InFlightLedger:
     def __init__(self) -> None:
         self._entries: deque[InFlight] = deque()
         self.next_id = 0
-        """The correlation id of the request that is sent next."""
+        """The correlation id of the next request."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool = False) -> None:
-        """A request was sent with ``next_id``, and expects an answer."""
+        """Add a request that was sent with ``next_id``, and expects an answer."""
         self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw))
         self.skip()
 
     def skip(self) -> None:
-        """A request was sent with ``next_id``, and has no answer."""
+        """Count a request that was sent with ``next_id``, and expects no answer."""
         self.next_id = 0 if self.next_id == _LAST_ID else self.next_id + 1
 
     def match(self, correlation_id: int) -> InFlight:
-        """The oldest request; `MalformedMessageError` when the answer with this id is not its."""
+        """Return the oldest request; raise `MalformedMessageError` if the answer with this id is not its answer."""
         if not self._entries:
             raise MalformedMessageError(f"an answer with correlation id {correlation_id} to no request")
         oldest = self._entries[0]
@@ -77,26 +77,26 @@ class InFlightLedger:
         return oldest
 
     def pop(self) -> None:
-        """Forgets the oldest request, which is done."""
+        """Remove the oldest request, which is done."""
         self._entries.popleft()
 
     def oldest(self) -> InFlight | None:
-        """The request whose answer is due next."""
+        """Return the request whose answer is next."""
         return self._entries[0] if self._entries else None
 
     def expired(self, now: float) -> InFlight | None:
-        """A request whose deadline has passed."""
+        """Return a request whose deadline has passed."""
         for entry in self._entries:
             if entry.deadline <= now:
                 return entry
         return None
 
     def next_deadline(self) -> float:
-        """The earliest deadline, or infinity; a later request may have an earlier one."""
+        """Return the earliest deadline, or infinity; a later request may have an earlier one."""
         return min((entry.deadline for entry in self._entries), default=math.inf)
 
     def drain(self) -> list[InFlight]:
-        """All requests in order, which the ledger forgets."""
+        """Remove and return all requests, in order."""
         entries = list(self._entries)
         self._entries.clear()
         return entries

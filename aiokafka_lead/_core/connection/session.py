@@ -1,4 +1,4 @@
-"""How long a broker keeps an authenticated connection, and what this client does before that (KIP-368)."""
+"""Lifetimes of authenticated connections, and when this client replaces them (KIP-368)."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from typing import NamedTuple
 __all__ = ["ENDLESS", "Session", "session_of"]
 
 MIN_SESSION_S = 1.0
-"""Logins are this far apart, however short sessions are: else a client would do nothing but log in.
+"""Minimum interval of logins, however short sessions are: otherwise a client would do nothing but log in.
 
-Where a session ends sooner, requests wait for the next login, since the broker would drop them.
+If a session ends sooner, requests wait for the next login, because the broker would drop them.
 """
 
 LEAST_USE_S = 0.05
-"""A session is used for so long even if it is over sooner: only a request can show whether it is."""
+"""A session is used for this long even if it ends sooner: only a request can show if it has ended."""
 
 MAX_LIFETIME_S = 366 * 24 * 3600.0
-"""A session that is said to last longer is taken to last for this long."""
+"""A longer announced lifetime is reduced to this."""
 
 _RENEWED_FROM = 0.85
 _RENEWED_UNTIL = 0.93
-"""The part of a session after which the next connection is made: behind the time at which tokens are refreshed."""
+"""Fraction of a session after which the next connection is opened: later than the refresh of tokens."""
 
 _RETIRED_AT = 0.97
 _LEAST_MARGIN_S, _LEAST_MARGIN_PART = 0.1, 1 / 3
-"""What is left of a session after its last request, at least: this, or this part where it is short."""
+"""Minimum rest of a session after its last request: this time, or this fraction if it is short."""
 
 
 class Session(NamedTuple):
-    """Times are monotonic seconds."""
+    """Times of a session, in monotonic seconds."""
 
     renew_at: float
-    """When to make the connection that takes over; infinity for a session that is too short for one."""
+    """Time to open the connection that takes over; infinity for a session that is too short for one."""
     retire_at: float
-    """When to stop taking requests, though there be none to take over: beyond the end the broker answers nothing."""
+    """Time to stop accepting requests, even without a successor: after the end the broker does not answer."""
     ends_at: float
-    """When it ends, as the broker has said."""
+    """End of the session, as announced by the broker."""
     next_login_at: float
-    """The next login does not begin before this, after a session that is too short; else 0."""
+    """Earliest time of the next login, after a session that is too short; else 0."""
 
 
 ENDLESS = Session(math.inf, math.inf, math.inf, 0.0)
-"""That of a broker which does not end sessions, or of a connection without one."""
+"""The session of a broker that does not end sessions, or of an unauthenticated connection."""
 
 
 def session_of(lifetime_ms: int, asked_at: float, ready_at: float, rng: Callable[[], float] = random) -> Session:
-    """From the broker's answer to what was asked at ``asked_at``; the connection takes requests from ``ready_at`` on.
+    """Compute the times from the answer to a request of ``asked_at``; the connection is usable from ``ready_at`` on.
 
-    The times of clients, and of one client's connections, are spread, so that they do not all log in at once.
+    The times of clients, and of one client's connections, are spread, so that logins do not coincide.
     """
     if lifetime_ms <= 0:
         return ENDLESS

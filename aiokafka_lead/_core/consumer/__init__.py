@@ -1,1 +1,1 @@
-"""From a position to the application's hands: fetch plans, answers, what is prefetched."""
+"""The path from a position to the application: fetch plans, answers, prefetched data."""

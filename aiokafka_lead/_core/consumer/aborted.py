@@ -1,4 +1,4 @@
-"""Which batches a read_committed consumer does not hand out (KIP-98; Java: CompletedFetch)."""
+"""Hides batches of aborted transactions from read_committed consumers (KIP-98; Java: CompletedFetch)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["AbortedFilter", "AbortedTransaction"]
 
 
 class AbortedTransaction(Protocol):
-    """An aborted transaction as Fetch answers name it."""
+    """An aborted transaction as listed in a Fetch answer."""
 
     producer_id: int
     first_offset: int
 
 
 class AbortedFilter:
-    """Follows one fetch answer's batches in offset order and tells which belong to aborted transactions.
+    """Follows one fetch answer's batches in offset order, and identifies batches of aborted transactions.
 
-    The broker names every aborted transaction that overlaps the answer, so each answer is judged on its own.
+    The broker lists every aborted transaction that overlaps the answer, so each answer is filtered independently.
     A producer has one transaction at a time: its batches are aborted from the transaction's first offset up to its
     abort marker.
     """
@@ -34,7 +34,7 @@ class AbortedFilter:
         """Producers whose abort marker has not been seen yet."""
 
     def hides(self, batch: BatchView) -> bool:
-        """Whether the application must not see this batch; call it for every batch, control batches too."""
+        """Return True if the application must not see this batch; call it for every batch, control batches too."""
         coming = self._coming
         while coming and coming[-1][0] <= batch.last_offset:
             self._aborting.add(coming.pop()[1])

@@ -1,4 +1,4 @@
-"""What calls of a consumer are given, checked before anything is done."""
+"""Checks of the arguments of a consumer's calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAIT = milliseconds()
 
 
 def pattern(name: str, value: Any) -> re.Pattern[str]:
-    """A regular expression for topic names, compiled."""
+    """Return a regular expression for topic names, compiled."""
     if not isinstance(value, str) and not (isinstance(value, re.Pattern) and isinstance(value.pattern, str)):
         raise ConfigTypeError(f"{name} must be a str or a compiled one of str, not {type(value).__name__}")
     try:
@@ -34,7 +34,7 @@ def pattern(name: str, value: Any) -> re.Pattern[str]:
 
 
 def listener(name: str, value: Any) -> Any:
-    """An object with any of `LISTENER_METHODS`."""
+    """Return an object with any of `LISTENER_METHODS`."""
     if not any(callable(getattr(value, method, None)) for method in LISTENER_METHODS):
         raise ConfigTypeError(
             f"{name} must have one of {', '.join(LISTENER_METHODS)}, which {type(value).__name__} does not"

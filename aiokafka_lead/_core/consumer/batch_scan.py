@@ -1,4 +1,4 @@
-"""Where a fetch answer's batches end, found without decoding them."""
+"""Finds the end of a fetch answer's batches without decoding them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 __all__ = ["FetchedSpan", "scan_batches"]
 
-# A log entry of any message format begins with its offset (int64) and the length of the rest (int32). Format 2 goes on
-# with leader epoch (int32), format (int8), checksum (int32), attributes (int16) and last offset delta (int32).
+# A log entry of any message format begins with its offset (int64) and the length of the rest (int32). Format 2
+# continues with leader epoch (int32), format (int8), checksum (int32), attributes (int16) and last offset delta
+# (int32).
 _ENTRY = Struct(">qiib")
 _LAST_OFFSET_DELTA = Struct(">i")
 _OVERHEAD = 12
@@ -17,21 +18,21 @@ _V2_HEADER = 61
 
 
 class FetchedSpan(NamedTuple):
-    """What the complete batches of an answer cover."""
+    """The range covered by the complete batches of an answer."""
 
     next_offset: int
-    """The offset after the last batch: where the next fetch goes on. -1 if there is no complete batch."""
+    """The offset after the last batch, for the next fetch; -1 if there is no complete batch."""
     leader_epoch: int
-    """The epoch that the last batch was written under, or -1."""
+    """The epoch under which the last batch was written, or -1."""
 
 
 _NOTHING = FetchedSpan(-1, -1)
 
 
 def scan_batches(buffer: memoryview) -> FetchedSpan:
-    """Walks over batch lengths to the last complete batch.
+    """Walk over batch lengths to the last complete batch.
 
-    Bytes that are no batches yield whatever precedes them; that they are corrupt is for the reader of batches to say.
+    Invalid bytes end the walk; the reader of batches reports them as corrupt.
     """
     at = last = 0
     end = len(buffer) - _ENTRY.size
@@ -48,7 +49,7 @@ def scan_batches(buffer: memoryview) -> FetchedSpan:
         return _NOTHING
     offset, length, leader_epoch, magic = _ENTRY.unpack_from(buffer, last)
     if magic < 2:
-        # Formats 0 and 1: an entry's offset is that of its last message.
+        # Formats 0 and 1: an entry has the offset of its last message.
         return FetchedSpan(offset + 1, -1)
     if _OVERHEAD + length < _V2_HEADER:
         return _NOTHING

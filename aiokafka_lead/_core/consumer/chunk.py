@@ -1,4 +1,4 @@
-"""Decoded records on their way to the application."""
+"""Decoded records that wait for the application."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Record = ConsumerRecord[Any, Any]
 class Chunk:
     """Decoded records of one partition and leader epoch, handed out one by one or many at a time.
 
-    Invariant: ``records`` is iterated over by ``remaining`` alone, which thereby is the only cursor. A loop over it
-    costs nothing beside the list's own iterator, and the position follows from what the iterator has left.
+    Invariant: ``records`` is iterated over by ``remaining`` only, which makes that the only cursor. A loop over it
+    costs no more than the list's own iterator, and the position follows from the iterator's remaining length.
     """
 
     __slots__ = ("_taken", "leader_epoch", "next_offset", "ready", "records", "remaining", "size_bytes", "start", "tp")
@@ -40,40 +40,40 @@ class Chunk:
         self.start = start
         """The position before the first record."""
         self.next_offset = next_offset
-        """Where to go on behind the last record."""
+        """The position after the last record."""
         self.leader_epoch = leader_epoch
         self.ready = len(records) if ready is None else ready
-        """How many of the records can be handed out as they are: the others have to be deserialized before."""
+        """Number of records that can be handed out as they are: the rest must be deserialized first."""
         self.size_bytes = size_bytes
-        """Of the batches that they were read from, decompressed."""
+        """Decompressed size of the batches from which they were read."""
         self._taken: int | None = None
-        """Once withdrawn: how many records had been handed out."""
+        """Number of records that had been handed out at the time of a withdrawal."""
 
     def left(self) -> int:
-        """How many records have not been handed out."""
+        """Return the number of records that have not been handed out."""
         return length_hint(self.remaining)
 
     def ready_left(self) -> int:
-        """How many can be handed out now."""
+        """Return the number of records that can be handed out now."""
         return self.ready - self.handed_out()
 
     def deserialized(self, at: int, record: Record) -> None:
-        """The record at this place of ``records``, of which all before are ready, as the application gets it."""
+        """Replace the record at this index, the first one not ready, by its deserialized form."""
         self.records[at] = record
         self.ready = max(self.ready, at + 1)
 
     def drop(self, record: Record) -> None:
-        """Leave out the record that would be handed out next, if it still is this one."""
+        """Skip the next record to be handed out, if it still is this one."""
         at = self.handed_out()
         if at < len(self.records) and self.records[at] is record:
             del self.records[at]
 
     def handed_out(self) -> int:
-        """How many have been handed out."""
+        """Return the number of records that have been handed out."""
         return len(self.records) - length_hint(self.remaining)
 
     def position(self) -> Position:
-        """The offset of the next record to hand out."""
+        """Return the position of the next record to hand out."""
         left = length_hint(self.remaining)
         if not left:
             return Position(self.next_offset, self.leader_epoch)
@@ -82,15 +82,15 @@ class Chunk:
         return Position(self.records[-left].offset, self.leader_epoch)
 
     def take(self, limit: int | None) -> list[Record]:
-        """The next records: all of them, or ``limit`` at most."""
+        """Take the next records: all of them, or at most ``limit``."""
         first = self.handed_out()
         taken = self.records[first:] if limit is None else self.records[first : first + limit]
-        # To move a list's iterator so, and to copy a part of the list, takes a tenth of iterating over it.
+        # Moving a list's iterator like this, and copying a slice, takes a tenth of the time of iterating over it.
         self.remaining.__setstate__(first + len(taken))  # type: ignore[attr-defined]
         return taken
 
     def withdraw(self) -> Chunk:
-        """The same chunk for later: an iteration over this one gets nothing more."""
+        """Return the same chunk for later; an iteration over this one ends."""
         start = self.position()
         taken = self.handed_out()
         if self._taken is None:
@@ -100,7 +100,7 @@ class Chunk:
         return Chunk(self.tp, rest, start, self.next_offset, self.leader_epoch, ready, self.size_bytes)
 
     def before_last_taken(self) -> Position | None:
-        """The position before the record that was handed out last, or None before the first."""
+        """Return the position before the last record handed out, or None if there is none."""
         taken = self.handed_out() if self._taken is None else self._taken
         if not taken:
             return None

@@ -1,4 +1,4 @@
-"""What a transaction and a consumer know of each other, when the one commits the offsets of the other."""
+"""The interfaces between a transaction and the consumer whose offsets it commits."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ __all__ = ["Consumed", "Source", "TransactionPart"]
 
 
 class Source(Protocol):
-    """The consumer that a part is of."""
+    """The consumer to which a part belongs."""
 
     def read_before(self, moment: float) -> bool:
-        """Whether the application had read of it before this moment (``time.monotonic()``)."""
+        """Return True if the application had read from it before this moment (``time.monotonic()``)."""
         ...
 
     def go_back(self) -> None:
-        """A transaction was aborted that may have had records of it: what is not committed comes again."""
+        """Return to the committed offsets: a transaction was aborted that may have included its records."""
 
 
 class TransactionPart(Protocol):
-    """Offsets that one transaction commits. It has to say how that ended, once."""
+    """Offsets that one transaction commits. It must be informed of the end, once."""
 
     @property
     def source(self) -> Source:
-        """The same for all parts of one consumer."""
+        """The consumer; the same for all parts of one consumer."""
         ...
 
     @property
     def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """Behind the last record of each partition."""
+        """The offset after the last record, by partition."""
         ...
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """The membership that owned the partitions when the part was made."""
+        """The membership that owned the partitions when the part was created."""
         ...
 
     def ended(self, *, committed: bool) -> None:
-        """The transaction is committed; or it is not, or that is not known: then the consumer goes back."""
+        """Record that the transaction is committed, or not, or that this is unknown: then the consumer goes back."""
 
 
 class Consumed(Protocol):
     """A consumer, or one of its batches."""
 
     def _transaction_part(self) -> TransactionPart:
-        """What of it belongs into a transaction that is to be committed now. Internal.
+        """Return the offsets for a transaction that is about to be committed. Internal.
 
-        Raises `CommitFailedError` if something of it is not the consumer's any more: then only abort is right.
+        Raises `CommitFailedError` if the consumer no longer owns some of them: then the transaction must be aborted.
         """
         ...

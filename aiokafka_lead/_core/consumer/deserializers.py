@@ -1,4 +1,4 @@
-"""From the bytes of keys and values to what the application works with."""
+"""Converts the bytes of keys and values for the application."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["SEEK_ON", "Deserializers", "bad_record", "bound", "cannot_be_deseria
 Record = ConsumerRecord[Any, Any]
 
 SEEK_ON = "; seek past it to go on"
-"""What to do about a record that keeps a partition's position where it is."""
+"""Advice about a record at which a partition stops."""
 
 
 class Deserializers:
-    """What makes the application's keys and values of bytes; None leaves them alone."""
+    """The deserializers of the application's keys and values; None leaves the bytes alone."""
 
     __slots__ = ("_asks", "awaited", "key", "plain", "value", "waits")
 
@@ -33,27 +33,24 @@ class Deserializers:
         *,
         one_by_one: bool = False,
     ) -> None:
-        """``one_by_one``: a reader has to see each record that fails."""
+        """Inspect the given functions; with ``one_by_one``, a reader must see each record that fails."""
         self.key = None if key is None else inspected("key_deserializer", key)
         self.value = None if value is None else inspected("value_deserializer", value)
         given = [one for one in (self.key, self.value) if one is not None]
         self.plain = not given
-        """Whether there are none."""
+        """True if there are no deserializers."""
         self._asks = any(one.asks for one in given)
         self.awaited = any(one.waits for one in given)
-        """Whether one of them is a coroutine function."""
+        """True if one of them is a coroutine function."""
         self.waits = self.awaited or any(one_by_one or one.prepare is not None for one in given)
-        """Whether a reader has to await something before records can be made: then `apply` leaves them alone."""
+        """True if a reader has to await something before records can be created: then `apply` leaves them alone."""
 
     def apply(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
-        """The records with their content deserialized, up to the first that cannot be, and its error.
-
-        Keys and values that are None stay None, as in Java.
-        """
+        """Return the deserialized records, up to the first that fails, and its error."""
         return (records, None) if self.plain or self.waits else self.apply_prepared(records)
 
     def apply_prepared(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
-        """The same, of deserializers that are `Prepared` for these records."""
+        """Do the same with deserializers that are `Prepared` for these records."""
         key_of = None if self.key is None else self.key.call
         value_of = None if self.value is None else self.value.call
         asks = self._asks
@@ -81,7 +78,7 @@ class Deserializers:
 
 
 def never_awaited(contents: Iterable[Any]) -> TypeError:
-    """Close the coroutines among these, for nothing awaits what a plain function returns; the error for them."""
+    """Close the coroutines in ``contents``, which a plain function returned, and return the error about them."""
     for content in contents:
         if isinstance(content, CoroutineType):
             content.close()
@@ -89,7 +86,7 @@ def never_awaited(contents: Iterable[Any]) -> TypeError:
 
 
 def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -> Callable[[bytes], Any] | None:
-    """What takes the bytes alone: for one record, where the application's function asks for more of it."""
+    """Return a function of the bytes only, bound to the context of one record if the deserializer takes one."""
     if one is None or not one.asks:
         return None if one is None else one.call
     return partial(_with_context, one.call, SerializationContext(topic, headers, is_key))
@@ -100,14 +97,14 @@ def _with_context(call: Callable[..., Any], context: SerializationContext, conte
 
 
 def bad_record(error: RecordDeserializationError) -> str:
-    """Name the record and the kind of its error for a line of the log, without what is in the record."""
+    """Describe the record and its kind of error for a log line, without the record's content."""
     where = f"{error.topic}-{error.partition}"
     kind = type(error.__cause__).__name__
     return f"the record at offset {error.offset} of {where}, whose {error.part} cannot be deserialized ({kind}),"
 
 
 def cannot_be_deserialized(record: Record, part: str, cause: Exception, advice: str) -> RecordDeserializationError:
-    """The error for a record whose key or value made the application's function raise."""
+    """Return the error for a record whose key or value made the application's function raise."""
     text = f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
     text += f"cannot be deserialized: {shown_cause(cause)}"
 

@@ -1,7 +1,7 @@
-"""What becomes of a Fetch answer: records to the prefetch buffer, errors to the partitions they are about.
+"""Distributes a Fetch answer: records to the prefetch buffer, errors to their partitions.
 
-One partition's error holds back that partition only. An answer moves a partition only while nothing is buffered of it:
-what was read ahead is handed out first, then the same is asked again, and believed.
+One partition's error holds back that partition only. An answer moves a partition only while none of its data is
+buffered: prefetched records are handed out first, then the same offset is fetched again, and the answer is believed.
 """
 
 from __future__ import annotations
@@ -55,46 +55,46 @@ STALE = HINT_ERRORS | {
     UnknownTopicIdError.code,
     InconsistentTopicIdError.code,
 }
-"""The codes after which metadata is refreshed (Java: FetchCollector)."""
+"""Error codes after which metadata is refreshed (Java: FetchCollector)."""
 
 NO_NEWS = {UnknownLeaderEpochError.code, UnknownServerError.code}
-"""The codes that say nothing of other leaders: metadata is asked for once the broker is in doubt (rule 23)."""
+"""Error codes that do not hint at another leader: metadata is refreshed once the broker is in doubt (rule 23)."""
 
 
 LAGGING = {UnknownLeaderEpochError.code, OffsetNotAvailableError.code}
-"""The codes of a leader that has not caught up with its own election."""
+"""Error codes of a leader that has not caught up with its own election."""
 
 
 class AnswerOptions(NamedTuple):
-    """From the consumer's options."""
+    """Settings from the consumer's options."""
 
     read_committed: bool
     check_crcs: bool
     max_decompressed_batch_bytes: int
     reset_policy: ResetPolicy | None
     metadata_max_age_s: float
-    """How long a follower is read from before the leader is asked again."""
+    """Time that a follower is read from before the leader is asked again."""
     joined_records: int
-    """How many records successive batches are joined up to."""
+    """Number of records up to which successive batches are joined."""
 
 
 class FetchOutcome:
-    """What an answer asks of the caller."""
+    """Follow-up actions for the caller."""
 
     __slots__ = ("doubt", "hints", "missing", "refresh")
 
     def __init__(self, hints: list[LeaderHint]) -> None:
         self.hints = hints
         self.refresh = False
-        """Metadata is stale."""
+        """True if metadata is stale."""
         self.doubt = False
-        """The broker is in doubt as the leader of a partition."""
+        """True if the broker is in doubt as the leader of a partition."""
         self.missing = False
-        """A full request's answer leaves partitions out: the session is of no use."""
+        """True if the answer to a full request omits partitions: the session is unusable."""
 
 
 class AnswerReader:
-    """Writes what answers say to the partitions' states."""
+    """Applies answers to the partitions' states."""
 
     def __init__(
         self,
@@ -115,13 +115,13 @@ class AnswerReader:
         self._log = log
 
     def read_committed_only(self) -> None:
-        """Hide aborted transactions from now on; answers to what was asked otherwise before are void."""
+        """Hide aborted transactions from now on; answers to earlier requests are void."""
         self._options = self._options._replace(read_committed=True)
 
     def read(
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
     ) -> FetchOutcome:
-        """Take in an answer without an error of its own."""
+        """Process an answer without a top-level error."""
         hints = HintReader(planned.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
         outcome = FetchOutcome(hints.hints)
         seen = 0
@@ -151,7 +151,7 @@ class AnswerReader:
 
     @staticmethod
     def _is_stale(state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot) -> bool:
-        """Whether the partition has gone elsewhere since, by a seek or with a new topic of this name."""
+        """Return True if the partition has moved since the request, by a seek or with a new topic of this name."""
         if state.fetch_offset != asked.fetch_offset:
             return True
         topic_id = snapshot.topic_id(state.tp.topic)
@@ -186,7 +186,8 @@ class AnswerReader:
         if data.preferred_read_replica < 0:
             self._followers.served(planned.node_id, state.tp)
         elif not self._follows(state, data.preferred_read_replica, planned, outcome, snapshot, now) and not records:
-            # Leaders answer so at once: one that names the follower whatever the rack would be asked in a circle.
+            # Leaders answer this immediately: one that names the follower regardless of the rack would be asked in a
+            # loop.
             state.back_off(now, asked.leader_epoch, self._retry)
         if not records:
             return
@@ -196,7 +197,7 @@ class AnswerReader:
             self._unreadable(state, "the broker answered with no complete batch")
             return
         if span.next_offset <= asked.fetch_offset:
-            # Nothing at or behind the offset asked for: asking again at once would go on for ever.
+            # No data at or after the requested offset: fetching again immediately would loop without end.
             state.back_off(now, asked.leader_epoch, self._retry)
             outcome.refresh = True
             return
@@ -225,7 +226,7 @@ class AnswerReader:
     ) -> bool:
         """Return True if the partition is read from the follower that the broker has named, from now on."""
         if replica == planned.node_id:
-            # Only leaders name followers: another broker is at the address that the client has of this one.
+            # Only leaders name followers, so another broker is at the address that the client has for this one.
             outcome.refresh = True
             if state.read_from_leader():
                 self._followers.refused(replica, state.tp, now)
@@ -249,14 +250,14 @@ class AnswerReader:
             self._prefetch.fail(state, error)
 
     def too_large(self, state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot, why: str) -> None:
-        """The answer about this partition is too large to be read."""
+        """Handle a partition whose data is too large to be read."""
         if state.state is FetchState.FETCHING and not self._is_stale(state, asked, snapshot) and self._believe(state):
             what = f"{state.tp} cannot be read at offset {state.fetch_offset}"
             error = FrameTooLargeError(f"{what}: {why}; raise receive_max_bytes, or seek past the batch to go on")
             self._prefetch.fail(state, error)
 
     def _believe(self, state: PartitionState) -> bool:
-        """Whether an answer may move the partition now, or is to come again when all before it has been handed out."""
+        """Return True if an answer may move the partition now; if data is buffered, have it fetched again later."""
         if state.fetched:
             state.read_ahead = False
             state.touch()
@@ -266,15 +267,15 @@ class AnswerReader:
     # --- truncation --------------------------------------------------------------------------------------------------
 
     def _diverging(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """The leader's log ends the epoch of the last record read elsewhere than we did (KIP-320, KIP-595)."""
+        """Handle a leader whose log ends the epoch of our last record at another offset (KIP-320, KIP-595)."""
         if end_offset >= state.fetch_offset:
-            # Nothing that was read is gone; the leader merely knows the offset under another epoch.
+            # No record that was read is lost; the leader merely has the offset under another epoch.
             state.received(state.fetch_offset, epoch)
         elif self._believe(state):
             self._truncated(state, end_offset, epoch)
 
     def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
-        """What the leader of ``leader_epoch`` answered to OffsetForLeaderEpoch; -1 where it does not know."""
+        """Handle the answer to OffsetForLeaderEpoch by the leader of ``leader_epoch``; -1 if it does not know."""
         unknown = end_offset < 0 or epoch < 0
         if not unknown and end_offset >= state.fetch_offset:
             state.validated(leader_epoch)
@@ -284,7 +285,7 @@ class AnswerReader:
             state.validate_later()
 
     def _truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Records before the position are gone from the log; -1 where the broker does not know from where on."""
+        """Handle the loss of records before the position from the log; -1 if the broker does not know the end."""
         self._counters.truncations += 1
         tp, offset = state.tp, state.fetch_offset
         policy = self._options.reset_policy
@@ -330,7 +331,7 @@ class AnswerReader:
             self._followers.refused(planned.node_id, state.tp, now)
         followed = state.read_from_leader()
         if code == OffsetOutOfRangeError.code:
-            # A follower may be behind, or ahead with its log's start: only the leader's word counts (KIP-392).
+            # A follower may be behind, or ahead with its log's start: only the leader decides (KIP-392).
             if followed:
                 state.back_off(now, asked.leader_epoch, self._retry)
             else:
@@ -356,7 +357,7 @@ class AnswerReader:
             outcome.doubt = True
 
     def _out_of_range(self, state: PartitionState, log_start: int) -> None:
-        """``log_start``: where the log begins, if the answer says so, as few brokers do; else -1."""
+        """Handle an offset out of range; ``log_start`` is the start of the log if the answer has it, else -1."""
         if not self._believe(state):
             return
         tp, offset = state.tp, state.fetch_offset

@@ -1,16 +1,16 @@
-"""Which partitions are fetched from which broker, and when a request goes out.
+"""Decides which partitions are fetched from which broker, and when a request is sent.
 
-Every broker has one request of its session under way as long as it has partitions to fetch; without records the broker
-holds it for ``fetch_max_wait_ms``. A partition that becomes fetchable meanwhile (a seek, a new leader, a buffer that
-was read) need not wait for that: it goes out *beside* the session, in a request without one on a connection of its
-own. The session's next request has it, too, whether or not the other one is back: of two answers about the same offset
-the second is void, and that is cheaper than to have a partition wait until both requests are back.
+Every broker has one session request in flight as long as it has partitions to fetch; without records the broker holds
+it for ``fetch_max_wait_ms``. A partition that becomes fetchable in the meantime (after a seek, a new leader, or a read
+buffer) need not wait: it is fetched *beside* the session, by a request without a session on a separate connection. The
+session's next request includes it, too, even if the other one is unanswered: of two answers about the same offset the
+second is void, which is cheaper than waiting for both requests.
 
-The planner looks only at partitions that were touched since it last ran, so that thousands of idle ones cost nothing.
+The planner examines only partitions touched since its last run, so that thousands of idle ones are free.
 
-Memory: what is buffered and what is asked for stay within ``fetch_max_bytes``, except that a broker always answers with
-one batch, however large. Each partition has at most two answers waiting, and the second is asked for while the first is
-not larger than ``max_partition_fetch_bytes``.
+Memory: buffered and requested data together stay within ``fetch_max_bytes``, except that a broker always answers with
+at least one batch, however large. Each partition has at most two unread answers, and the second is requested only if
+the first is at most ``max_partition_fetch_bytes``.
 """
 
 from __future__ import annotations
@@ -42,60 +42,60 @@ from .suspects import Suspects
 __all__ = ["FetchLimits", "FetchPlanner", "PlannedFetch"]
 
 ANSWERS_AHEAD = 2
-"""Answers of one partition that may wait to be read."""
+"""Maximum number of unread answers per partition."""
 
 BESIDE_AFTER_S = 0.01
-"""A session's request under way for this long waits for records at the broker, rather than for the network."""
+"""A session request in flight for this long is waiting for records at the broker, rather than for the network."""
 
 
 class FetchLimits(NamedTuple):
-    """Sizes in bytes, from the options of these names."""
+    """Limits in bytes, from the options of these names."""
 
     fetch_max_bytes: int
     max_partition_fetch_bytes: int
 
 
 class PlannedFetch(NamedTuple):
-    """A request to send now, and what its answer has to be read against."""
+    """A request to send now, with the context for its answer."""
 
     node_id: int
     version: int
     beside: bool
-    """Outside of the broker's session."""
+    """True if it is sent outside the broker's session."""
     request: SessionRequest
     asked: dict[TopicPartition, PartitionFetch]
-    """Every partition that the answer may be about."""
+    """Every partition that the answer may contain."""
     names: dict[UUID, str]
-    """Topics by id, for answers that name them so."""
+    """Topics by id, for answers that use ids."""
     max_bytes: int
     sent_at: float
 
 
 class _Node:
-    """One broker's fetches."""
+    """The fetches of one broker."""
 
     __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "suspects", "wait_until")
 
     def __init__(self, session: FetchSession) -> None:
         self.session = session
         self.members: dict[TopicPartition, PartitionState] = {}
-        """Partitions to fetch from this broker; those that got records last stand last, so that none starves."""
+        """Partitions to fetch from this broker; the ones that got records last come last, so that none starves."""
         self.changed: dict[TopicPartition, None] = {}
-        """Partitions that came, went or moved on since the session's last request."""
+        """Partitions added, removed or advanced since the session's last request."""
         self.main: PlannedFetch | None = None
-        """The session's request under way."""
+        """The session's request in flight."""
         self.beside: PlannedFetch | None = None
         self.names: dict[UUID, str] = {}
         """Topics of the session by id."""
         self.suspects = Suspects()
         self.starved = False
-        """Its last request was held back for want of memory."""
+        """True if its last request was held back for lack of memory."""
         self.wait_until = 0.0
-        """After an answer that makes no sense: no request before this."""
+        """After an invalid answer: no request before this time."""
 
     @property
     def asked_bytes(self) -> int:
-        """The most that the answers under way can hold."""
+        """The largest possible size of the pending answers."""
         return sum(planned.max_bytes for planned in (self.main, self.beside) if planned is not None)
 
 
@@ -107,7 +107,7 @@ class FetchPlanner:
     """Decides; the fetcher calls `plan`, sends, then calls `answered` or `failed` for each request."""
 
     def __init__(self, positions: Positions, prefetch: Prefetch, limits: FetchLimits, *, merged: bool = False) -> None:
-        """``merged``: a request can be taken back at no cost, and takes the place of any beside the session."""
+        """Plan within ``limits``. If ``merged``, requests can be recalled, and none goes beside the session."""
         self._positions = positions
         self._prefetch = prefetch
         self._limits = limits
@@ -118,16 +118,16 @@ class FetchPlanner:
         self._timers: list[tuple[float, int, PartitionState]] = []
         self._timer_ids = count()
         self.lookups: dict[PartitionState, None] = {}
-        """Partitions whose position has to be found or confirmed; the fetcher takes them out."""
+        """Partitions whose position must be found or confirmed; the fetcher takes them out."""
         self.leaderless: dict[PartitionState, None] = {}
-        """Partitions that are to be fetched, if only their leader were known."""
+        """Partitions to fetch whose leader is unknown."""
         self.starved = False
-        """Whether `plan` held a request back for want of memory."""
+        """True if `plan` held a request back for lack of memory."""
 
     # --- membership --------------------------------------------------------------------------------------------------
 
     def place(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Have each touched partition, and each whose time has come, fetched from the right broker, or not at all."""
+        """Assign each touched or due partition to the broker to fetch it from, or to none."""
         timers = self._timers
         positions = self._positions
         while timers and timers[0][0] <= now:
@@ -141,14 +141,14 @@ class FetchPlanner:
                 self._move(state, home)
 
     def _is_asked_for(self, state: PartitionState, node: _Node, snapshot: ClusterSnapshot) -> bool:
-        """Whether the broker's session has this partition as it is to be fetched: records were read, say."""
+        """Return True if the broker's session already has this partition with its current offset."""
         tp = state.tp
         if tp in node.changed or node.members.get(tp) is not state:
             return False
         return node.session.known.get(tp) == self._fetch_of(state, snapshot)
 
     def _home(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> int | None:
-        """The broker to fetch this partition from now, or None."""
+        """Return the broker to fetch this partition from now, or None."""
         self.leaderless.pop(state, None)
         if not self._positions.owns(state):
             self.lookups.pop(state, None)
@@ -178,21 +178,21 @@ class FetchPlanner:
         return state.preferred_replica
 
     def members(self, node_id: int) -> Collection[PartitionState]:
-        """The partitions that are fetched from this broker."""
+        """Return the partitions that are fetched from this broker."""
         return self._nodes[node_id].members.values()
 
     def sent_at(self, node_id: int) -> float | None:
-        """When the session's request under way to this broker was sent; None if there is none."""
+        """Return the time at which the session's pending request to this broker was sent; None if there is none."""
         node = self._nodes.get(node_id)
         return None if node is None or node.main is None else node.main.sent_at
 
     def ask_anew(self) -> None:
-        """Have every partition asked for again, though its session may have it."""
+        """Fetch every partition again, even if its session has it."""
         for node in self._nodes.values():
             node.changed.update(dict.fromkeys(node.members))
 
     def _look_again(self, state: PartitionState, at: float) -> None:
-        # A partition is looked at whenever it moves on; without this check each time would leave a timer behind.
+        # A partition is examined whenever it advances; without this check each time would leave a timer behind.
         if not state.timer_at or at < state.timer_at:
             state.timer_at = at
             heapq.heappush(self._timers, (at, next(self._timer_ids), state))
@@ -202,7 +202,7 @@ class FetchPlanner:
             self.lookups[state] = None
 
     def _is_held(self, state: PartitionState) -> bool:
-        """Whether a partition with a position is not to be fetched now though it could be."""
+        """Return True if a partition with a position must not be fetched now although it could be."""
         if state.state is not FetchState.FETCHING:
             return False
         if state.still:
@@ -231,9 +231,9 @@ class FetchPlanner:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def waiting_nodes(self, now: float) -> list[tuple[int, bool]]:
-        """Brokers that a request should go to now, and whether beside the session; first those that had no memory.
+        """Return brokers that need a request now, each with True if it goes beside the session; starved ones first.
 
-        Else brokers without records, which come back again and again, could keep the memory from the others.
+        Otherwise, brokers without records, which return quickly, could keep the memory from the rest.
         """
         found: list[tuple[int, bool]] = []
         for node_id, node in sorted(self._nodes.items(), key=_starved_first):
@@ -252,7 +252,7 @@ class FetchPlanner:
     def plan(
         self, node_id: int, version: int, snapshot: ClusterSnapshot, now: float, *, beside: bool
     ) -> PlannedFetch | None:
-        """The request to send to this broker now, or None; it counts as sent."""
+        """Return the request to send to this broker now, or None; it counts as sent."""
         node = self._nodes[node_id]
         if version < FIRST_VERSION_WITH_DIVERGING_EPOCH:
             self._validate_first(node, snapshot)
@@ -300,7 +300,7 @@ class FetchPlanner:
         return request, ids
 
     def _validate_first(self, node: _Node, snapshot: ClusterSnapshot) -> None:
-        """Brokers before Fetch 12 do not notice that a position diverges: ask after a change of leader (KIP-320)."""
+        """Have positions validated for brokers before Fetch 12, which do not detect divergence (KIP-320)."""
         for tp in list(node.changed):
             state = node.members.get(tp)
             if state is None or state.fetch_epoch < 0:
@@ -317,11 +317,11 @@ class FetchPlanner:
         return PartitionFetch(snapshot.topic_id(state.tp.topic), state.fetch_offset, state.fetch_epoch, leader_epoch)
 
     def _max_bytes(self, partitions: int, *, beside: bool) -> int | None:
-        """What the next answer may hold, or None if there is no room for it now.
+        """Return the size limit of the next answer, or None if there is no memory for it now.
 
-        Each broker gets an equal share, and one share stays free for whatever becomes fetchable meanwhile. That share
-        is what a request beside the session gets, but not those of brokers that are asked for nothing yet. A broker
-        that all partitions have left holds no share, though it may still answer: nobody waits for those records.
+        Each broker gets an equal share, and one share stays free for partitions that become fetchable in the meantime.
+        A request beside the session gets that share, but not the shares of brokers that have no request yet. A broker
+        that all partitions have left holds no share, though it may still answer: its records are not needed.
         """
         limits = self._limits
         used, shares, idle = self._prefetch.total_bytes, 1, 0
@@ -336,7 +336,7 @@ class FetchPlanner:
         return min(share, partitions * limits.max_partition_fetch_bytes)
 
     def make_room(self, wanted: Container[TopicPartition] | None) -> None:
-        """A reader of these partitions (None: of all) waits: give up what is buffered of others, if memory is short."""
+        """Make room for a reader that waits for these partitions (None: all): drop other data if memory is short."""
         if self.starved:
             self.starved = False
             self._prefetch.evict(wanted)
@@ -344,22 +344,22 @@ class FetchPlanner:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, planned: PlannedFetch) -> FetchSession | None:
-        """An answer arrived; the session that it belongs to, if any, has still to take it in."""
+        """Take in the arrival of an answer; return the session that must process it, if any."""
         node = self._take(planned)
         node.suspects.cleared(planned.asked)
         return None if planned.request.sessionless else node.session
 
     def failed(self, planned: PlannedFetch) -> list[PartitionState]:
-        """No answer arrived; the partitions that the request was for."""
+        """Take in the failure of a request; return its partitions."""
         node = self._take(planned)
         if not planned.request.sessionless:
             node.session.failed()
         return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
 
     def too_large(self, planned: PlannedFetch) -> PartitionState | None:
-        """The answer was too large to be read, and has failed; the partition that it is because of, if that is certain.
+        """Take in the failure of an answer that was too large; return the partition that caused it, if certain.
 
-        What merges fetches finds it out by itself, and then answers as if it had been asked for alone.
+        Merged fetches find it out by themselves, and then answer as if it had been requested alone.
         """
         if not self._merged:
             culprit = self._nodes[planned.node_id].suspects.accuse(planned.asked)
@@ -368,13 +368,13 @@ class FetchPlanner:
         return None if culprit is None else self._positions.get(culprit)
 
     def recall(self, node_id: int) -> None:
-        """Take back the session's request under way: another one is to be planned."""
+        """Take back the session's pending request, to plan another one."""
         planned = self._nodes[node_id].main
         if planned is not None:
             self._take(planned)
 
     def wait(self, node_id: int, until: float) -> None:
-        """Send this broker nothing before then."""
+        """Send this broker no request before then."""
         self._nodes[node_id].wait_until = until
 
     def _take(self, planned: PlannedFetch) -> _Node:
@@ -386,9 +386,9 @@ class FetchPlanner:
         return node
 
     def next_time(self, now: float) -> float | None:
-        """When `place` and `waiting_nodes` have to be asked again, whatever happens.
+        """Return the next time to call `place` and `waiting_nodes` if no event occurs before.
 
-        What could be done already waits for something else: a connection, or memory.
+        Work that is already possible waits for another event: a connection, or memory.
         """
         times = [self._timers[0][0]] if self._timers else []
         for node in self._nodes.values():
@@ -403,7 +403,7 @@ class FetchPlanner:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def closing(self) -> Iterator[tuple[int, SessionRequest]]:
-        """Requests that close the sessions, by broker."""
+        """Yield the requests that close the sessions, by broker."""
         for node_id, node in self._nodes.items():
             request = node.session.close()
             if request is not None:

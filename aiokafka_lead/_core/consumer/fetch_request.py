@@ -12,14 +12,14 @@ __all__ = ["FIRST_VERSION_WITH_DIVERGING_EPOCH", "FetchOptions", "fetch_request"
 
 
 FIRST_VERSION_WITH_DIVERGING_EPOCH = 12
-"""From here on the broker compares the epoch of the last record that was fetched with its log (KIP-595)."""
+"""From this version on, the broker compares the epoch of the last fetched record with its log (KIP-595)."""
 
 
 SHORTEST_BESIDE_MS = 10
 
 
 class FetchOptions(NamedTuple):
-    """What every request says, from the options of these names."""
+    """Settings of every request, from the options of these names."""
 
     fetch_max_wait_ms: int
     fetch_min_bytes: int
@@ -28,21 +28,21 @@ class FetchOptions(NamedTuple):
     client_rack: str | None
 
     def without_rack(self) -> FetchOptions:
-        """Return the same for a client that is in no rack."""
+        """Return the same for a client without a rack."""
         return self._replace(client_rack=None)
 
 
 def wait_beside_ms(fetch_max_wait_ms: int) -> int:
-    """How long a broker may hold a request beside its session.
+    """Return the longest time that a broker may hold a request beside its session.
 
-    Short, since the next partition that becomes fetchable there has no third way to go; they all join the session when
-    its own request comes back.
+    It is short, because the next partition that becomes fetchable there has no third way to go; all of them join the
+    session when its own request has been answered.
     """
     return min(fetch_max_wait_ms, max(SHORTEST_BESIDE_MS, fetch_max_wait_ms // 12))
 
 
 def fetch_request(session: SessionRequest, options: FetchOptions, max_bytes: int, version: int) -> FetchRequest:
-    """The request for a session's next step; topics by name and by id, of which the version takes one."""
+    """Return the request for a session's next step, with names and ids of topics, of which the version encodes one."""
     tells_epoch = version >= FIRST_VERSION_WITH_DIVERGING_EPOCH
     topics: dict[tuple[str, object], FetchTopic] = {}
     for tp, fetch in session.send.items():

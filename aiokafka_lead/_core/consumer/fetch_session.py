@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: what one broker remembers of a consumer's fetches (KIP-227).
+"""Incremental fetch sessions: a broker's memory of a consumer's fetches (KIP-227).
 
 The first request of a session names every partition; later ones name those that changed. The broker numbers requests
 by the session's epoch, so both sides notice when one was lost. Epoch 0 asks for a new session (with an id: instead of
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 NO_SESSION = 0
-"""The session id of requests and answers outside of a session."""
+"""The session id of requests and answers outside a session."""
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
@@ -47,17 +47,17 @@ FETCH_SESSION_ID_NOT_FOUND = FetchSessionIdNotFoundError.code
 
 
 def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> bool:
-    """Whether a request of this version names topics by their ids: only if all of them have one."""
+    """Return True if a request of this version identifies topics by id: only if all of them have one."""
     return version >= FIRST_VERSION_WITH_TOPIC_IDS and all(fetch.topic_id != NO_TOPIC_ID for fetch in fetches.values())
 
 
 def version_to_send(version: int, by_topic_id: bool) -> int:
-    """The version of the request: an older one where it names topics by their names."""
+    """Return the version of the request: an older one if it identifies topics by name."""
     return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
 class TopicUse(NamedTuple):
-    """A partition that a session no longer wants, by the topic's incarnation that it was wanted in."""
+    """A partition that a session no longer needs, with the id of the topic at the time of its request."""
 
     topic_id: UUID
     tp: TopicPartition
@@ -74,36 +74,36 @@ class SessionRequest(NamedTuple):
 
     @property
     def sessionless(self) -> bool:
-        """Whether it is beside the session, which goes on as it was."""
+        """True if it is outside the session, which continues unchanged."""
         return self.epoch == FINAL_EPOCH
 
     @classmethod
     def beside(cls, partitions: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
-        """One for these partitions alone."""
+        """Return a request outside the session, for these partitions only."""
         return cls(NO_SESSION, FINAL_EPOCH, partitions, [])
 
 
 class FetchSession:
-    """One broker's session, seen from the consumer. At most one request is under way."""
+    """The consumer's side of one broker's session. At most one request is in flight."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        """Of the next request."""
+        """Epoch of the next request."""
         self.known: dict[TopicPartition, PartitionFetch] = {}
-        """What the broker remembers, once the request under way has arrived."""
+        """Partitions that the broker remembers once the pending request has arrived."""
         self.by_topic_id = True
-        """Whether the session's requests name topics by id (Fetch 13)."""
+        """True if the session's requests identify topics by id (Fetch 13)."""
         self.resets = 0
-        """How often the broker did not know the session any more."""
+        """Number of times that the broker no longer knew the session."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request has to name every partition."""
+        """True if the next request must list every partition."""
         return self.epoch == INITIAL_EPOCH
 
     def full(self, partitions: Mapping[TopicPartition, PartitionFetch], by_topic_id: bool) -> SessionRequest:
-        """A request for these partitions that opens a session; what the old session knew is void."""
+        """Return a request for these partitions that opens a session; the old session's state is void."""
         self.epoch = INITIAL_EPOCH
         self.by_topic_id = by_topic_id
         self.known = dict(partitions)
@@ -125,17 +125,17 @@ class FetchSession:
             if before == now:
                 continue
             if before is not None and self.by_topic_id and before.topic_id != now.topic_id:
-                # The topic was deleted and made again: to the broker these are two partitions.
+                # The topic was deleted and recreated: to the broker these are two partitions.
                 forget.append(TopicUse(before.topic_id, tp))
             send[tp] = known[tp] = now
         return SessionRequest(self.session_id, self.epoch, send, forget)
 
     def begins_anew(self, by_topic_id: bool) -> bool:
-        """Whether a request that names topics so needs another session: one names them one way only."""
+        """Return True if a request that identifies topics this way needs a new session."""
         return not self.is_full and by_topic_id != self.by_topic_id
 
     def close(self) -> SessionRequest | None:
-        """A request that ends the session, or None if there is none."""
+        """Return a request that ends the session, or None if there is none."""
         if self.session_id == NO_SESSION:
             return None
         request = SessionRequest(self.session_id, FINAL_EPOCH, {}, [])
@@ -143,7 +143,7 @@ class FetchSession:
         return request
 
     def answered(self, error_code: int, session_id: int) -> bool:
-        """An answer arrived; whether its partitions may be read."""
+        """Take in an answer; return True if its partitions may be read."""
         if error_code:
             self.resets += 1
             self._begin_anew(NO_SESSION if error_code == FETCH_SESSION_ID_NOT_FOUND else self.session_id)
@@ -161,7 +161,7 @@ class FetchSession:
         return True
 
     def failed(self) -> None:
-        """No answer arrived, or none that makes sense: whether the broker got the request is unknown."""
+        """Take in a missing or invalid answer: it is unknown if the broker got the request."""
         self._begin_anew(self.session_id)
 
     def _begin_anew(self, session_id: int) -> None:
@@ -174,9 +174,9 @@ class FetchSession:
 
 
 class MergedSession(FetchSession):
-    """A consumer's session where its fetches are merged with those of others, by what forgets nothing.
+    """A consumer's session with the merger of fetches of several consumers, which forgets no partition.
 
-    No request of it is a full one, and no answer has to name every partition.
+    None of its requests is full, and no answer has to list every partition.
     """
 
     def __init__(self) -> None:
@@ -197,4 +197,4 @@ class MergedSession(FetchSession):
         return not error_code
 
     def failed(self) -> None:
-        """Nothing is lost."""
+        """Do nothing: the merger loses no state."""

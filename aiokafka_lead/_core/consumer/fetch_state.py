@@ -10,41 +10,41 @@ __all__ = ["POSITIONED", "TRANSITIONS", "FetchEvent", "FetchState"]
 
 
 class FetchState(Enum):
-    """Where a partition is on its way to being fetched."""
+    """Stages on the way to fetching a partition."""
 
     INITIALIZING = "initializing"
-    """The committed offset is looked up, if there is a group."""
+    """The committed offset is being looked up, if there is a group."""
     RESETTING = "resetting"
-    """ListOffsets finds an offset."""
+    """ListOffsets is finding an offset."""
     VALIDATING = "validating"
-    """The leader is asked whether the epoch of the position is part of its log (KIP-320)."""
+    """The leader is being asked if the epoch of the position is part of its log (KIP-320)."""
     FETCHING = "fetching"
     """Fetched, unless it is paused or has failed."""
 
 
 class FetchEvent(Enum):
-    """What leads from state to state."""
+    """Events that lead from state to state."""
 
     MOVE = "move"
-    """The position is known: it was committed, found, sought, or is where the log was truncated."""
+    """The position is known: it was committed, found, sought, or is the offset of a truncation."""
     RESET = "reset"
-    """The position is to be found: nothing is committed, it is out of range, or an end of the log is sought."""
+    """The position must be found: none is committed, it is out of range, or an end of the log is sought."""
     RETURN = "return"
-    """Back to what is committed: a transaction was aborted, or the application asks for it."""
+    """Return to the committed offset: a transaction was aborted, or the application requested it."""
     DOUBT = "doubt"
-    """There is a new leader, which does not check positions by itself (before Fetch 12)."""
+    """The new leader does not check positions by itself (before Fetch 12)."""
     CONFIRM = "confirm"
     """The leader has confirmed the position."""
     POSTPONE = "postpone"
-    """What the leader said counts only when everything before the position has been handed out."""
+    """The leader's answer counts only after everything before the position has been handed out."""
     REWIND = "rewind"
-    """What was fetched beyond the position has been dropped for want of memory."""
+    """Data fetched beyond the position has been dropped for lack of memory."""
     LOG_REPLACED = "log replaced"
-    """The topic was deleted and made anew."""
+    """The topic was deleted and recreated."""
 
 
 POSITIONED = frozenset({FetchState.VALIDATING, FetchState.FETCHING})
-"""The states in which there is a position."""
+"""The states that have a position."""
 
 _FROM_EACH = {
     FetchEvent.MOVE: FetchState.FETCHING,

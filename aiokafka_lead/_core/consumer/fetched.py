@@ -1,4 +1,4 @@
-"""One partition's part of a fetch answer, decoded as the application reads it, some batches at a time."""
+"""One partition's part of a fetch answer, decoded as the application reads it, a few batches at a time."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ Unreadable = CorruptRecordError | BatchTooLargeError
 _UNREADABLE = (CorruptRecordError, BatchTooLargeError)
 
 DEFAULT_JOINED_RECORDS = 500
-"""Successive batches are handed out as one up to so many records: most of what a batch costs does not depend on its
-size, and producers that wait for each record write batches of one."""
+"""Number of records up to which successive batches are handed out as one: most of the cost of a batch does not depend
+on its size, and producers that wait for each record write batches of one."""
 
 LOADED_AT_ONCE_BYTES = 512 * 1024
-"""A batch that grows no larger when it is decompressed is so on the event loop: gzip takes 2 ms for it, the others
-less than one, and a thread beside a busy loop up to 5."""
+"""A batch whose decompressed size is at most this is decompressed on the event loop: gzip takes 2 ms for it, other
+codecs less than one, and a thread beside a busy loop up to 5."""
 
 MESSAGES_LOADED_AT_ONCE_BYTES = 64 * 1024
-"""The same of a set of messages of formats 0 and 1, each of which takes a microsecond or more."""
+"""The same for a set of messages of formats 0 and 1, each of which takes a microsecond or more."""
 
 JOINED_BYTES = 1024 * 1024
-"""And up to so many bytes, as they are stored."""
+"""The same limit in stored bytes."""
 
 
 class NotLoaded(Exception):
-    """The next batch is large, and to be decompressed by its ``load`` elsewhere before it is asked for again."""
+    """The next batch is large: its ``load`` must run elsewhere before the batch is requested again."""
 
     def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
@@ -47,18 +47,18 @@ class NotLoaded(Exception):
 
 
 class ReadPartition(Protocol):
-    """What this data needs of its partition."""
+    """The partition, as needed here."""
 
     @property
     def tp(self) -> TopicPartition: ...
 
     @property
     def position(self) -> Position | None:
-        """The next record that the application gets."""
+        """Position of the next record for the application."""
         ...
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Move the position over what holds nothing to hand out."""
+        """Move the position past offsets without records to hand out."""
 
 
 class FetchedData:
@@ -97,21 +97,20 @@ class FetchedData:
         self._max_decompressed_bytes = max_decompressed_batch_bytes
         self._joined_records = joined_records
         self._aborted = aborted
-        """The aborted transactions that the answer names; None under read_uncommitted."""
+        """The aborted transactions listed in the answer; None under read_uncommitted."""
         self._error: CorruptBatchError | BatchTooLargeError | None = None
-        """What ended the batches."""
+        """The error that ended the batches."""
         self._tail: tuple[BatchView, list[Record], int] | None = None
-        """The batch that holds the last of the records from the one on that could not be deserialized, these records,
-        and the size of what they were read from."""
+        """The batch with the last of the records from the first failed one on, these records, and the batches' size."""
         self._ahead: deque[BatchView | MessageSet | Unreadable] = deque()
-        """Batches that the application may see, and what comes behind them, looked at already; perhaps a set of
-        messages at the end, which is not."""
+        """Batches that the application may see, already examined, with any error after them; the last item may be an
+        unexamined set of messages."""
         self._hidden: BatchView | None = None
-        """The last batch looked at that the application must not see, or that is empty."""
+        """The last examined batch that is hidden from the application, or empty."""
         self.restart()
 
     def restart(self) -> None:
-        """Read the batches anew, from the one at the partition's position on."""
+        """Read the batches again, starting at the partition's position."""
         self._tail = None
         self._ahead.clear()
         self._hidden = None
@@ -121,7 +120,7 @@ class FetchedData:
         self._filter = None if self._aborted is None else AbortedFilter(self._aborted)
 
     def detach(self) -> None:
-        """Keep no more than these bytes in memory while the application does not read on.
+        """Keep only these bytes in memory while the application does not read on.
 
         They are a slice of the answer, which may hold many other partitions' records.
         """
@@ -132,7 +131,7 @@ class FetchedData:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def next_batch(self, deserializers: Deserializers) -> RecordBatch[Any, Any] | None:
-        """The next records as columns, from the position on, or None at the end; raises as `next_chunk` does."""
+        """Return the next records as columns, from the position on, or None at the end; raises like `next_chunk`."""
         while views := self._next_views():
             found, last = self._columns(views)
             if found:
@@ -142,7 +141,7 @@ class FetchedData:
         return None
 
     def _columns(self, views: list[BatchView]) -> tuple[list[Columns], BatchView]:
-        """The columns from the position on of those first batches that fit together, and the last of these batches."""
+        """Return the columns of the first matching batches, from the position on, and the last of these batches."""
         from_offset = self._position().offset
         found: list[Columns] = []
         size = 0
@@ -168,10 +167,10 @@ class FetchedData:
         return found, last
 
     def next_chunk(self, deserializers: Deserializers) -> Chunk | None:
-        """The next records that there are, or None at the end.
+        """Return the next available records, or None at the end.
 
-        Raises `CorruptBatchError`, `BatchTooLargeError` or `RecordDeserializationError` when the record at the position
-        cannot be had, and again at the next call; `NotLoaded`, which is no error, when it takes long to decompress.
+        Raises `CorruptBatchError`, `BatchTooLargeError` or `RecordDeserializationError` if the record at the position
+        cannot be read, and again at the next call; `NotLoaded`, which is not an error, if decompression takes long.
         """
         while True:
             if self._tail is not None:
@@ -192,11 +191,11 @@ class FetchedData:
             if records:
                 ready = 0 if deserializers.waits else len(records)
                 return Chunk(self._partition.tp, records, start, next_offset, last.leader_epoch, ready, size)
-            # Compaction left nothing at or behind the position.
+            # Compaction left no record at or after the position.
             self._pass_over(last)
 
     def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView, int]:
-        """The records from the position on of those first batches that fit, the last of these, and their size."""
+        """Return the records of the first matching batches, from the position on, the last of these, and the size."""
         topic, partition = self._partition.tp
         from_offset = self._position().offset
         records: list[Record] = []
@@ -223,7 +222,7 @@ class FetchedData:
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def _next_views(self) -> list[BatchView]:
-        """Successive batches of one epoch and kind of timestamps that the application may see; empty at the end."""
+        """Return successive visible batches of one epoch and kind of timestamps; none at the end."""
         if self._error is not None:
             raise own_copy(self._error)
         offset = self._position().offset
@@ -254,9 +253,9 @@ class FetchedData:
         return views
 
     def _load(self, views: list[BatchView], at: int) -> bool:
-        """Decompress one of some batches that were drawn, or put it and those behind it back.
+        """Decompress one of the drawn batches, or put it and the ones after it back.
 
-        Raises `NotLoaded` for the first one where it is too large for the event loop.
+        Raises `NotLoaded` for the first one if it is too large for the event loop.
         """
         if views[at].load_within(LOADED_AT_ONCE_BYTES):
             return True
@@ -266,9 +265,9 @@ class FetchedData:
         return False
 
     def _draw(self, offset: int) -> BatchView | Unreadable | None:
-        """The next batch with something at or behind the offset, which the application may see, or why there is none.
+        """Return the next visible batch with records at or after the offset, or the reason why there is none.
 
-        None at the end. Raises `NotLoaded` for a set of messages.
+        Returns None at the end. Raises `NotLoaded` for a set of messages.
         """
         if self._ahead and not isinstance(self._ahead[0], MessageSet):
             return cast("BatchView | Unreadable", self._ahead.popleft())
@@ -291,12 +290,12 @@ class FetchedData:
         return None
 
     def _put_back(self, drawn: Sequence[BatchView | Unreadable]) -> None:
-        """Have these come next."""
+        """Put these back in front."""
         self._ahead.extendleft(reversed(drawn))
-        self._hidden = None  # it may be behind them
+        self._hidden = None  # it may be after them
 
     def _pass_hidden(self, offset: int) -> None:
-        """Let the position, which is at this offset, pass over what was just found not to be for the application."""
+        """Move the position, which is at this offset, past batches just found to be hidden."""
         hidden, self._hidden = self._hidden, None
         if hidden is not None and hidden.next_offset > offset:
             self._pass_over(hidden)
@@ -312,13 +311,13 @@ class FetchedData:
     # --- errors ------------------------------------------------------------------------------------------------------
 
     def _end_before(self, error: Unreadable, at: int) -> None:
-        """The batch at this place of some that were drawn cannot be read: the error comes behind those before."""
+        """Handle an unreadable batch at this index of the drawn ones: its error comes after the batches before it."""
         if not at:
             raise self._ended_by(error)
         self._put_back([error])
 
     def _ended_by(self, error: Unreadable) -> KafkaError:
-        """The error for the application, which also ends this data: it comes again at each read."""
+        """Return the error for the application, which also ends this data: it is raised again by each read."""
         topic, partition = self._partition.tp
         offset = self._position().offset
         text = f"{self._partition.tp} cannot be read at offset {offset}: {error.message}"
@@ -339,7 +338,7 @@ class FetchedData:
 
 
 def _kept(error: Unreadable, view: BatchView) -> Unreadable:
-    """What reading a batch has raised, to be raised in its turn."""
+    """Return an error of reading a batch, prepared to be raised later."""
     if isinstance(error, BatchTooLargeError):
         error.next_offset = view.next_offset
     return without_frames(error)

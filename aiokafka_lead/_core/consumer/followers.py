@@ -1,8 +1,8 @@
 """Decides which followers to read from (KIP-392), and when a partition goes back to its leader (rule 34).
 
 A leader names a follower in the client's rack, and gives no records to a client that says its rack, whether or not
-the client can reach that follower. So a follower that was left is remembered, and a leader that goes on naming it is
-fetched from as if the client were in no rack.
+the client can reach that follower. So an abandoned follower is remembered, and a leader that keeps naming it is fetched
+from as if the client had no rack.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..trust import Trust
 __all__ = ["CONNECTS_WITHIN_S", "Followers", "may_serve"]
 
 CONNECTS_WITHIN_S = 0.5
-"""A follower that is not connected by then is left: its leader has the same records, and needs no connection."""
+"""A follower not connected within this time is abandoned: its leader has the same records, and needs no connection."""
 
 
 def may_serve(node_id: int, tp: TopicPartition, snapshot: ClusterSnapshot) -> bool:
@@ -32,14 +32,14 @@ class _Left(NamedTuple):
 
 
 class Followers:
-    """Tracks the followers that one consumer was sent to. Times are monotonic seconds."""
+    """Tracks the followers to which one consumer was sent. Times are monotonic seconds."""
 
     def __init__(
         self, max_age_s: float, patience_s: float, max_wait_s: float, reached_since: Callable[[int, float], bool]
     ) -> None:
-        """``max_age_s``: how long one is left for; ``max_wait_s``: how long it may hold a fetch.
+        """Abandon followers for ``max_age_s``; ``max_wait_s`` is the longest time that one may hold a fetch.
 
-        ``reached_since`` says if a connection to a node became ready at a time or later.
+        ``reached_since`` returns True if a connection to a node became ready at this time or later.
         """
         self._max_age_s = max_age_s
         self._patience_s = patience_s
@@ -48,43 +48,43 @@ class Followers:
         self.named: set[int] = set()
         """The followers that leaders have named so far."""
         self._connecting: dict[int, float] = {}
-        """Since when each has been waited for."""
+        """Start of the wait for a connection, by follower."""
         self._unreachable: dict[int, _Left] = {}
         self._refusals: dict[tuple[int, TopicPartition], Trust] = {}
         self._useless: dict[tuple[int, TopicPartition], _Left] = {}
-        """Those that came into doubt by what they answered for one partition."""
+        """Followers that came into doubt by their answers for one partition."""
         self._ignored: dict[int, set[tuple[int, TopicPartition]]] = {}
-        """By leader, the followers that it named although they are left."""
+        """Abandoned followers that were named again, by leader."""
 
     # --- reaching them -----------------------------------------------------------------------------------------------
 
     def connecting(self, node_id: int, now: float, *, failed: bool) -> bool:
-        """Note that there is no connection now, and if the last try ``failed``; return True if it has to be left."""
+        """Record that there is no connection, and if the last try ``failed``; return True if it must be abandoned."""
         since = self._connecting.setdefault(node_id, now)
         return failed or now >= since + CONNECTS_WITHIN_S
 
     def connected(self, node_id: int) -> None:
-        """Note that there is a connection."""
+        """Record that there is a connection."""
         if self._connecting:
             self._connecting.pop(node_id, None)
 
     def late_at(self, sent_at: float) -> float:
-        """Return when to leave a follower that has not answered a fetch sent then: it is frozen or cut off."""
+        """Return the deadline for a fetch sent at this time; a follower that misses it is frozen or isolated."""
         return sent_at + self._answers_within_s
 
     def next_time(self) -> float | None:
-        """Return when `connecting` has to be called again, whatever happens."""
+        """Return the next time to call `connecting` if no event occurs before."""
         return min(self._connecting.values()) + CONNECTS_WITHIN_S if self._connecting else None
 
     def leave(self, node_id: int, now: float) -> None:
-        """Read from it no more, until it has been reached again or ``max_age_s`` has passed."""
+        """Abandon it until it has been reached again, or ``max_age_s`` has passed."""
         self._connecting.pop(node_id, None)
         self._unreachable[node_id] = _Left(now, now + self._max_age_s)
 
     # --- what they answer --------------------------------------------------------------------------------------------
 
     def refused(self, node_id: int, tp: TopicPartition, now: float) -> None:
-        """Count an error, or a lost connection, in place of records of this partition."""
+        """Count an error, or a lost connection, instead of records of this partition."""
         key = (node_id, tp)
         trust = self._refusals.setdefault(key, Trust())
         if trust.refused(now, now, self._patience_s):
@@ -92,17 +92,17 @@ class Followers:
             self._useless[key] = _Left(now, now + self._max_age_s)
 
     def served(self, node_id: int, tp: TopicPartition) -> None:
-        """Note an answer without an error: trust it again."""
+        """Record an answer without an error, which restores trust."""
         if node_id in self.named:
             self._unreachable.pop(node_id, None)
             self._refusals.pop((node_id, tp), None)
 
-    # --- whether to follow a leader's word ---------------------------------------------------------------------------
+    # --- following a leader ------------------------------------------------------------------------------------------
 
     def follows(self, leader_id: int, node_id: int, tp: TopicPartition, now: float, *, known: bool = True) -> bool:
-        """Return True if the partition is to be read from the follower that its leader has named.
+        """Return True if the partition should be read from the follower that its leader has named.
 
-        One that is not ``known`` by metadata, as `may_serve` says, is left until metadata may have caught up.
+        One that is not ``known`` to metadata (see `may_serve`) is abandoned until metadata may have caught up.
         """
         key = (node_id, tp)
         self.named.add(node_id)
@@ -116,7 +116,7 @@ class Followers:
         return False
 
     def hides_rack(self, leader_id: int, now: float) -> bool:
-        """Return True if this leader is to be fetched from as if the client were in no rack."""
+        """Return True if this leader should be fetched from as if the client had no rack."""
         ignored = self._ignored.get(leader_id)
         if not ignored:
             return False

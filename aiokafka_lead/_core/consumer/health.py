@@ -1,4 +1,4 @@
-"""Whether a consumer makes progress, and how far it is behind: snapshots for probes and gauges."""
+"""Health of a consumer, and its lag: snapshots for probes and gauges."""
 
 from __future__ import annotations
 
@@ -12,108 +12,107 @@ from ...types import TopicPartition
 NOTHING_STUCK: Mapping[TopicPartition, str] = MappingProxyType({})
 
 NAMED_AT_MOST = 20
-"""Stuck partitions that `ConsumerHealth.problems` names."""
+"""Maximum number of stuck partitions listed in `ConsumerHealth.problems`."""
 
 __all__ = ["ConsumerHealth", "ConsumerLag", "Facts", "Limits", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLag:
-    """How many offsets a consumer is behind, as of the last fetch of each partition."""
+    """Number of offsets that a consumer is behind, as of the last fetch of each partition."""
 
     partitions: Mapping[TopicPartition, int | None]
-    """For each assigned partition the offsets between what is done and the end that this consumer may read to: the
-    high watermark, or the last stable offset with "read_committed". None before the first fetch was answered."""
+    """For each assigned partition, the offsets between the records already done and the end that this consumer may read
+    to: the high watermark, or the last stable offset with "read_committed". None before the first answer."""
     total: int | None
-    """Of all partitions; None while one of them is None."""
+    """Sum over all partitions; None while one of them is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHealth:
-    """What a consumer is doing, at one moment. Times are in milliseconds; None where there was nothing yet."""
+    """State of a consumer at one moment. Times are in milliseconds; None if there was no such event yet."""
 
     problems: tuple[str, ...]
-    """Why it is not healthy, in words."""
+    """Reasons why it is unhealthy, in words."""
     since_fetch_ms: float | None
-    """Since a broker last answered a fetch."""
+    """Time since a broker last answered a fetch."""
     since_heartbeat_ms: float | None
-    """Since the group's coordinator last acknowledged a heartbeat."""
+    """Time since the group's coordinator last acknowledged a heartbeat."""
     joined: bool | None
-    """Whether it is a member of its group; None where the group does not assign its partitions."""
+    """True if it is a member of its group; None if the group does not assign its partitions."""
     kept_out: str | None
-    """Why the group does not let it in yet, while it goes on trying: a problem once a session's time has passed."""
+    """Reason why the group does not admit it yet, while it keeps trying: a problem after the session timeout."""
     coordinator: int | None
-    """The group coordinator's node id, while it is known."""
+    """Node id of the group coordinator, if known."""
     handler_ms: float | None
-    """How long the application has been at work since it last came for records; within `Consumer.run`, how long the
-    handler that began first has been. None while it waits for records."""
+    """Time since the application last came for records; within `Consumer.run`, the age of the oldest running handler.
+    None while it waits for records."""
     blocked_ms: float
-    """How long the event loop was blocked last, for seconds at least; 0 if it never was."""
+    """Duration of the last blocking of the event loop, at least seconds; 0 if there was none."""
     since_blocked_ms: float | None
-    """Since the end of that."""
+    """Time since the end of that blocking."""
     absent: tuple[str, ...] = ()
-    """Topics and partitions that are to be read, and that the cluster does not have: no problem that goes away by
-    starting anew."""
+    """Topics and partitions to read that do not exist in the cluster: a restart does not solve this problem."""
     own_problems: tuple[str, ...] = ()
-    """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can
-    be reached, and what they refuse for a while: a process that starts again fares no better."""
+    """Problems of this process itself: all, except unanswered requests while no broker can be reached, and temporary
+    refusals by brokers: a restarted process would not fare better."""
     reachable: bool = True
-    """Whether a broker can be reached."""
+    """True if a broker can be reached."""
     stuck: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions that have not advanced for ``request_timeout_ms``, although somebody reads, and there are records or
-    their broker is in trouble; each with its reason, which is among the ``problems``. A process that starts again would
-    meet the same brokers, so that these are not its ``own_problems``."""
+    """Partitions that have not advanced for ``request_timeout_ms``, although the application reads, and there are
+    records or their broker is in trouble; each with its reason, which is also in ``problems``. A restarted process
+    would meet the same brokers, so these are not in ``own_problems``."""
 
     coordinator_doubted_ms: float | None = None
-    """How long no broker has done a coordinator's work for the group; None while one does, or may soon. Beyond
-    ``request_timeout_ms`` it is among the ``problems``, with what each broker said that was asked; it is none of the
+    """Time since a broker last did a coordinator's work for the group; None while one does, or may soon. Beyond
+    ``request_timeout_ms`` it is one of the ``problems``, with the answer of each broker asked, but not one of the
     ``own_problems``."""
 
     @property
     def healthy(self) -> bool:
-        """Whether there are no problems."""
+        """True if there are no problems."""
         return not self.problems
 
     @property
     def live(self) -> bool:
-        """Whether to leave the process alone. A liveness probe may restart it when this stays False."""
+        """True if the process should keep running. A liveness probe may restart it if this stays False."""
         return not self.own_problems
 
 
 class Facts(NamedTuple):
-    """What is known, in seconds."""
+    """Facts for the judgement, in seconds."""
 
     unusable: str | None
-    """Why the consumer cannot be used at all."""
+    """Reason why the consumer cannot be used at all."""
     hungry: bool
-    """Someone waits for records of partitions that can be fetched."""
+    """True if a call waits for records of partitions that can be fetched."""
     since_start_s: float
     since_fetch_s: float | None
     since_heartbeat_s: float | None
     grouped: bool
-    """The group assigns the partitions."""
+    """True if the group assigns the partitions."""
     joined: bool
     kept_out: str | None
     coordinator: int | None
     handler_s: float | None
     since_tick_s: float
-    """Since the event loop was last seen to run."""
+    """Time since the event loop was last seen running."""
     blocked_s: float
     since_blocked_s: float | None
     reachable: bool
-    """Some broker is connected, and no connection to it has failed since."""
+    """True if a broker is connected, and no connection to it has failed since."""
     absent: tuple[str, ...] = ()
     stuck: Mapping[TopicPartition, str] = NOTHING_STUCK
     refused: str | None = None
-    """What brokers refuse, and `run` bears with."""
+    """Refusals by brokers that `run` tolerates."""
     doubted_s: float | None = None
-    """Since the coordinator came into doubt; None unless it is."""
+    """Time since the coordinator came into doubt; None if it is not."""
     doubted_for: str = ""
-    """What was said by the brokers that were asked since."""
+    """Answers of the brokers asked since."""
 
 
 class Limits(NamedTuple):
-    """What is too long, in seconds."""
+    """Longest acceptable times, in seconds."""
 
     fetch_s: float
     heartbeat_s: float
@@ -122,7 +121,7 @@ class Limits(NamedTuple):
 
 
 def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
-    """The snapshot, with what is too long."""
+    """Return the snapshot, with a problem for each time beyond its limit."""
     own: list[str] = []
     unanswered: list[str] = []
     if facts.unusable is not None:
@@ -161,7 +160,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
 
 
 def _unanswered(facts: Facts, limits: Limits) -> list[str]:
-    """What brokers should have answered, and have not."""
+    """Describe requests that brokers should have answered by now."""
     problems: list[str] = []
     fetch_s = facts.since_start_s if facts.since_fetch_s is None else facts.since_fetch_s
     if facts.hungry and fetch_s > limits.fetch_s:

@@ -1,4 +1,4 @@
-"""What consumers ask of their merged fetches, and what is known of each."""
+"""The requests ("asks") of consumers to their merged fetches, and the state of each consumer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .partition_fetch import PartitionFetch
 __all__ = ["Answered", "Asker", "AskingConsumer", "Asks", "MergedRequest"]
 
 AWAY_AFTER_S = 0.1
-"""A consumer that has not asked again for so long has no room for records, say: nothing is fetched for it."""
+"""A consumer that has not asked for this long, for example for lack of memory, is left out of fetches."""
 
 
 class Asker(Protocol):
-    """A consumer, for which asks are opened."""
+    """A consumer that opens asks."""
 
     def answered(self, answered: Answered, /) -> None:
-        """Its ask has come to this."""
+        """Receive the result of its ask."""
 
 
 class MergedRequest(NamedTuple):
-    """A request to send now, and what its answer has to be read against."""
+    """A request to send now, with the context for its answer."""
 
     probe: bool
     version: int
@@ -39,7 +39,7 @@ class MergedRequest(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What an ask has come to."""
+    """The result of an ask."""
 
     owner: Asker
     planned: PlannedFetch
@@ -48,48 +48,48 @@ class Answered(NamedTuple):
 
 
 class AskingConsumer:
-    """One consumer: what it wants, its ask, and what was kept for it."""
+    """The state of one consumer: its wishes, its ask, and data kept for it."""
 
     __slots__ = ("ask", "away", "closed_at", "given", "kept", "kept_endpoints", "owner", "seen", "since", "wants")
 
     def __init__(self, owner: Asker) -> None:
         self.owner = owner
         self.wants: dict[TopicPartition, PartitionFetch] = {}
-        """What its latest ask was about."""
+        """The content of its latest ask."""
         self.given: set[TopicPartition] = set()
-        """Of these it was given records, or an error, since its latest ask."""
+        """Partitions for which it was given records, or an error, since its latest ask."""
         self.seen: set[TopicPartition] = set()
-        """Of these it knows how far the log goes."""
+        """Partitions whose log end it knows."""
         self.ask: PlannedFetch | None = None
-        """The ask that is open."""
+        """The open ask."""
         self.since = 0.0
-        """When it was opened."""
+        """Time at which it was opened."""
         self.closed_at = 0.0
-        """When its last ask was closed."""
+        """Time at which its last ask was closed."""
         self.away = False
-        """Whether its last ask was closed so long ago that nothing is fetched for it."""
+        """True if its last ask was closed long before, so that it is left out of fetches."""
         self.kept: dict[TopicPartition, PartitionData] = {}
-        """What arrived while no ask was open."""
+        """Data that arrived while no ask was open."""
         self.kept_endpoints: list[NodeEndpoint] = []
 
     def wants_now(self, tp: TopicPartition) -> bool:
-        """Whether a partition is to be fetched for it."""
+        """Return True if a partition should be fetched for it."""
         return not self.away and tp not in self.given
 
 
 class Asks:
-    """Which consumers' asks are open, and which consumers may ask again in a moment."""
+    """Tracks open asks, and consumers that may ask again soon."""
 
     def __init__(self) -> None:
         self._open: dict[AskingConsumer, None] = {}
-        """The one that asked first stands first."""
+        """Consumers with open asks, oldest first."""
         self._closed: dict[AskingConsumer, None] = {}
-        """The one whose ask was closed first stands first."""
+        """Consumers with closed asks, oldest first."""
         self.max_bytes = 0
-        """What the open asks may hold together."""
+        """Total size limit of the open asks."""
 
     def __iter__(self) -> Iterator[AskingConsumer]:
-        """Those that are open. They may be closed meanwhile."""
+        """Iterate over the open ones, which may be closed during the iteration."""
         return iter(list(self._open))
 
     def __bool__(self) -> bool:
@@ -97,11 +97,11 @@ class Asks:
 
     @property
     def more_to_come(self) -> bool:
-        """Whether a consumer may ask again in a moment."""
+        """True if a consumer may ask again soon."""
         return bool(self._closed)
 
     def open(self, consumer: AskingConsumer, planned: PlannedFetch, now: float) -> None:
-        """The consumer asks for this, instead of what it may have asked for before."""
+        """Open an ask, replacing any earlier one of the consumer."""
         self.close(consumer, now)
         self._closed.pop(consumer, None)
         consumer.ask, consumer.since = planned, now
@@ -109,7 +109,7 @@ class Asks:
         self.max_bytes += planned.max_bytes
 
     def close(self, consumer: AskingConsumer, now: float) -> None:
-        """Its ask is open no longer, if it was."""
+        """Close the consumer's ask, if open."""
         if consumer.ask is not None:
             self.max_bytes -= consumer.ask.max_bytes
             consumer.ask = None
@@ -118,19 +118,19 @@ class Asks:
             self._closed[consumer] = None
 
     def remove(self, consumer: AskingConsumer) -> None:
-        """The consumer asks no more."""
+        """Remove a consumer."""
         self.close(consumer, 0.0)
         self._closed.pop(consumer, None)
 
     def open_for(self, hold_s: float, now: float) -> Iterator[AskingConsumer]:
-        """Those whose asks were open for so long."""
+        """Yield consumers whose asks were open for this long."""
         for consumer in self._open:
             if now - consumer.since < hold_s:
                 break
             yield consumer
 
     def send_away(self, now: float) -> list[AskingConsumer]:
-        """Those whose asks were closed long ago, which are away from now on."""
+        """Mark consumers whose asks were closed long ago as away, and return them."""
         gone = []
         for consumer in self._closed:
             if now - consumer.closed_at < AWAY_AFTER_S:

@@ -1,18 +1,18 @@
-"""The fetches of several consumers from one broker, merged into one session.
+"""Merges the fetches of several consumers from one broker into one session.
 
-A consumer's request is an *ask*: it stays open until there is something for this consumer, for a long time if there is
-not. One request of the session is under way at a time, the *main* one; the broker holds it while no partition has
-records. The session has every partition that a consumer wants, also while that consumer's ask is closed for a moment:
-what arrives then is *kept* for its next ask. What a consumer was given, it does not want again before that ask, and one
-that does not come back with an ask is left out.
+A consumer's request is an *ask*: it stays open until there is data for this consumer, possibly for a long time. One
+request of the session is in flight at a time, the *main* one; the broker holds it while no partition has records. The
+session includes every partition that a consumer wants, also while that consumer's ask is briefly closed: data that
+arrives then is *kept* for its next ask. A consumer does not want data that it was given before that ask, and one that
+does not ask again is left out.
 
-A partition that comes to be asked for while the main request is under way need not wait for it: a *probe* without a
-session, which the broker answers at once, asks for it, every now and then until the session's next request has it, too.
-Two consumers at the same place of a partition share what is fetched. Where they are at different places, the session's
-requests take turns, and probes ask for the other places.
+A partition that is requested while the main request is in flight need not wait for it: a *probe* without a session,
+which the broker answers immediately, fetches it, repeatedly until the session's next request includes it, too. Two
+consumers at the same offset of a partition share its data. If they are at different offsets, the session's requests
+take turns, and probes fetch the other offsets.
 
-Nothing here walks over all consumers, or over all partitions of one, for each request. What a request may hold is the
-sum of what the open asks may: memory is bounded for all consumers together.
+No request iterates over all consumers, or over all partitions of one. The size limit of a request is the sum of the
+limits of the open asks: memory is bounded for all consumers together.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from .suspects import Suspects
 __all__ = ["MergedFetches"]
 
 PROBE_AGAIN_S = 0.04
-"""How long after a probe that brought nothing the next one goes out, at first."""
+"""First delay between a probe without data and the next one."""
 
 PATIENCE_S = 0.002
-"""How long the session's next request waits for the asks of consumers that have just been answered."""
+"""Time that the session's next request waits for the asks of consumers that have just been answered."""
 
 VIRTUAL_SESSION_ID = 1
-"""What asks are answered with: each consumer has a session of its own with the merger."""
+"""The session id in answers to asks: each consumer has its own session with the merger."""
 
 
 class MergedFetches:
-    """Decides for one broker; the caller sends what `main` and `probe` return, then calls `answered` or `failed`."""
+    """Decides for one broker; the caller sends the results of `main` and `probe`, then calls `answered` or `failed`."""
 
     def __init__(self, hold_s: float, max_wait_s: float, max_bytes: int, backoff: Backoff) -> None:
-        """``hold_s``: how long an ask stays open though brokers answer; ``max_bytes``: what one answer may hold."""
+        """Keep asks open for ``hold_s`` although brokers answer; one answer may hold ``max_bytes``."""
         self._hold_s = hold_s
         self._max_wait_s = max_wait_s
         self._max_bytes = max_bytes
@@ -59,20 +59,19 @@ class MergedFetches:
         self._by_tp: dict[TopicPartition, list[AskingConsumer]] = {}
         """The consumers that want a partition, in turn."""
         self._dirty: dict[TopicPartition, None] = {}
-        """Partitions that the session's latest request may not have as they are wanted now."""
+        """Partitions whose current wishes the session's latest request may not include."""
         self._session = FetchSession()
         self._names: dict[UUID, str] = {}
         self._ends: dict[TopicPartition, tuple[int, int, int]] = {}
-        """What the last answer about a partition of the session said of its log: high watermark, end of what is
-        stable, start."""
+        """Latest log ends by partition of the session: high watermark, last stable offset, log start."""
         self._main: MergedRequest | None = None
         self._probe: MergedRequest | None = None
         self._probe_at = math.inf
         self._vain_probes = 0
-        """In a row."""
+        """Number of consecutive probes without data."""
         self._suspects = Suspects()
         self._useless = Trust()
-        """Refused by answers that were of no use."""
+        """Counts useless answers."""
         self._wait_until = 0.0
         self._patient_until = 0.0
         """The session's next request waits until then for asks."""
@@ -80,7 +79,7 @@ class MergedFetches:
     # --- asks --------------------------------------------------------------------------------------------------------
 
     def ask(self, owner: Asker, planned: PlannedFetch, now: float) -> Answered | None:
-        """Open an ask; it comes back at once if all that there is to say is known."""
+        """Open an ask; return the answer immediately if it is already known."""
         consumer = self._consumers.get(owner)
         if consumer is None:
             consumer = self._consumers[owner] = AskingConsumer(owner)
@@ -125,13 +124,13 @@ class MergedFetches:
         )
 
     def recall(self, owner: Asker, now: float) -> None:
-        """The consumer asks for something else now; its ask is not answered."""
+        """Close the consumer's ask without an answer: it will ask for something else."""
         consumer = self._consumers.get(owner)
         if consumer is not None:
             self._asks.close(consumer, now)
 
     def leave(self, owner: Asker) -> None:
-        """The consumer is over."""
+        """Remove a consumer."""
         consumer = self._consumers.pop(owner, None)
         if consumer is not None:
             self._asks.remove(consumer)
@@ -157,25 +156,25 @@ class MergedFetches:
 
     @property
     def idle(self) -> bool:
-        """Whether no consumer is left."""
+        """True if no consumer is left."""
         return not self._consumers
 
     @property
     def asked(self) -> bool:
-        """Whether an ask is open."""
+        """True if an ask is open."""
         return bool(self._asks)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def main_due(self, now: float) -> bool:
-        """Whether the session's next request should go out now."""
+        """Return True if the session's next request should be sent now."""
         return self._main is None and self.asked and now >= self._main_at()
 
     def _main_at(self) -> float:
         return max(self._wait_until, self._patient_until) if self._asks.more_to_come else self._wait_until
 
     def probe_due(self, now: float) -> bool:
-        """Whether a probe should go out now."""
+        """Return True if a probe should be sent now."""
         return self._main is not None and self._probe is None and bool(self._dirty) and now >= self._next_probe_at()
 
     def _next_probe_at(self) -> float:
@@ -183,7 +182,7 @@ class MergedFetches:
         return max(self._probe_at, self._main.sent_at + BESIDE_AFTER_S)
 
     def next_time(self, now: float) -> float | None:
-        """When to look again, whatever happens."""
+        """Return the next time to look again if no event occurs before."""
         if self._main is None:
             at = self._main_at()
             return at if at > now and self.asked else None
@@ -192,7 +191,7 @@ class MergedFetches:
         return None
 
     def main(self, version: int, now: float) -> MergedRequest | None:
-        """The session's next request, or one about a suspect; None if nothing is asked for. It counts as sent."""
+        """Return the session's next request, or one about a suspect; None if there is no ask. It counts as sent."""
         session = self._session
         for consumer in self._asks.send_away(now):
             self._dirty.update(dict.fromkeys(consumer.wants))
@@ -240,7 +239,7 @@ class MergedFetches:
         return self._main
 
     def probe(self, version: int, now: float) -> MergedRequest | None:
-        """A request for what the session's request under way has not; None if there is nothing. It counts as sent."""
+        """Return a request for partitions missing in the pending main request, or None. It counts as sent."""
         assert self._main is not None
         self._probe_at = math.inf
         fetches: dict[TopicPartition, PartitionFetch] = {}
@@ -272,7 +271,7 @@ class MergedFetches:
         return MergedRequest(probe, version, request, fetches, names, min(self._max_bytes, max_bytes), now)
 
     def _in_turn(self, tp: TopicPartition) -> tuple[PartitionFetch | None, bool]:
-        """The place to fetch a partition from next, and whether it is wanted from others, too."""
+        """Return the offset to fetch a partition from next, and True if other offsets are wanted, too."""
         consumers = self._by_tp.get(tp, [])
         wanting = [consumer for consumer in consumers if consumer.wants_now(tp)]
         if not wanting:
@@ -287,7 +286,7 @@ class MergedFetches:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, sent: MergedRequest, response: FetchResponse, now: float) -> list[Answered]:
-        """What the asks have come to that this answer has something for, or that were open for long enough."""
+        """Return the asks that this answer completes, because it has data for them or they were open long enough."""
         self._take(sent)
         self._suspects.cleared(sent.asked)
         readable = not response.error_code
@@ -318,7 +317,7 @@ class MergedFetches:
     def _pieces(
         self, sent: MergedRequest, response: FetchResponse
     ) -> tuple[dict[AskingConsumer, list[tuple[TopicPartition, PartitionData]]], int]:
-        """What is for each consumer, and about how many partitions the answer is."""
+        """Return the data for each consumer, and the number of partitions in the answer."""
         pieces: dict[AskingConsumer, list[tuple[TopicPartition, PartitionData]]] = {}
         count = 0
         for topic in response.responses:
@@ -332,7 +331,7 @@ class MergedFetches:
                 if not sent.probe and not data.error_code:
                     self._ends[tp] = (data.high_watermark, data.last_stable_offset, data.log_start_offset)
                 elif sent.probe and _says_nothing(data):
-                    continue  # the session's answer says how far the log goes
+                    continue  # the session's answer has the log ends
                 for consumer in self._by_tp.get(tp, ()):
                     if not consumer.wants_now(tp) or consumer.wants[tp] != asked:
                         continue
@@ -346,15 +345,15 @@ class MergedFetches:
         return pieces, count
 
     def _give(self, consumer: AskingConsumer, tp: TopicPartition, data: PartitionData) -> None:
-        """The consumer gets this, and wants the partition no more, unless it asks again."""
+        """Give the data to the consumer, which no longer wants the partition until it asks again."""
         if not _says_nothing(data):
             consumer.given.add(tp)
             self._dirty[tp] = None
 
     def failed(self, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
-        """No answer arrived: the asks that the request was for have failed, too.
+        """Fail the asks of a request without an answer.
 
-        One that is too large to be read ends only the asks for the partition that it is because of, as far as known.
+        An answer too large to be read fails only the asks for the partition that caused it, as far as known.
         """
         self._take(sent)
         if isinstance(error, FrameTooLargeError):
@@ -381,7 +380,7 @@ class MergedFetches:
         return found
 
     def give_up(self, error: KafkaError, now: float) -> list[Answered]:
-        """The broker cannot be reached: every ask has failed."""
+        """Fail every ask: the broker cannot be reached."""
         found = []
         for consumer in self._asks:
             assert consumer.ask is not None
@@ -390,7 +389,7 @@ class MergedFetches:
         return found
 
     def close(self) -> SessionRequest | None:
-        """A request that ends the session, or None if there is none."""
+        """Return a request that ends the session, or None if there is none."""
         return self._session.close()
 
     def _answer(
@@ -424,15 +423,15 @@ class MergedFetches:
             self._main = None
 
     def _waste(self, now: float) -> None:
-        """An answer without anything in it; the second one in a row makes the next request wait."""
+        """Count an empty answer; the second in a row delays the next request."""
         self._wait_until = now + self._backoff.delay_s(self._useless.refusals)
         self._useless.refused(now, now, self._patience_s)
 
     def in_doubt(self, now: float) -> bool:
-        """Return True if others are to be asked who leads the partitions: the broker's answers are of no use."""
+        """Return True if other brokers should be asked for the leaders: this broker's answers are useless."""
         return self._useless.in_doubt(now, self._patience_s)
 
 
 def _says_nothing(data: PartitionData) -> bool:
-    """Whether an answer tells at most how far the log goes."""
+    """Return True if an answer contains at most the ends of the log."""
     return not data.records and not data.error_code and data.diverging_epoch.end_offset < 0

@@ -1,4 +1,4 @@
-"""What an answer for several consumers says about new leaders."""
+"""Leader hints in an answer for several consumers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ListOffsets and OffsetForLeaderEpoch: one request for each leader, and what the answers mean.
+"""ListOffsets and OffsetForLeaderEpoch: requests per leader, and readers of the answers.
 
-Both are sent on behalf of positions (a reset, a validation) and ListOffsets also for the application.
+Both are sent on behalf of positions (a reset, a validation), and ListOffsets also for the application.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
 
 T = TypeVar("T")
 FROM_A_CLIENT = -1
-"""The replica id of a request that no broker sent."""
+"""The replica id of a request from a client."""
 
 
 class ListedOffset(NamedTuple):
-    """What ListOffsets found: -1 each where there is no such record."""
+    """The result of ListOffsets: -1 each if there is no such record."""
 
     offset: int
     timestamp_ms: int
@@ -50,7 +50,7 @@ class ListedOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where a leader's log ends the epoch asked for: -1 each where the leader does not know."""
+    """The end of the requested epoch in a leader's log: -1 each if the leader does not know."""
 
     end_offset: int
     leader_epoch: int
@@ -58,7 +58,7 @@ class EpochEnd(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class LookupAnswer(Generic[T]):
-    """What one leader said of its partitions. Those that it left out are to be asked for again."""
+    """One leader's answer about its partitions. Missing ones should be requested again."""
 
     found: dict[TopicPartition, T] = field(default_factory=dict)
     failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class LookupAnswer(Generic[T]):
 def by_leader(
     partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot
 ) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
-    """The partitions by the broker to ask about them, and those without a known one."""
+    """Group the partitions by the broker to ask about them; return those without a known leader separately."""
     found: dict[int, list[TopicPartition]] = {}
     leaderless: list[TopicPartition] = []
     for tp in partitions:
@@ -92,7 +92,7 @@ def by_leader(
 def list_offsets_request(
     timestamps: Mapping[TopicPartition, int], snapshot: ClusterSnapshot, *, read_committed: bool, timeout_ms: int
 ) -> ListOffsetsRequest:
-    """Asks one leader for the first offset at or after each timestamp (or a special one, see `reset_policy`)."""
+    """Request from one leader the first offset at or after each timestamp (or a special one, see `reset_policy`)."""
     topics: dict[str, ListOffsetsTopic] = {}
     for tp, timestamp in timestamps.items():
         topic = topics.get(tp.topic)
@@ -114,13 +114,13 @@ def list_offsets_request(
 
 
 def read_listed_offsets(response: ListOffsetsResponse) -> LookupAnswer[ListedOffset]:
-    """What the leader found."""
+    """Read the offsets from the leader's answer."""
     answer: LookupAnswer[ListedOffset] = LookupAnswer()
     for topic in response.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
             if partition.error_code == UnsupportedForMessageFormatError.code:
-                # Messages of format 0 have no timestamps to search by (Java takes it so, too).
+                # Messages of format 0 have no timestamps to search by (Java does the same).
                 answer.found[tp] = ListedOffset(-1, -1, -1)
             elif partition.error_code:
                 answer.fail(tp, partition.error_code)
@@ -130,7 +130,7 @@ def read_listed_offsets(response: ListOffsetsResponse) -> LookupAnswer[ListedOff
 
 
 def epoch_end_request(epochs: Mapping[TopicPartition, int], snapshot: ClusterSnapshot) -> OffsetForLeaderEpochRequest:
-    """Asks one leader where these epochs end in its log (KIP-320)."""
+    """Request from one leader the ends of these epochs in its log (KIP-320)."""
     topics: dict[str, OffsetForLeaderTopic] = {}
     for tp, epoch in epochs.items():
         topic = topics.get(tp.topic)
@@ -145,7 +145,7 @@ def epoch_end_request(epochs: Mapping[TopicPartition, int], snapshot: ClusterSna
 
 
 def read_epoch_ends(response: OffsetForLeaderEpochResponse) -> LookupAnswer[EpochEnd]:
-    """Where the leader says that the epochs end."""
+    """Read the ends of the epochs from the leader's answer."""
     answer: LookupAnswer[EpochEnd] = LookupAnswer()
     for topic in response.topics:
         for partition in topic.partitions:

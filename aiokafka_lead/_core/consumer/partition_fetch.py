@@ -1,7 +1,7 @@
-"""What a Fetch request says of one partition.
+"""The entry for one partition in a Fetch request.
 
-One of each partition is held, and one is made for each request that names it: compiled, they are nothing to the garbage
-collector.
+One is kept per partition, and one is created for each request that includes it: when compiled, the garbage collector
+does not track them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["PartitionFetch"]
 
 
 class PartitionFetch:
-    """What a request says of one partition; the broker remembers it within a session. Never changes."""
+    """The entry for one partition in a request; the broker remembers it within a session. Immutable."""
 
     __slots__ = ("fetch_offset", "last_fetched_epoch", "leader_epoch", "topic_id")
 

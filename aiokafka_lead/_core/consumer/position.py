@@ -1,7 +1,7 @@
-"""A place in a partition's log.
+"""A position in a partition's log.
 
-Several are held of each partition, and some are made for each answer: compiled, they are nothing to the garbage
-collector.
+Several are kept per partition, and some are created for each answer: when compiled, the garbage collector does not
+track them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Position"]
 
 
 class Position:
-    """The next offset to read, and the leader epoch of the record before it (-1: not known). Never changes."""
+    """The next offset to read, and the leader epoch of the record before it (-1: unknown). Immutable."""
 
     __slots__ = ("leader_epoch", "offset")
 
@@ -38,5 +38,5 @@ class Position:
         return f"Position({self.offset}, {self.leader_epoch})"
 
     def to_commit(self) -> OffsetAndMetadata:
-        """As it is committed."""
+        """Return it in the form of a commit."""
         return OffsetAndMetadata(self.offset, leader_epoch=None if self.leader_epoch < 0 else self.leader_epoch)

@@ -1,4 +1,4 @@
-"""A consumer's assignment: which partitions are read, and the state of each."""
+"""A consumer's assignment: the partitions to read, and the state of each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _nothing() -> None:
 
 
 class Positions:
-    """The assignment: which partitions are read, and the state of each.
+    """The assignment: the partitions to read, and the state of each.
 
-    What decides the assignment (the user by `Consumer.assign`, a subscription without group, a group's task) calls
-    `assign`; nobody else adds or removes partitions.
+    The owner of the assignment (the user by `Consumer.assign`, a subscription without group, a group's task) calls
+    `assign`; no other code adds or removes partitions.
     """
 
     def __init__(self, on_touch: Callable[[], None] = _nothing, on_settle: Callable[[], None] = _nothing) -> None:
@@ -30,13 +30,13 @@ class Positions:
         self.by_topic: dict[str, list[PartitionState]] = {}
         """The same states; replaced at each change."""
         self._topic_ids: dict[str, UUID] = {}
-        """The topics whose logs the positions are about, as far as known."""
+        """The ids of the topics that the positions belong to, as far as known."""
         self.touched: dict[PartitionState, None] = {}
         """Partitions whose fetches may have to change; the planner takes them out. A dict, for its order."""
         self._on_touch = on_touch
-        """Called when `touched` is no longer empty."""
+        """Called when `touched` becomes non-empty."""
         self._on_settle = on_settle
-        """Called when a partition got a position, or an error in its place, or is not read any more."""
+        """Called when a partition has got a position, or an error instead, or is no longer read."""
 
     def _touch(self, state: PartitionState) -> None:
         if not self.touched:
@@ -54,27 +54,27 @@ class Positions:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are read now."""
+        """The partitions that are currently read."""
         return frozenset(self._states)
 
     def get(self, tp: TopicPartition) -> PartitionState | None:
-        """The partition's state, or None if it is not assigned."""
+        """Return the partition's state, or None if it is not assigned."""
         return self._states.get(tp)
 
     def owns(self, state: PartitionState) -> bool:
-        """Whether this state still is that of an assigned partition."""
+        """Return True if this is the current state of an assigned partition."""
         return self._states.get(state.tp) is state
 
     def require(self, tp: TopicPartition) -> PartitionState:
-        """The partition's state; raises `IllegalStateError` if it is not assigned."""
+        """Return the partition's state; raise `IllegalStateError` if it is not assigned."""
         state = self._states.get(TopicPartition(*tp))
         if state is None:
             raise IllegalStateError(f"partition {tp[0]}-{tp[1]} is not assigned to this consumer")
         return state
 
     def assign(self, partitions: Iterable[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
-        """Make these the assignment; states of partitions that stay are kept. Returns those added and removed."""
-        # There may be thousands: a group's own assignment and this one hold the same objects.
+        """Replace the assignment, keeping the states of partitions that stay. Returns the added and removed states."""
+        # There may be thousands, so the group's assignment and this one share the same objects.
         wanted = dict.fromkeys(tp if type(tp) is TopicPartition else TopicPartition(*tp) for tp in partitions)
         removed = [state for tp, state in self._states.items() if tp not in wanted]
         for state in removed:
@@ -95,8 +95,8 @@ class Positions:
         return added, removed
 
     def touch_moved(self, moved: Moved) -> None:
-        """Touch the partitions about which the client learnt something."""
-        self._find_replaced(moved.before)  # which may be news too: partitions have been assigned since
+        """Touch the partitions about which the client has got news."""
+        self._find_replaced(moved.before)  # which may be news, too: partitions have been assigned since
         self._find_replaced(moved.after)
         if moved.brokers:
             for state in self:
@@ -108,14 +108,14 @@ class Positions:
         for topic, states in self.by_topic.items():
             led = moved.led(topic)
             for state in states:
-                # Whether a follower is there, which it is read from, is no matter of its leader.
+                # A follower's availability, which matters for reading from it, is independent of the leader.
                 if state.tp.partition in led or (
                     state.preferred_replica >= 0 and state.tp.partition in moved.of(topic)
                 ):
                     state.touch()
 
     def _touch_all(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Those that are assigned: there may be thousands of either, so the fewer are looked up among the others."""
+        """Touch the assigned ones. Either set may have thousands, so the smaller is looked up in the larger."""
         states = self._states
         if len(partitions) > len(states):
             for tp, state in states.items():
@@ -128,7 +128,7 @@ class Positions:
                     found.touch()
 
     def _find_replaced(self, snapshot: ClusterSnapshot) -> None:
-        """Tell partitions whose topic was made anew since their position was found (KIP-516)."""
+        """Notify partitions whose topic was recreated since their position was found (KIP-516)."""
         for topic, states in self.by_topic.items():
             topic_id = snapshot.topic_id(topic)
             if topic_id == NO_TOPIC_ID:
@@ -139,5 +139,5 @@ class Positions:
                     state.log_replaced()
 
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return frozenset(tp for tp, state in self._states.items() if state.paused)

@@ -1,9 +1,8 @@
-"""What was fetched and not yet handed out, over all partitions, and whose turn it is.
+"""Fetched data that is not handed out yet, over all partitions, in turns.
 
 Partitions take turns by fetch answer: one answer's records of a partition are handed out before the next partition's.
-Memory is bounded by the planner of fetches (see `fetch_plan`); `total_bytes` says how much is held. What was
-decompressed and not handed out has a bound of its own: beyond it the partitions that wait give it up, and it is
-decompressed again in their turn.
+Memory is bounded by the planner of fetches (see `fetch_plan`), based on `total_bytes`. Decompressed records that are
+not handed out have a separate limit: beyond it, waiting partitions drop them, and decompress them again in their turn.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["BatchAhead", "Prefetch"]
 
 
 class BatchAhead(NamedTuple):
-    """A batch that was looked at, and the position before it."""
+    """An examined batch, and the position before it."""
 
     state: PartitionState
     position: Position
@@ -37,9 +36,8 @@ class BatchAhead(NamedTuple):
 class Prefetch:
     """The queue of partitions that have something to hand out: records, or an error.
 
-    Invariant: a partition is in the queue exactly when ``queued`` is set; one that is paused or withheld never is.
-    Handing something out is what moves a partition's position, so whatever was not taken (the reader was cancelled,
-    say) is still here.
+    Invariant: a partition is in the queue exactly if ``queued`` is set; a paused or withheld one never is. Handing data
+    out moves a partition's position, so data that was not taken, for example by a cancelled reader, stays here.
     """
 
     def __init__(
@@ -47,30 +45,30 @@ class Prefetch:
     ) -> None:
         self._max_decompressed_bytes = max_decompressed_bytes
         self._on_ready = on_ready
-        """Called when there is something to hand out, or an error to raise."""
+        """Called when there is data to hand out, or an error to raise."""
         self.total_bytes = 0
-        """Received sizes of all that is held, paused partitions' too."""
+        """Received sizes of all held data, including paused partitions."""
         self.deserializers = deserializers
-        """What is made of the records that are held; those that have to be awaited, a reader awaits."""
+        """Applied to the held records; a reader awaits those that must be awaited."""
         self._queue: deque[PartitionState] = deque()
         self._holders: dict[PartitionState, None] = {}
-        """Partitions with records here, paused ones too."""
+        """Partitions with data here, including paused ones."""
         self._reports: dict[Hashable, KafkaError] = {}
-        """Errors to raise once, by what they are about."""
+        """Errors to raise once, by subject."""
         self._chunks_bytes = 0
         """Sizes of the partitions' chunks."""
         self._loading: PartitionState | None = None
-        """The last partition with a batch to be decompressed elsewhere, which may hold it since."""
+        """The last partition with a batch to be decompressed elsewhere, which may hold it since then."""
         self._loaded: dict[str, int] = {}
-        """Records put into chunks, or handed out as batches, less those that were dropped; by topic."""
+        """Number of records put into chunks, or handed out as batches, minus dropped ones; by topic."""
 
     @property
     def records_taken(self) -> int:
-        """How many records have been handed out."""
+        """Number of records that have been handed out."""
         return sum(self.records_by_topic().values())
 
     def records_by_topic(self) -> dict[str, int]:
-        """The same by topic."""
+        """Return the same number by topic."""
         taken = dict(self._loaded)
         for state in list(self._holders):
             if state.chunk is not None:
@@ -84,7 +82,7 @@ class Prefetch:
     # --- filling -----------------------------------------------------------------------------------------------------
 
     def add(self, state: PartitionState, data: FetchedData) -> None:
-        """Keep a partition's records, behind those that are held already."""
+        """Add a partition's records after the ones already held."""
         state.fetched.append(data)
         state.buffered_bytes += data.size_bytes
         self.total_bytes += data.size_bytes
@@ -94,17 +92,17 @@ class Prefetch:
         self._enqueue(state)
 
     def fail(self, state: PartitionState, error: KafkaError) -> None:
-        """Raise this to the reader when the partition's records are handed out, until it is moved."""
+        """Raise this error after the partition's records, until the partition is moved."""
         state.fail(error)
         self._enqueue(state)
 
     def report(self, about: Hashable, error: KafkaError) -> None:
-        """Raise this to the reader, once; a later error about the same replaces one that nobody has seen yet."""
+        """Raise this to the reader, once; a later error about the same subject replaces an unseen one."""
         self._reports[about] = error
         self._on_ready()
 
     def drop(self, state: PartitionState) -> None:
-        """Forget what is held of a partition; call it before its position is set."""
+        """Drop all data of a partition; call it before its position is set."""
         self._settle(state)
         self.total_bytes -= state.buffered_bytes
         state.buffered_bytes = 0
@@ -115,25 +113,25 @@ class Prefetch:
             self._queue.remove(state)
 
     def pause(self, state: PartitionState) -> None:
-        """Hand out nothing more of this partition until `resume`; keep what there is."""
+        """Stop handing out records of this partition until `resume`; keep the data."""
         if not state.paused:
             state.pause(True)
             self._rest(state)
 
     def resume(self, state: PartitionState) -> None:
-        """Take back `pause`."""
+        """Undo `pause`."""
         if state.paused:
             state.pause(False)
             self._go_on(state)
 
     def withhold(self, state: PartitionState) -> None:
-        """`pause`, in the name of the group."""
+        """Pause on behalf of the group."""
         if not state.withheld:
             state.withhold(True)
             self._rest(state)
 
     def release(self, state: PartitionState) -> None:
-        """Take back `withhold`."""
+        """Undo `withhold`."""
         if state.withheld:
             state.withhold(False)
             self._go_on(state)
@@ -152,9 +150,9 @@ class Prefetch:
             self._enqueue(state)
 
     def evict(self, wanted: Container[TopicPartition] | None) -> None:
-        """Forget what nobody reads now, to make room for what is wanted; it is fetched again when it is.
+        """Drop data that is not being read, to make room for ``wanted``; it is fetched again later.
 
-        That is the paused partitions' records, and those outside of ``wanted`` if it is not None.
+        These are the paused partitions' records, and those outside ``wanted`` if it is not None.
         """
         for state in list(self._holders):
             if state.still or (wanted is not None and state.tp not in wanted):
@@ -170,17 +168,17 @@ class Prefetch:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def decode_with(self, deserializers: Deserializers) -> None:
-        """Use these from now on, for what is held as well."""
+        """Use these deserializers from now on, also for held data."""
         self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:
                 self._give_up(state)
 
     def chunk(self, wanted: Container[TopicPartition] | None = None) -> Chunk | None:
-        """The records whose turn it is, at least one, or None if there are none; with ``wanted``, of these partitions.
+        """Return the records whose turn it is, at least one, or None; with ``wanted``, only of these partitions.
 
-        What is taken from the chunk counts as handed out. Raises what ails a partition when that one's turn comes; the
-        others' turns come nevertheless.
+        Records taken from the chunk count as handed out. Raises a partition's error when its turn comes; other
+        partitions still get their turns.
         """
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
@@ -208,12 +206,12 @@ class Prefetch:
         return None
 
     def batch(self, wanted: Container[TopicPartition] | None = None) -> RecordBatch[Any, Any] | None:
-        """The batch whose turn it is, which thereby counts as handed out, or None; raises as `chunk` does."""
+        """Return the batch whose turn it is, which then counts as handed out, or None; raises like `chunk`."""
         found = self._next_batch(wanted)
         return None if found is None else self._hand_out(*found)
 
     def look_at_batch(self) -> BatchAhead | None:
-        """What `batch` would hand out, for a reader that has to wait before; raises as `chunk` does."""
+        """Return the next result of `batch`, for a reader that has to wait before; raises like `chunk`."""
         found = self._next_batch(None)
         if found is None:
             return None
@@ -223,7 +221,7 @@ class Prefetch:
         return BatchAhead(state, state.position, batch)
 
     def take_batch(self, ahead: BatchAhead) -> RecordBatch[Any, Any] | None:
-        """Hand this out, if its partition still is where it was."""
+        """Hand out this batch, if its partition is unchanged."""
         state = ahead.state
         if state not in self._holders or state.still or state.position != ahead.position:
             return None
@@ -233,7 +231,7 @@ class Prefetch:
         return self._hand_out(state, ahead.batch)
 
     def pass_turn(self, tp: TopicPartition) -> None:
-        """This partition cannot be read on from: if it is its turn, that is the next one's now."""
+        """End the turn of a partition that cannot be read, if it has the turn."""
         if self._queue and self._queue[0].tp == tp:
             self._queue.rotate(-1)
 
@@ -266,12 +264,12 @@ class Prefetch:
         return None
 
     def raise_report(self) -> None:
-        """Raise an error that was reported, if there is one."""
+        """Raise a reported error, if there is one."""
         if self._reports:
             raise self._reports.pop(next(iter(self._reports)))
 
     def _turn(self, wanted: Container[TopicPartition] | None) -> PartitionState | None:
-        """The partition whose turn it is, which then is the first of the queue."""
+        """Return the partition whose turn it is, which then is the first in the queue."""
         queue = self._queue
         if wanted is not None:
             for index, state in enumerate(queue):
@@ -282,7 +280,7 @@ class Prefetch:
         return queue[0] if queue else None
 
     def _data(self, state: PartitionState) -> FetchedData | None:
-        """The records to go on with of the first partition in the queue; None if that is out of the queue now."""
+        """Return the next data of the first partition in the queue; None if the partition has left the queue."""
         if state.fetched:
             return state.fetched[0]
         if state.error is not None:
@@ -293,7 +291,7 @@ class Prefetch:
         return None
 
     def _make_room(self, state: PartitionState) -> None:
-        """Before more is decompressed for a partition: what waits of others gives way where all is too much."""
+        """Before more data is decompressed for a partition, drop other decompressed data beyond the limit."""
         loading = self._loading
         if loading is not None and loading is not state:
             self._loading = None
@@ -305,14 +303,14 @@ class Prefetch:
                     self._give_up(other)
 
     def _give_up(self, state: PartitionState) -> None:
-        """Forget the records that were read of a partition, and keep the batches that they were read from."""
+        """Drop the decoded records of a partition, but keep their batches."""
         partly_taken = state.chunk is not None and state.chunk.left() > 0
         self._settle(state)
         if partly_taken:
             state.fetched[0].restart()
 
     def _settle(self, state: PartitionState) -> None:
-        """Take the position over from the chunk, and the chunk away from an iteration over it."""
+        """Take over the position from the chunk, and end any iteration over it."""
         chunk = state.chunk
         if chunk is not None:
             state.advance(*chunk.position())
@@ -324,7 +322,7 @@ class Prefetch:
             self._chunks_bytes -= chunk.size_bytes
 
     def _finish(self, state: PartitionState, data: FetchedData) -> None:
-        """This answer is through; the next partition's turn."""
+        """End this answer and begin the next partition's turn."""
         del state.fetched[0]
         state.buffered_bytes -= data.size_bytes
         self.total_bytes -= data.size_bytes

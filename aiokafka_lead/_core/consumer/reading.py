@@ -1,4 +1,4 @@
-"""What one consumer reads."""
+"""The reading state of one consumer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["Reading"]
 
 
 class Reading:
-    """Where each partition is, what was fetched of it and not handed out, what was handed out, and the counts of it.
+    """The positions of partitions, their prefetched data, the records in hand, and the counters.
 
-    A partition leaves its position, or the assignment, only together with what was fetched from there.
+    A partition leaves its position, or the assignment, only together with the data fetched from there.
     """
 
     __slots__ = ("counters", "in_hand", "positions", "prefetch", "read_committed")
@@ -40,31 +40,31 @@ class Reading:
         self.positions = Positions(on_touch, on_news)
         self.prefetch = Prefetch(deserializers, on_news, max_decompressed_bytes)
         self.in_hand = InHand(on_release)
-        """What the application works on; empty without a group."""
+        """The records that the application works on; empty without a group."""
         self.counters = ConsumerCounters()
         self.read_committed = read_committed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
-        """Read these from now on; those that stay go on as they are. Returns the partitions added and removed."""
+        """Replace the assignment; partitions that stay continue unchanged. Returns the added and removed states."""
         added, removed = self.positions.assign(partitions)
         for state in removed:
             self.prefetch.drop(state)
         return added, removed
 
     def move(self, state: PartitionState, to: Position) -> None:
-        """Go on from there."""
+        """Continue from that position."""
         self.prefetch.drop(state)
         state.move(*to)
 
     def seek(self, state: PartitionState, to: Position) -> None:
-        """Go on from there, as the application says: what was committed before is no place to go back to."""
+        """Continue from a position of the application: earlier commits are no place to return to."""
         state.base = None
         self.move(state, to)
 
     def go_back(self, states: Iterable[PartitionState]) -> None:
-        """Go on from the committed offsets, which are asked for anew; where there are none, from where reading began.
+        """Continue from the committed offsets, fetched again, or from the start of reading if there are none.
 
-        Nothing of it is in hand any more. Answers to what was asked before are void, and so is what was fetched.
+        Their records are no longer in hand. Answers to earlier requests are void, and so is prefetched data.
         """
         states = list(states)
         for state in states:
@@ -73,16 +73,16 @@ class Reading:
         self.in_hand.give_back(state.tp for state in states)
 
     def reset(self, state: PartitionState, policy: ResetPolicy) -> None:
-        """Find the position anew."""
+        """Find the position again."""
         self.prefetch.drop(state)
         state.reset(policy)
 
     def end_of(self, state: PartitionState) -> int | None:
-        """The end that this consumer may read to, as of the last fetch."""
+        """Return the end that this consumer may read to, as of the last fetch."""
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
     def metrics(self, connections: int, metadata: MetadataMetrics) -> ConsumerMetrics:
-        """Counts since the start, and the partitions as they are now."""
+        """Return counts since the start, and the current state of the partitions."""
         counters = self.counters
         counts = counts_of(ConsumerMetrics, counters)
         counts["fetch_errors"] = dict(counters.fetch_errors)
@@ -106,7 +106,7 @@ class Reading:
         )
 
     def lag_of(self, state: PartitionState) -> int | None:
-        """Offsets between the position and the end; None where one of them is not known."""
+        """Return the offsets between the position and the end; None if either is unknown."""
         position, end = state.position, self.end_of(state)
         return None if position is None or end is None else max(0, end - position.offset)
 

@@ -1,4 +1,4 @@
-"""Records by column: what `Consumer.batches` hands out."""
+"""Records by column: the results of `Consumer.batches`."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ T = TypeVar("T")
 
 
 class Lease(Protocol):
-    """The consumer's side of a batch that is in hand."""
+    """The consumer's side of a batch in hand."""
 
     async def commit(self) -> bool:
-        """Commit the batch; False if its partition is no longer this consumer's."""
+        """Commit the batch; return False if its partition no longer belongs to this consumer."""
         ...
 
     def transaction_part(self) -> TransactionPart:
-        """The batch's offset, for a transaction that commits it."""
+        """Return the batch's offset, for a transaction that commits it."""
         ...
 
 
 class RecordBatch(Generic[K, V]):
     """Successive records of one partition, in offset order and never empty.
 
-    They are those of one batch of its log, or of several that were buffered: joined up to ``max_poll_records``, or 500
-    where that is None. The columns are lists of equal length, made at first use and kept; change none. ``keys`` and
+    They come from one batch of its log, or several buffered ones, joined up to ``max_poll_records``, or 500 if that is
+    None. The columns are lists of equal length, created on first use and kept; do not modify them. ``keys`` and
     ``values`` are deserialized as a whole at first use and raise `RecordDeserializationError` if one of them cannot be;
-    by a coroutine function before the batch is handed out. A loop over the batch gives its records one by one.
-    A batch may keep the bytes of the fetch answer it came in, so keep columns, not batches, for long.
+    by a coroutine function before the batch is handed out. Iterating over the batch yields its records one by one. A
+    batch may keep the bytes of its whole fetch answer in memory, so keep columns, not batches, for long.
     """
 
     __slots__ = ("_columns", "_key_of", "_keys", "_last", "_tp", "_value_of", "_values", "lease")
@@ -67,18 +67,18 @@ class RecordBatch(Generic[K, V]):
         """Set by a consumer with a group. Internal."""
 
     async def commit(self) -> bool:
-        """Commit this batch, that is the offset behind it: everything before it in its partition counts as done, too.
+        """Commit this batch, that is the offset after it: everything before it in its partition counts as done, too.
 
-        True when it is stored, and the batch no longer in hand. False if it is lost: the consumer was not, or is no
-        longer, the member that owns the partition, and its owner gets the records again. Raises what
-        `Consumer.commit` raises otherwise, and `IllegalStateError` without a ``group_id``.
+        Returns True if it is stored, and the batch no longer in hand. Returns False if it is lost: the consumer was
+        not, or is no longer, the owner of the partition, and the owner gets the records again. Other errors are those
+        of `Consumer.commit`, and `IllegalStateError` without a ``group_id``.
         """
         if self.lease is None:
             raise IllegalStateError("committed offsets belong to a group: set group_id")
         return await self.lease.commit()
 
     def _transaction_part(self) -> TransactionPart:
-        """For `Transaction.commit_batch`. Internal."""
+        """Return the part for `Transaction.commit_batch`. Internal."""
         if self.lease is None:
             raise IllegalStateError("committed offsets belong to a group: set group_id")
         return self.lease.transaction_part()
@@ -95,42 +95,42 @@ class RecordBatch(Generic[K, V]):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition together, as the consumer's methods take them."""
+        """Topic and partition together, as the consumer's methods accept them."""
         return self._tp
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first record."""
+        """Offset of the first record."""
         return self._columns.index.offsets[0]
 
     @property
     def next_offset(self) -> int:
-        """The offset to go on from behind this batch."""
+        """Offset after this batch."""
         return self._last.next_offset
 
     @property
     def end(self) -> Position:
-        """Where the partition goes on behind this batch. Internal."""
+        """Position after this batch. Internal."""
         return Position(self._last.next_offset, self._last.leader_epoch)
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch that the records were written under, or None where the broker gave none."""
+        """The epoch under which the records were written, or None if the broker provided none."""
         return None if self._last.leader_epoch < 0 else self._last.leader_epoch
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """What set the timestamps, producer or broker; the same for all records of a batch."""
+        """Origin of the timestamps, producer or broker; the same for all records of a batch."""
         return self._last.timestamp_type
 
     @property
     def offsets(self) -> list[int]:
-        """Each record's offset. They grow, with gaps where compaction removed records."""
+        """Each record's offset. They increase, with gaps after compaction."""
         return self._columns.offsets
 
     @property
     def timestamps_ms(self) -> list[int]:
-        """Each record's timestamp in milliseconds since the epoch; -1 where it has none."""
+        """Each record's timestamp in milliseconds since the epoch; -1 if it has none."""
         return self._columns.timestamps_ms
 
     @property
@@ -140,14 +140,14 @@ class RecordBatch(Generic[K, V]):
 
     @property
     def keys(self) -> list[K]:
-        """Each record's key, deserialized; None where the record has none."""
+        """Each record's key, deserialized; None if the record has none."""
         if self._keys is None:
             self._keys = cast("list[K]", self._deserialized(self._columns.keys, self._key_of, "key"))
         return _column(self._keys)
 
     @property
     def values(self) -> list[V]:
-        """Each record's value, deserialized; None where the record has none."""
+        """Each record's value, deserialized; None if the record has none."""
         if self._values is None:
             self._values = cast("list[V]", self._deserialized(self._columns.values, self._value_of, "value"))
         return _column(self._values)
@@ -156,7 +156,7 @@ class RecordBatch(Generic[K, V]):
         return len(self._columns)
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """The records one by one, as `Consumer.getmany` gives them; raises what ``keys`` and ``values`` raise."""
+        """Yield the records one by one, like `Consumer.getmany`; raises the errors of ``keys`` and ``values``."""
         topic, partition = self._tp
         kind, epoch = self.timestamp_type, self.leader_epoch
         columns = self._columns
@@ -165,23 +165,23 @@ class RecordBatch(Generic[K, V]):
             yield ConsumerRecord(topic, partition, offset, timestamp_ms, kind, key, value, headers, epoch)
 
     def raw_column(self, *, is_key: bool) -> list[bytes | None]:
-        """Each record's key or value, as bytes. Internal."""
+        """Return each record's key or value, as bytes. Internal."""
         return self._columns.keys if is_key else self._columns.values
 
     def raw(self) -> Iterator[ConsumerRecord[bytes | None, bytes | None]]:
-        """The records as bytes. Internal."""
+        """Yield the records as bytes. Internal."""
         return (self._record(row) for row in range(len(self)))
 
     def fill(
         self, keys: list[Any] | RecordDeserializationError, values: list[Any] | RecordDeserializationError
     ) -> None:
-        """What was made of keys and values before the batch is handed out, or why that cannot be. Internal."""
+        """Set the deserialized keys and values, or their errors, before the batch is handed out. Internal."""
         self._keys, self._values = keys, values
 
     def to_arrow(self) -> pyarrow.RecordBatch:
-        """The batch for Apache Arrow, keys and values as bytes; needs the ``arrow`` extra (pyarrow).
+        """Return the batch for Apache Arrow, keys and values as bytes; needs the ``arrow`` extra (pyarrow).
 
-        Columns: ``offset`` int64, ``timestamp`` timestamp[ms, UTC] (null where there is none), ``key`` and ``value``
+        Columns: ``offset`` int64, ``timestamp`` timestamp[ms, UTC] (null if there is none), ``key`` and ``value``
         binary, ``headers`` list of struct of ``key`` string and ``value`` binary.
         """
         from ..._records.arrow import to_arrow

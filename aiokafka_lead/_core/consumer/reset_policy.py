@@ -1,4 +1,4 @@
-"""Where a consumer starts in a partition that it has no position in: ``auto_offset_reset`` (KIP-1106)."""
+"""The start position in a partition without one: ``auto_offset_reset`` (KIP-1106)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _UNIT_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds"
 
 
 class ResetPolicy(NamedTuple):
-    """What to ask ListOffsets for: a special timestamp, or now less a duration."""
+    """The request to ListOffsets: a special timestamp, or the current time minus a duration."""
 
     name: str
     timestamp: int = LATEST_TIMESTAMP
     duration_ms: int | None = None
 
     def timestamp_at(self, wall_clock_ms: int) -> int:
-        """The timestamp to ask for when the reset happens at this time."""
+        """Return the timestamp to request when the reset happens at this time."""
         return self.timestamp if self.duration_ms is None else max(0, wall_clock_ms - self.duration_ms)
 
 
@@ -39,10 +39,10 @@ LATEST = ResetPolicy("latest", LATEST_TIMESTAMP)
 
 
 def parse_reset_policy(text: str) -> ResetPolicy | None:
-    """The policy that ``auto_offset_reset`` names; None for "none".
+    """Return the policy named by ``auto_offset_reset``; None for "none".
 
-    A duration is ISO 8601 in days, hours, minutes and seconds, as Java's ``Duration.parse`` takes it and not negative.
-    Raises `ConfigError`.
+    A duration is ISO 8601 in days, hours, minutes and seconds, as accepted by Java's ``Duration.parse``, and not
+    negative. Raises `ConfigError`.
     """
     match text:
         case "earliest":

@@ -1,4 +1,4 @@
-"""Finds partitions that do not advance although somebody reads, and there are records or their broker is in trouble."""
+"""Finds stuck partitions, which do not advance although the application reads, and says why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Standstill"]
 
 
 class Standstill:
-    """Remembers where each partition was. Looked at every now and then; times are monotonic seconds."""
+    """Remembers the offset of each partition, sampled periodically; times are monotonic seconds."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class Standstill:
         end_of: Callable[[PartitionState], int | None],
         explain: Callable[[int], str | None],
     ) -> None:
-        """``limit_s``: how long a partition may stand still. ``end_of`` returns the end that reads may go to.
+        """Report partitions that stand still for ``limit_s``. ``end_of`` returns the end that reads may go to.
 
         ``explain`` says why a node cannot be reached, or returns None if it can.
         """
@@ -29,10 +29,10 @@ class Standstill:
         self._end_of = end_of
         self._explain = explain
         self._stands: dict[PartitionState, tuple[int, float]] = {}
-        """By partition its fetch offset, and since when it has been that."""
+        """Fetch offset by partition, and the time since when it is unchanged."""
         self._records_taken = 0
         self._read_at = -math.inf
-        """When somebody was last seen to read."""
+        """Time of the last known read."""
 
     def look(
         self,
@@ -43,7 +43,7 @@ class Standstill:
         waiting: bool,
         records_taken: int,
     ) -> None:
-        """Compare with the last look. ``waiting``: a read waits; ``records_taken`` were handed out so far."""
+        """Compare with the last sample. ``waiting`` is True if a read waits; ``records_taken`` is a total."""
         if waiting or records_taken != self._records_taken:
             self._read_at = now
         self._records_taken = records_taken
@@ -55,7 +55,7 @@ class Standstill:
                     self._stands[state] = (offset, since) if offset == state.fetch_offset else (state.fetch_offset, now)
 
     def found(self, snapshot: ClusterSnapshot, now: float) -> Mapping[TopicPartition, str]:
-        """Return the partitions that have stood still for too long, and why, in words."""
+        """Return the partitions that have stood still for too long, with reasons in words."""
         return {
             state.tp: f"{state.tp} has not advanced for {now - since:.1f} s: {self._why(state, snapshot, now)}"
             for state, (_, since) in self._stands.items()

@@ -1,6 +1,6 @@
-"""What the application asked to read, and which partitions that is now.
+"""The application's choice of topics or partitions, and the resulting partitions.
 
-Without a group a subscription takes every partition of its topics. With one, the group decides.
+Without a group, a subscription includes every partition of its topics. With one, the group decides.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 REFUSALS_APART_S = 1.0
-"""A refusal is not reported more often than this, however often the application asks."""
+"""Minimum interval between reports of a refusal, however often the application asks."""
 
 
 class SubscriptionKind(Enum):
-    """What decides which partitions are read."""
+    """Ways to decide which partitions are read."""
 
     NONE = "none"
     ASSIGNED = "assigned"
@@ -31,30 +31,30 @@ class SubscriptionKind(Enum):
     TOPICS = "topics"
     """The application names topics."""
     PATTERN = "pattern"
-    """Topics whose name matches."""
+    """Topics with a matching name."""
 
 
 class Subscription:
-    """One kind at a time; `assign`, `topics` and `pattern` replace what was there."""
+    """One kind at a time; `assign`, `topics` and `pattern` replace the previous choice."""
 
     def __init__(self, *, exclude_internal_topics: bool, patience_s: float) -> None:
         self.kind = SubscriptionKind.NONE
         self.topics: frozenset[str] = frozenset()
-        """In TOPICS: the names; in ASSIGNED: those of the partitions."""
+        """In TOPICS: the names; in ASSIGNED: the topics of the partitions."""
         self.assigned: tuple[TopicPartition, ...] = ()
         """In ASSIGNED: the partitions."""
         self.pattern: re.Pattern[str] | None = None
         self.listener: object | None = None
-        """The application's listener, if there is one: called at a group's rebalances."""
+        """The application's listener, if any: called at a group's rebalances."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
-        """How long a topic may be unknown until that is an error."""
+        """Time that a topic may be unknown before that is an error."""
         self._tell_at: dict[str, float] = {}
-        """When a topic that is not there becomes, or again becomes, an error."""
+        """Time at which a missing topic becomes an error, or is reported again."""
 
     @property
     def by_topics(self) -> bool:
-        """Whether topics or a pattern are subscribed to, and not partitions."""
+        """True if topics or a pattern are subscribed to, and not partitions."""
         return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -88,7 +88,7 @@ class Subscription:
         self._tell_at.clear()
 
     def matched(self, snapshot: ClusterSnapshot) -> list[str]:
-        """The topics that are subscribed to and known."""
+        """Return the subscribed topics that are known."""
         if self.kind is SubscriptionKind.TOPICS:
             return [name for name in sorted(self.topics) if name in snapshot.topics]
         if self.pattern is None:
@@ -101,7 +101,7 @@ class Subscription:
         return pattern.fullmatch(topic.name) is not None
 
     def partitions(self, snapshot: ClusterSnapshot) -> tuple[TopicPartition, ...]:
-        """What to read now: the application's partitions, or all of the topics'."""
+        """Return the partitions to read now: the application's, or all of the topics'."""
         if self.kind is SubscriptionKind.ASSIGNED:
             return self.assigned
         return tuple(
@@ -111,10 +111,10 @@ class Subscription:
         )
 
     def problems(self, snapshot: ClusterSnapshot, now: float) -> list[tuple[str, KafkaError]]:
-        """Topics, and partitions of other topics, that cannot be read, with the reason.
+        """Return topics, and partitions of other topics, that cannot be read, each with an error.
 
-        They may be unknown for a while, for they may be about to be made; what the cluster refuses is reported at
-        once. Either is reported again while it lasts.
+        They may be unknown for a while, because they may be about to be created; refusals by the cluster are reported
+        immediately. Either is reported again as long as it lasts.
         """
         former, self._tell_at = self._tell_at, {}
         found: list[tuple[str, KafkaError]] = []
@@ -138,5 +138,5 @@ class Subscription:
                 yield str(tp), UnknownTopicOrPartitionError
 
     def next_problem(self) -> float | None:
-        """When `problems` may have something, whatever happens."""
+        """Return the next time at which `problems` may have news if no event occurs before."""
         return min(self._tell_at.values(), default=None)

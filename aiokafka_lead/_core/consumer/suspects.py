@@ -1,8 +1,7 @@
 """Finds the partition whose next batch is larger than any frame may be.
 
-Brokers send one batch whole, however large it is. A frame that is too large is not read, so that it may be about any of
-the partitions that were asked for: they are asked about one by one, until it is clear which one it is. The others are
-read on.
+Brokers send one batch whole, however large it is. A frame that is too large is not read, so that any of the requested
+partitions may be the cause: they are fetched one by one, until it is found. The remaining partitions are read on.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ __all__ = ["Suspects"]
 
 
 class Suspects:
-    """The partitions of one broker that are to be asked about alone."""
+    """The partitions of one broker that must be fetched alone."""
 
     __slots__ = ("_left",)
 
@@ -23,9 +22,10 @@ class Suspects:
         self._left: dict[TopicPartition, None] = {}
 
     def accuse(self, asked: Collection[TopicPartition]) -> TopicPartition | None:
-        """Note that the answer about these was too large; return the culprit, once that is certain.
+        """Record that the answer about these was too large; return the culprit, once certain.
 
-        It is when one was asked about alone for that reason: a single frame may be garbage of some other origin.
+        It is certain if the partition was fetched alone for that reason: a single frame may be garbage of another
+        origin.
         """
         if len(asked) == 1 and not self._left.keys().isdisjoint(asked):
             self._left.clear()
@@ -34,7 +34,7 @@ class Suspects:
         return None
 
     def next(self, wanted: Container[TopicPartition]) -> TopicPartition | None:
-        """Return the one to ask about alone now, of those that are wanted still; None if there is none."""
+        """Return the wanted partition to fetch alone now; None if there is none."""
         while self._left:
             tp = next(iter(self._left))
             if tp in wanted:
@@ -43,7 +43,7 @@ class Suspects:
         return None
 
     def cleared(self, asked: Collection[TopicPartition]) -> None:
-        """Note that an answer about these has been read."""
+        """Record that an answer about these has been read."""
         if self._left:
             for tp in asked:
                 self._left.pop(tp, None)

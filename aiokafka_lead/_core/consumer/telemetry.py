@@ -1,4 +1,4 @@
-"""What a consumer measures for those who run the cluster (KIP-714)."""
+"""Metrics of a consumer for the operators of the cluster (KIP-714)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["ConsumerPlace", "ConsumerTelemetry"]
 
 
 class ConsumerPlace(NamedTuple):
-    """Where a consumer is, and which of a group's members it is; None where there is no such thing."""
+    """Location of a consumer, and its membership in a group; None for each that does not apply."""
 
     client_rack: str | None
     group_id: str | None
     group_instance_id: str | None
     member_id: Callable[[], str | None]
-    """Given by the group's coordinator, or chosen, as the protocol has it."""
+    """Assigned by the group's coordinator, or chosen here, depending on the protocol."""
 
     def resource(self) -> Attributes:
-        """Under the KIP's names."""
+        """Return the labels, with the KIP's names."""
         known = (
             ("client_rack", self.client_rack),
             ("group_id", self.group_id),
@@ -33,7 +33,7 @@ class ConsumerPlace(NamedTuple):
 
 
 class ConsumerTelemetry:
-    """The KIP's standard metrics first, then others of Java's that this consumer counts in the same way."""
+    """The KIP's standard metrics first, then further ones of Java's that this consumer counts in the same way."""
 
     def __init__(
         self,
@@ -42,18 +42,18 @@ class ConsumerTelemetry:
         idle_s: Callable[[], float],
         connections: Callable[[], int] | None,
     ) -> None:
-        """``idle_s`` says how long reads have waited for records; for ``connections`` see `ProducerTelemetry`."""
+        """Measure ``reading``. ``idle_s`` returns the time that reads waited; ``connections``: `ProducerTelemetry`."""
         self._place = place
         self._reading = reading
         self._idle_s = idle_s
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """The rack, and the member of the group."""
+        """Return the rack, and the member of the group."""
         return self._place.resource()
 
     def measures(self) -> Iterator[Measure]:
-        """Of this moment."""
+        """Yield the current values."""
         reading = self._reading
         counters = reading.counters
         if self._connections is not None:

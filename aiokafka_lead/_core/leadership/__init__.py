@@ -1,13 +1,12 @@
 """The rules by which this client follows a partition's leader, and finds its cluster again.
 
-They are what the accepted KIP-951 (leaders in Produce and Fetch answers) and KIP-899 (rebootstrap) ask for, and what
-clients have learnt since those were released; each names its source or its reason. Comments and tests refer to them
-by number. A *hint* is what a broker that refuses says about the leader; a *move* is the change of a partition's
-leader.
+They come from the accepted KIP-951 (leaders in Produce and Fetch answers) and KIP-899 (rebootstrap), and from the
+experience of clients since their release; each names its source or its reason. Comments and tests refer to them by
+number. A *hint* is a refusing broker's statement about the leader; a *move* is the change of a partition's leader.
 
-Here are `hints` (what counts as a hint in an answer), `patience` (how long what failed waits, and when its leader comes
-into doubt: a batch, or a partition's fetches) and `moves` (how long a move takes). What hints change in the client's
-view of its cluster, ``_core/metadata`` decides.
+This package has `hints` (reads hints from answers), `patience` (delays of failed batches and fetches, and doubt in
+their leader) and `moves` (durations of moves). ``_core/metadata`` decides how hints change the client's view of its
+cluster.
 
 Hints
     1. A hint counts only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH, from Produce 10 and Fetch 16 on, with a
@@ -31,11 +30,11 @@ Hints
 
 Producer
     11. A batch has one free retry for each advance of the leader epoch; a second failure at that epoch backs off. Its
-        first attempt is no retry (Java: ProducerBatch). Where the broker that refuses is the very leader of the known
+        first attempt is no retry (Java: ProducerBatch). If the broker that refuses is itself the leader of the known
         epoch, it has only not caught up: that wait begins with at most 10 ms, and doubles.
     12. An epoch advance that Metadata tells of ends a backoff as a hint does; another leader at the same epoch does
         not.
-    13. Without a hint that counts there is the normal backoff and a refresh. A broker that refuses for ever at one
+    13. Without a hint that counts there is the normal backoff and a refresh. A broker that keeps refusing at one
         epoch sees a bounded rate of requests. (KIP-580)
     14. A batch is requeued in the order of sequences; only the next sequence is sent, and a batch that was sent never
         gets another sequence. (KIP-98)
@@ -92,7 +91,7 @@ Patience
 Doubt
     33. A broker that answers may be wrong: it lags, is cut off from the others, or is sick. Patience with it is bounded
         (``_core/trust``): after 3 refusals in a row, or ``2 * retry_backoff_max_ms`` after the first was asked for, it
-        is in doubt, and somebody else is asked. For a leader that is metadata, from the brokers in turn, connected or
+        is in doubt, and another broker is asked. For a leader that is metadata, from the brokers in turn, connected or
         not, the one in doubt last; the same holds for a broker that has no brokers to name, does not answer, or denies
         a topic. Each further refusal asks the next one, spaced as rule 32 has it, and the first success ends the doubt.
         If no other broker is known, and none has a replica, nothing more is asked. UNKNOWN_SERVER_ERROR, after which

@@ -11,10 +11,10 @@ from ..metadata.types import HINT_ERRORS, Broker, LeaderHint
 __all__ = ["FIRST_FETCH_WITH_HINTS", "FIRST_PRODUCE_WITH_HINTS", "HintReader"]
 
 FIRST_PRODUCE_WITH_HINTS = 10
-"""The version of Produce whose answers name leaders."""
+"""First version of Produce whose answers name leaders."""
 
 FIRST_FETCH_WITH_HINTS = 16
-"""The version of Fetch whose answers have ``NodeEndpoints``. Earlier ones may name a leader, but not where it is."""
+"""First version of Fetch whose answers have ``NodeEndpoints``. Earlier ones may name a leader, but not its address."""
 
 
 class _CurrentLeader(Protocol):
@@ -35,16 +35,16 @@ class HintReader:
     __slots__ = ("_addresses", "_endpoints", "hints", "tells_leaders")
 
     def __init__(self, tells_leaders: bool, endpoints: Iterable[_NodeEndpoint]) -> None:
-        """``tells_leaders`` says whether the answer's version has hints; ``endpoints`` are its ``NodeEndpoints``."""
+        """Begin without hints. ``tells_leaders`` is True if the answer's version has them."""
         self.tells_leaders = tells_leaders
         self.hints: list[LeaderHint] = []
-        """What was found, in the order of the calls."""
+        """The hints found, in the order of the calls."""
         self._endpoints = endpoints
         self._addresses: dict[int, Broker] | None = None
-        """The endpoints by node id; most answers have no hint, so that nobody asks for them."""
+        """The endpoints by node id, indexed lazily because most answers have no hint."""
 
     def read(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
-        """Add what the broker says about the leader of one partition, if that is a hint at all (rule 1).
+        """Add the broker's statement about the leader of one partition, if it is a hint at all (rule 1).
 
         ``topic_id`` is the incarnation that the request was sent for (rule 5), ``leader`` the partition's
         ``CurrentLeader``: without leader and epoch (-1 each) it says nothing.
@@ -60,6 +60,6 @@ class HintReader:
         self.hints.append(LeaderHint(topic, topic_id, partition, leader_id, leader_epoch, endpoint, error_code))
 
     def take(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
-        """`read`, and remove it from the answer: each of the clients that this goes to would merge it again."""
+        """Call `read`, and remove the hint, which each client that gets the answer would otherwise merge again."""
         self.read(topic, topic_id, partition, error_code, leader)
         leader.leader_id = leader.leader_epoch = -1

@@ -1,6 +1,6 @@
-"""How long it takes to go on with another leader: the clock of one partition, and what producers and consumers count.
+"""Measures leader changes: the clock of one partition, and the counters of producers and consumers.
 
-Compiled through ``moves.pxd`` where a compiler is.
+Compiled through ``moves.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ __all__ = ["LeaderMoveCounters", "MoveClock"]
 
 
 class LeaderMoveCounters:
-    """What producers and consumers count alike."""
+    """Counters common to producers and consumers."""
 
     __slots__ = ("leader_move_ms_last", "leader_move_ms_max", "leader_move_ms_total", "leader_moves")
 
@@ -20,7 +20,7 @@ class LeaderMoveCounters:
         self.leader_move_ms_last = 0.0
 
     def leader_moved(self, took_s: float) -> None:
-        """Another leader took over, so long after the former one refused."""
+        """Count a move to another leader, this long after the former one refused."""
         took_ms = took_s * 1000
         self.leader_moves += 1
         self.leader_move_ms_total += took_ms
@@ -35,20 +35,20 @@ class MoveClock:
 
     def __init__(self) -> None:
         self._since = 0.0
-        """When its leader first refused; 0 while none has."""
+        """Time of its leader's first refusal; 0 if there was none."""
         self._refused_by = -1
         """The broker that refused then."""
 
     def refused(self, node_id: int, now: float) -> None:
-        """The broker does not lead the partition, or cannot be reached."""
+        """Record that the broker does not lead the partition, or cannot be reached."""
         if not self._since:
             self._since = now
             self._refused_by = node_id
 
     def served(self, node_id: int, at: float, counters: LeaderMoveCounters) -> None:
-        """The broker serves the partition, as of this time: a move is over, if another one refused before.
+        """Record that the broker serves the partition, which ends a move if another one refused before.
 
-        The same broker, elected anew, is no other leader: nothing is counted then.
+        The same broker, elected again, is not another leader and is not counted.
         """
         if not self._since:
             return
@@ -57,5 +57,5 @@ class MoveClock:
         self._since = 0.0
 
     def stop(self) -> None:
-        """How long the move takes is up to the application now."""
+        """Stop the clock: from now on the move's duration depends on the application."""
         self._since = 0.0

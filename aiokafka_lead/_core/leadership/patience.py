@@ -1,13 +1,13 @@
-"""How long what failed waits before it is sent again: a batch of records, and the fetches of a partition, alike.
+"""Decides how long a failed batch, or a partition's failed fetch, waits before it is retried.
 
-Its refusals are counted as those of anything else that may be wrong (`Trust`, rule 33).
+Its refusals are counted by `Trust` (rule 33), as everywhere that a broker may be wrong.
 
-The wait belongs to the one thing that failed, so it holds back its own partition and nothing else (rule 16). There are
-two kinds of it. The normal one is ``retry_backoff_ms``, doubling (KIP-580). The one for a leader that has only not
-caught up with its own election begins with a few milliseconds (rule 11). An advance of the leader epoch ends either:
-whatever refused the try at the older epoch says nothing about the new leader (rules 11 to 13, KIP-951).
+The delay belongs to the batch or fetch that failed, so it holds back only its own partition (rule 16). There are two
+kinds. The normal one is ``retry_backoff_ms``, doubling (KIP-580). The one for a leader that has only not caught up with
+its own election begins with a few milliseconds (rule 11). An advance of the leader epoch ends either: a refusal at the
+older epoch says nothing about the new leader (rules 11 to 13, KIP-951).
 
-Compiled through ``patience.pxd`` where a compiler is.
+Compiled through ``patience.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ..trust import Trust, patience_of
 __all__ = ["CATCH_UP_MS", "FREE_RETRIES", "Patience", "RetryPolicy"]
 
 FREE_RETRIES = 10
-"""So often in a row a newer leader epoch ends a wait (KIP-951). Brokers that send a client on and on, each time at a
-higher epoch, are asked at the rate of the normal backoff from then on."""
+"""Number of consecutive times that a newer leader epoch ends a wait (KIP-951). Brokers that send a client around, each
+time at a higher epoch, are asked at the rate of the normal backoff from then on."""
 
 CATCH_UP_MS = 10
-"""The first wait for a leader that does not know yet that it is one: brokers need a few milliseconds for that."""
+"""The first delay for a leader that does not know yet that it is one: brokers need a few milliseconds for that."""
 
 
 class RetryPolicy:
-    """The waits of all batches, or of all fetched partitions, of one client."""
+    """The delays of all batches, or of all fetched partitions, of one client."""
 
     __slots__ = ("catch_up", "normal", "patience_s")
 
@@ -43,7 +43,7 @@ class RetryPolicy:
 
 
 class Patience(Trust):
-    """Refusals of one batch, or of one partition's fetches, since the last success, and the wait for the next try."""
+    """Counts refusals of one batch, or of one partition's fetches, since the last success, and delays the next try."""
 
     __slots__ = ("_catch_ups", "_confirmed", "_sent_at", "epoch", "free_retries", "retry_at")
 
@@ -55,35 +55,35 @@ class Patience(Trust):
         self.epoch = -1
         """The highest leader epoch of a try."""
         self.free_retries = 0
-        """How often in a row a newer leader epoch has ended the wait."""
+        """Number of consecutive times that a newer leader epoch has ended the wait."""
         self._confirmed = False
-        """Whether it is certain that the known leader is the right one."""
+        """True if the known leader is certainly the right one."""
         self._catch_ups = 0
-        """How often the leader of ``epoch`` was waited for, since it had not caught up."""
+        """Number of waits for the leader of ``epoch`` to catch up."""
         self._sent_at = 0.0
-        """When the last try went out; 0.0 if its sender has not said so."""
+        """Time of the last try; 0.0 if its sender has not set it."""
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def waits_until(self, now: float, leader_epoch: int) -> float:
-        """When the next try may go out, or 0 if it may now.
+        """Return the time of the next try, or 0 if it may be made now.
 
-        A leader epoch beyond that of the failure is a free retry, once: a failure at that epoch waits. (Java:
-        ``ProducerBatch.hasLeaderChangedForTheOngoingRetry``, which sets no limit to how often.)
+        A later leader epoch than at the failure is a free retry, once: a failure at that epoch waits. (Java:
+        ``ProducerBatch.hasLeaderChangedForTheOngoingRetry``, which sets no limit to their number.)
         """
         if now >= self.retry_at or (leader_epoch > self.epoch and self.free_retries < FREE_RETRIES):
             return 0.0
         return self.retry_at
 
     def skipped(self, sent_at: float, leader_epoch: int) -> bool:
-        """Whether a try of this leader epoch went out before the wait was over: a free retry, which this counts."""
+        """Return True, and count a free retry, if a try of this leader epoch was sent before the wait had ended."""
         if sent_at >= self.retry_at or leader_epoch <= self.epoch:
             return False
         self.free_retries += 1
         return True
 
     def sent(self, now: float, leader_epoch: int) -> bool:
-        """A try of this leader epoch goes out, the only one under way; whether it is a free retry."""
+        """Record a try of this leader epoch, the only one in flight; return True if it is a free retry."""
         free = self.skipped(now, leader_epoch)
         self._sent_at = now
         self._note(leader_epoch)
@@ -99,11 +99,11 @@ class Patience(Trust):
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def failed(self, now: float, leader_epoch: int, policy: RetryPolicy, by_leader: bool, certain: bool) -> bool:
-        """A try of this leader epoch failed; whether its wait is the one for a leader that has not caught up.
+        """Record a failed try of this leader epoch; return True if it waits for a leader that has not caught up.
 
-        ``by_leader``: what failed was asked of the leader of the known epoch, and a leader that does not know of its
-        election yet would fail so. That this is the reason is ``certain`` if the broker has said so, or would have
-        named another leader; else once the epoch has advanced between two tries.
+        ``by_leader`` is True if the leader of the known epoch was asked, and a leader that does not know of its
+        election yet would fail this way. That this is the reason is ``certain`` if the broker has said so, or would
+        have named another leader; else once the epoch has advanced between two tries.
         """
         self._note(leader_epoch)
         self.refused(self._sent_at or now, now, policy.patience_s)
@@ -118,16 +118,16 @@ class Patience(Trust):
         return catch_up
 
     def failed_for_another(self, now: float) -> None:
-        """A try failed for what came before it, which decides how long to wait."""
+        """Record a try that failed because of an earlier one, which determines the delay."""
         self.refused(now, now, math.inf)
         self.retry_at = now
 
     def knows_failure(self, now: float, leader_epoch: int) -> bool:
-        """Whether a try of this epoch was sent before the failure that is being waited out: its failure is no news."""
+        """Return True if a try of this epoch was sent before the latest failure, so that its failure is no news."""
         return self.refusals > 0 and now < self.retry_at and leader_epoch <= self.epoch
 
     def succeeded(self) -> None:
-        """The last try succeeded: what failed before counts no more."""
+        """Reset after a success: earlier failures no longer count."""
         if self.refusals:
             self.confirmed()
             self.retry_at = 0.0
@@ -137,5 +137,5 @@ class Patience(Trust):
             self._catch_ups = 0
 
     def forget_epoch(self) -> None:
-        """The topic was made anew: its leader epochs begin again."""
+        """Forget the epoch of a recreated topic, whose leader epochs start over."""
         self.epoch = -1

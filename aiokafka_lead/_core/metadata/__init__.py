@@ -1,1 +1,1 @@
-"""The cluster as it is known: snapshots merged by epoch, when to refresh, when to bootstrap anew."""
+"""The client's knowledge of the cluster: snapshots merged by epoch, times of refreshes and bootstraps."""

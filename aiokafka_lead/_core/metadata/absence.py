@@ -1,9 +1,8 @@
-"""Topics and partitions that the cluster does not have: when to look for those that are to be read, when to warn, and
-when to give up what a broker refuses.
+"""Missing topics and partitions: when to look for them, when to warn, and when to give one up.
 
-Brokers learn of a new topic or partition one after the other, so that one answer without it means little; see
-`believed`. It may be made at any time, without notice: so it is looked for until it is there or not wanted any more,
-less and less often.
+Brokers hear of a new topic or partition at different times, so that one answer without it means little; see `believed`.
+It may be created at any time, without notice: so the client looks for it until it exists or is no longer needed, at
+growing intervals.
 """
 
 from __future__ import annotations
@@ -22,55 +21,55 @@ __all__ = ["Absences", "Look", "MissingPartitions", "absent"]
 LOOK_AT_LEAST_EVERY_MS = 10_000.0
 
 Absent = TopicPartition | str
-"""A partition, or a topic without any."""
+"""A missing partition, or a topic without any."""
 
 
 class Look(NamedTuple):
-    """What follows from one look."""
+    """The results of one look."""
 
     refresh: bool
-    """Ask for newer metadata."""
+    """True if newer metadata is needed."""
     warn_of: list[Absent]
-    """What is worth a warning now."""
+    """Missing topics and partitions to warn about now."""
     until: float | None
-    """When to look again, whatever happens; None: nothing is absent."""
+    """Time of the next look if no event occurs before; None if nothing is missing."""
 
 
 @dataclass(slots=True)
 class _Absence:
     since: float
-    """When it was first found to be absent."""
+    """Time at which it was first found missing."""
     answers_before: int
-    """How many answers there had been then."""
+    """Number of answers before that time."""
     warn_at: float | None = None
-    """When to warn again; None before the first time."""
+    """Time of the next warning; None before the first."""
 
 
 class Absences:
-    """What has been absent for a while. Takes the time and the number of answers, and decides."""
+    """Topics and partitions that have been missing for a while; decides from the time and the number of answers."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = Backoff(backoff.first_ms, max(backoff.longest_ms, LOOK_AT_LEAST_EVERY_MS), backoff.rng)
         self._absences: dict[Absent, _Absence] = {}
         self._asked = 0
-        """Refreshes asked for since something new was found to be absent."""
+        """Number of refreshes requested since something new was found missing."""
         self._ask_at = 0.0
 
     def __bool__(self) -> bool:
-        """Whether anything was absent at the last look."""
+        """Return True if anything was missing at the last look."""
         return bool(self._absences)
 
     @property
     def confirmed(self) -> tuple[str, ...]:
-        """The names of what still is absent after a warning about it."""
+        """Names of the topics and partitions that are still missing after a warning."""
         return tuple(sorted(str(what) for what, absence in self._absences.items() if absence.warn_at is not None))
 
     def hurry(self, now: float) -> None:
-        """A call waits for what is absent: look for everything as if it were new."""
+        """Look for everything as if newly missing, because a call waits for it."""
         self._asked, self._ask_at = 0, now
 
     def look(self, now_absent: Iterable[Absent], answers: int, now: float) -> Look:
-        """What follows from what is absent now; ``answers`` counts those about all topics in use so far."""
+        """Update with all missing topics and partitions; ``answers`` counts the answers about all topics so far."""
         former, self._absences = self._absences, {}
         for what in now_absent:
             known = former.get(what)
@@ -94,22 +93,24 @@ class Absences:
 
 
 class MissingPartitions:
-    """Partitions that one broker does not know, and which of them the others do not know either."""
+    """Partitions that one broker does not know, and other brokers may not know either."""
 
     def __init__(self) -> None:
         self._refused: dict[TopicPartition, tuple[float, int]] = {}
-        """Since when, and how many answers of others did not have it."""
+        """Time of the first refusal, and number of other brokers' answers without the partition."""
 
     def judge(self, refused: Iterable[TopicPartition], counts: Mapping[str, int], now: float) -> set[TopicPartition]:
-        """Return those to give up. ``counts``: one more answer, how many partitions each topic has; 0 of one that it
-        does not know, and nothing of one about which it says nothing."""
+        """Return the partitions to give up. ``counts`` has each topic's number of partitions from another answer.
+
+        It is 0 for an unknown topic; topics that the answer does not cover are left out.
+        """
         missing = set()
         for tp in refused:
             count = counts.get(tp.topic)
             if count is None:
                 continue
             if tp.partition < count:
-                self._refused.pop(tp, None)  # the broker that refuses lags
+                self._refused.pop(tp, None)  # the refusing broker lags
                 continue
             since, answers = self._refused.get(tp, (now, 0))
             self._refused[tp] = since, answers + 1
@@ -119,7 +120,7 @@ class MissingPartitions:
 
 
 def absent(topics: Iterable[str], partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> Iterable[Absent]:
-    """Which of these the cluster does not have, as far as it was asked: a topic once, and not its partitions too."""
+    """Yield missing topics and partitions, as far as the cluster was asked: a topic once, without its partitions."""
     topics = {name for name in topics if name in snapshot.topics and not snapshot.partition_count(name)}
     yield from topics
     for tp in partitions:

@@ -1,7 +1,7 @@
-"""What a broker said about the cluster, as the values that are kept of it, read in small steps.
+"""Reads a broker's description of the cluster in small steps.
 
-An answer about thousands of topics takes longer to read than an event loop may be held up. And nearly all of it is what
-the last answer said, byte for byte: such topics are not read again.
+Reading an answer about thousands of topics takes longer than an event loop may be blocked. And nearly all of it equals
+the last answer, byte for byte: such topics are not read again.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .types import NO_EPOCH, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetada
 LEADER_NOT_AVAILABLE = LeaderNotAvailableError.code
 
 RELIABLE_EPOCHS_FROM = 9
-"""Metadata versions below this may come from brokers that answer outdated epochs (KAFKA-9212)."""
+"""Earlier Metadata versions may come from brokers with outdated epochs (KAFKA-9212)."""
 
 UNCHANGED_A_STEP = 64
-"""So many topics of which nothing new is said are one step."""
+"""Number of unchanged topics per step."""
 
 PARTITIONS_A_STEP = 256
-"""So many partitions are one step."""
+"""Number of partitions per step."""
 
 _make_partition: Callable[[tuple[object, ...]], PartitionMetadata] = partial(tuple.__new__, PartitionMetadata)
 """`PartitionMetadata._make` without its checks, at a third of its cost."""
@@ -43,12 +43,12 @@ class ClusterAnswer(NamedTuple):
 
 
 def topic_metadata(answer: MetadataResponseTopic, version: int) -> TopicMetadata:
-    """What is said about a topic; partitions that are missing from its answer have no leader.
+    """Return the metadata of a topic; partitions missing from its answer have no leader.
 
     Runs for every partition of every answer, thousands at a time: hence one tuple per partition and little else.
     """
     name, entries = answer.name, answer.partitions
-    assert name is not None  # topics are asked for by name
+    assert name is not None  # topics are requested by name
     if answer.error_code:
         return TopicMetadata(name, answer.topic_id, error_code=answer.error_code)
     reliable = version >= RELIABLE_EPOCHS_FROM
@@ -78,12 +78,12 @@ def topic_metadata(answer: MetadataResponseTopic, version: int) -> TopicMetadata
 
 
 def missing_partition(name: str, index: int) -> PartitionMetadata:
-    """A partition that must be there, since others are, but of which the answer says nothing."""
+    """Return a partition that must exist, because higher ones do, but is not in the answer."""
     return PartitionMetadata(name, index, error_code=LEADER_NOT_AVAILABLE)
 
 
 def cluster_answer(response: MetadataResponse, topics: Sequence[TopicMetadata]) -> ClusterAnswer:
-    """What an answer to Metadata says, with its topics read already."""
+    """Return the content of an answer to Metadata, given its topics."""
     return ClusterAnswer(
         response.error_code,
         response.cluster_id,
@@ -95,16 +95,16 @@ def cluster_answer(response: MetadataResponse, topics: Sequence[TopicMetadata]) 
 
 
 class MetadataReader:
-    """Reads answer after answer. A topic of which the same is said as in the last one is the same object again."""
+    """Reads answers. A topic unchanged since the last answer is the same object again."""
 
     def __init__(self) -> None:
         self._version = -1
-        """Of the last answer."""
+        """Version of the last answer."""
         self._last: list[tuple[bytes, TopicMetadata]] = []
-        """What it said about each topic, in its order, and in which bytes."""
+        """Bytes and metadata of each topic in it, in its order."""
 
     def read(self, frame: Buffer, version: int) -> Generator[None, None, ClusterAnswer]:
-        """Reads a response's frame in steps of a millisecond or two. Raises `MalformedMessageError`."""
+        """Read a response's frame in steps of a millisecond or two. Raises `MalformedMessageError`."""
         topics: list[tuple[bytes, TopicMetadata]] = []
         last = self._last if version == self._version else []
         places = {topic.name: place for place, (_, topic) in enumerate(last)}
@@ -125,7 +125,7 @@ class MetadataReader:
         def elements(
             buffer: bytes, position: int, count: int, end: int, view: memoryview
         ) -> Generator[None, None, tuple[list[MetadataResponseTopic], int]]:
-            """Brokers keep an order of topics, so that the topic to come is likely the one that came next before."""
+            """Read topics, expecting them in the same order as before, because brokers keep an order."""
             place = 0
             for number in range(count):
                 if place < len(last) and buffer.startswith(last[place][0], position):

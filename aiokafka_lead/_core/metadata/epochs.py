@@ -1,11 +1,11 @@
-"""Which of two views of a partition counts.
+"""Decides between two views of a partition.
 
-A partition's leaders are numbered by the leader epoch, within one topic id. Brokers learn of a move at different
-moments, so answers arrive that are older than what the client knows; the epoch tells. Three memories are kept beside
-the epochs themselves:
+A partition's leaders are numbered by the leader epoch, within one topic id. Brokers hear of a move at different times,
+so that some answers are older than the client's view; the epoch shows that. Three memories are kept in addition to the
+epochs:
 
 - a *pin*: a leader that only a hint has named so far. Its address stays known, and an answer at the same epoch without
-  any leader does not undo it, until Metadata has reached that epoch. An address that is of no use is given up earlier.
+  any leader does not undo it, until Metadata has reached that epoch. A useless address is given up earlier.
 - a *suspect*: a partition whose answers have been older for some time. Brokers may have lost the newer epoch for good
   (an unclean recovery), so after enough answers and enough time the old epoch is accepted.
 """
@@ -18,14 +18,14 @@ from .metrics import MetadataCounters
 from .types import NO_EPOCH, NO_LEADER, Broker, PartitionMetadata
 
 REWIND_ANSWERS = 10
-"""So many older answers in a row, and none as new as what is known, before an older epoch is believed."""
+"""Number of consecutive older answers, with none as new as the known one, before an older epoch is believed."""
 
 REWIND_AFTER_S = 5.0
-"""The first of those answers must be this old: a single broker that lags answers many times in a moment."""
+"""Minimum age of the first of those answers: a single lagging broker may answer many times in a moment."""
 
 
 class _Suspect:
-    """Older answers about one partition, since none was as new as what is known."""
+    """Older answers about one partition, since the last one as new as the known one."""
 
     __slots__ = ("answers", "epoch", "since")
 
@@ -36,13 +36,13 @@ class _Suspect:
 
 
 class _Memory:
-    """What is remembered about a topic's partitions, by partition."""
+    """The memory of a topic's partitions, by partition."""
 
     __slots__ = ("pins", "suspects")
 
     def __init__(self) -> None:
         self.pins: dict[int, tuple[int, Broker | None]] = {}
-        """The hinted epoch and its leader's address; None where that was of no use."""
+        """The hinted epoch and its leader's address; None if that was useless."""
         self.suspects: dict[int, _Suspect] = {}
 
 
@@ -55,50 +55,50 @@ class LeaderEpochs:
         """Only topics that have a pin or a suspect."""
 
     def watched(self, topic: str) -> Collection[int]:
-        """Partitions whose answers matter even when they equal what is known, because something is remembered."""
+        """Return the partitions whose answers matter even if they equal the known ones, because of a memory."""
         memory = self._topics.get(topic)
         return () if memory is None else memory.pins.keys() | memory.suspects.keys()
 
     def pinned_brokers(self) -> Iterator[Broker]:
-        """Leaders whose hints Metadata has yet to confirm; of two about one node, the later comes last."""
+        """Yield leaders of hints that Metadata has not confirmed; of two with the same node, the later comes last."""
         for memory in self._topics.values():
             for _, broker in memory.pins.values():
                 if broker is not None:
                     yield broker
 
     def pin(self, topic: str, partition: int, epoch: int, leader: Broker) -> None:
-        """Remember an accepted hint; what was suspected before is cleared up."""
+        """Remember an accepted hint; this clears earlier suspicions."""
         memory = self._topics.setdefault(topic, _Memory())
         memory.suspects.pop(partition, None)
         memory.pins.pop(partition, None)
         memory.pins[partition] = (epoch, leader)
 
     def unpin_address(self, node_id: int) -> None:
-        """Give up what hints said about where a node is; the epochs that they gave stay."""
+        """Forget the hinted addresses of a node; the hinted epochs stay."""
         for memory in self._topics.values():
             for partition, (epoch, broker) in memory.pins.items():
                 if broker is not None and broker.node_id == node_id:
                     memory.pins[partition] = (epoch, None)
 
     def forget(self, topic: str) -> None:
-        """Drop the memory of a topic that is gone, or that is another one under the same name."""
+        """Drop the memory of a topic that is deleted, or replaced under the same name."""
         self._topics.pop(topic, None)
 
     def forget_all(self) -> None:
-        """Drop every memory: this is another cluster."""
+        """Drop every memory, in another cluster."""
         self._topics.clear()
 
     def unpin_all(self) -> None:
-        """Drop the hinted addresses, for a bootstrap; the epochs they came with stay known."""
+        """Drop the hinted addresses, for a bootstrap; their epochs stay."""
         for topic, memory in list(self._topics.items()):
             memory.pins.clear()
             self._drop_if_empty(topic, memory)
 
     def choose(self, known: PartitionMetadata, answer: PartitionMetadata, now: float) -> PartitionMetadata:
-        """``answer`` if it is at least as new as what is known, else ``known`` itself."""
+        """Return ``answer`` if it is at least as new as ``known``, else ``known`` itself."""
         if answer.leader_epoch == NO_EPOCH and known.leader_epoch != NO_EPOCH:
-            # No information about the epoch. The same leader confirms nothing and denies nothing; none at all is what
-            # a broker says that has not caught up; another one contradicts.
+            # No information about the epoch. The same leader neither confirms nor denies; no leader is the answer of a
+            # broker that has not caught up; another leader contradicts.
             if answer.leader_id in (known.leader_id, NO_LEADER):
                 return known
             return self._older(known, answer, now)
@@ -128,7 +128,7 @@ class LeaderEpochs:
         memory = self._topics.setdefault(answer.topic, _Memory())
         suspect = memory.suspects.get(answer.partition)
         if suspect is None or answer.leader_epoch < suspect.epoch:
-            # Epochs of a recovered partition grow as well: one that falls again is merely another broker that lags.
+            # Epochs of a recovered partition increase as well: one that falls again is just another lagging broker.
             suspect = memory.suspects[answer.partition] = _Suspect(answer.leader_epoch, now)
         suspect.epoch = answer.leader_epoch
         suspect.answers += 1

@@ -1,4 +1,4 @@
-"""How an answer about a topic is merged into what is known of it."""
+"""Merges answers about a topic into the client's view of it."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from .types import NO_EPOCH, NO_TOPIC_ID, PartitionMetadata, TopicMetadata
 UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
 
 MISSING_ANSWERS = 3
-"""So many answers in a row must know nothing of a topic before a topic that was there counts as deleted."""
+"""Number of consecutive answers without a known topic before it counts as deleted."""
 
 RETIRED_FOR_S = 60.0
-"""Brokers that lag may answer about a topic's former incarnation for this long after its successor was seen."""
+"""Lagging brokers may answer about a topic's former incarnation for this long after its successor was seen."""
 
 
 MergedTopic: TypeAlias = tuple[TopicMetadata, bool]
-"""A merged topic, and whether asking again would tell no more."""
+"""A merged topic, and True if asking again is pointless."""
 
 _leader_id = attrgetter("leader_id")
 _leader_epoch = attrgetter("leader_epoch")
 
 
 class TopicMerger:
-    """Merges answers about topics; owns what must be remembered to tell deleted and recreated topics apart."""
+    """Merges answers about topics; remembers what distinguishes deleted and recreated topics."""
 
     def __init__(self, epochs: LeaderEpochs) -> None:
         self._epochs = epochs
         self._missing: dict[str, int] = {}
-        """Answers in a row that did not know a topic which is known here."""
+        """Number of consecutive answers without a topic that is known here."""
         self._retired: dict[str, tuple[UUID, float]] = {}
-        """By name, the topic id before the current one, and until when answers about it are taken for late ones."""
+        """Former topic id by name, and the time until which answers about it are considered late."""
 
     def forget(self, name: str) -> None:
-        """Drop the memory of a topic that nobody uses any more."""
+        """Drop the memory of an unused topic."""
         self._missing.pop(name, None)
         self._retired.pop(name, None)
         self._epochs.forget(name)
 
     def forget_all(self) -> None:
-        """Drop every memory: this is another cluster."""
+        """Drop every memory, in another cluster."""
         self._missing.clear()
         self._retired.clear()
         self._epochs.forget_all()
 
     def missing(self, known: TopicMetadata) -> MergedTopic:
-        """The cluster knows nothing of a topic that was there: believed when it has said so several times."""
+        """Merge an answer without a known topic: believed after several."""
         if not known.partitions:
             return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, complete=True)
         answers = self._missing[known.name] = self._missing.get(known.name, 0) + 1
@@ -60,7 +60,7 @@ class TopicMerger:
         return TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True
 
     def is_plain(self, known: TopicMetadata | None, answered: TopicMetadata) -> bool:
-        """Whether merging the answer changes nothing that is remembered here, however often it is done."""
+        """Return True if merging the answer leaves the memory here unchanged, however often it is done."""
         name = answered.name
         if answered.error_code or name in self._missing or self._epochs.watched(name):
             return False
@@ -75,9 +75,9 @@ class TopicMerger:
     def merge(
         self, known: TopicMetadata | None, answered: TopicMetadata, *, nodes: frozenset[int], now: float
     ) -> MergedTopic:
-        """What is known of a topic after an answer about it.
+        """Merge an answer about a topic, and return the result.
 
-        ``nodes`` are the brokers whose addresses are known; with a leader elsewhere the topic is not complete.
+        ``nodes`` are the brokers with known addresses; with a leader elsewhere the topic is not complete.
         """
         name = answered.name
         if (
@@ -85,7 +85,7 @@ class TopicMerger:
             and not answered.error_code
             and not self._epochs.watched(name)
         ):
-            # By far the most frequent, where thousands of topics are known: all new, or nothing.
+            # By far the most frequent case with thousands of topics: all new, or unchanged.
             return answered, _all_led(answered.partitions, nodes)
         known = known or TopicMetadata(name)
         if answered.error_code == UNKNOWN_TOPIC_OR_PARTITION:
@@ -103,7 +103,7 @@ class TopicMerger:
             if topic_id == retired_id and now < until:
                 return known, False
             if known.topic_id is not NO_TOPIC_ID:
-                # Another topic under the same name: its epochs begin anew.
+                # Another topic under the same name: its epochs start over.
                 self._retired[name] = (known.topic_id, now + RETIRED_FOR_S)
                 self._epochs.forget(name)
                 before = ()
@@ -127,10 +127,10 @@ class TopicMerger:
         nodes: frozenset[int],
         now: float,
     ) -> tuple[tuple[PartitionMetadata, ...], bool]:
-        """The merged partitions, and whether all have a leader to reach.
+        """Return the merged partitions, and True if all have a leader with a known address.
 
-        They are ``before`` itself where nothing changed, and ``answered`` itself where it is all new. An answer with
-        fewer partitions than before is old, as their number never shrinks.
+        They are ``before`` itself if unchanged, and ``answered`` itself if all is new. An answer with fewer partitions
+        than before is old, because their number never decreases.
         """
         watched = self._epochs.watched(name)
         if not watched and (not before or answered == before):
@@ -168,7 +168,7 @@ class TopicMerger:
 
 
 def _all_led(partitions: tuple[PartitionMetadata, ...], nodes: frozenset[int]) -> bool:
-    """Whether each has a leader whose address is known."""
+    """Return True if each has a leader with a known address."""
     return nodes.issuperset(map(_leader_id, partitions))
 
 

@@ -1,4 +1,4 @@
-"""What happened to leader hints, metadata answers and bootstraps, counted by reason."""
+"""Counters of leader hints, metadata answers and bootstraps, by reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..counting import counts_of
 
 
 class HintOutcome(Enum):
-    """What became of a leader hint; the values name the counters."""
+    """Outcomes of a leader hint; the values name the counters."""
 
     ACCEPTED = "hints_accepted"
     STALE = "hints_rejected_stale"
@@ -20,21 +20,21 @@ class HintOutcome(Enum):
 
 
 class RebootstrapCause(Enum):
-    """Why the client went back to its bootstrap servers; the values name the counters."""
+    """Reasons for returning to the bootstrap servers; the values name the counters."""
 
     UNAVAILABLE = "rebootstraps_unavailable"
     """No known broker was connected or could be connected to (KIP-899)."""
     TIMED_OUT = "rebootstraps_timed_out"
     """No metadata for ``metadata_recovery_rebootstrap_trigger_ms`` (KIP-1102)."""
     REQUIRED = "rebootstraps_required"
-    """A broker asked for it: error 129, REBOOTSTRAP_REQUIRED (KIP-1102)."""
+    """A broker required it: error 129, REBOOTSTRAP_REQUIRED (KIP-1102)."""
     OTHER_CLUSTER = "rebootstraps_other_cluster"
     """A known broker's address answered for another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataMetrics:
-    """Counts since the client was made."""
+    """Counts since the client was created."""
 
     hints_received: int = 0
     """Leader hints that came with an error of Produce or Fetch (KIP-951)."""
@@ -42,23 +42,23 @@ class MetadataMetrics:
     hints_confirmed: int = 0
     """Accepted hints whose leader epoch a metadata answer has reached since."""
     hints_rejected_stale: int = 0
-    """Not newer than the leader epoch known."""
+    """Hints not newer than the known leader epoch."""
     hints_rejected_no_address: int = 0
-    """The leader's address was neither in the response nor known."""
+    """Hints whose leader's address was neither in the response nor known."""
     hints_rejected_unknown_partition: int = 0
-    """The partition is not known, or its topic was deleted or created anew since the request went out."""
+    """Hints about an unknown partition, or a topic deleted or recreated since the request was sent."""
     hints_rejected_policy: int = 0
-    """``leader_hint_policy`` forbade it."""
+    """Hints forbidden by ``leader_hint_policy``."""
     hints_rejected_incomplete: int = 0
-    """No leader or no epoch in it, or it came with an error that has no hints."""
+    """Hints without leader or epoch, or with an error that has no hints."""
     disagreements: int = 0
-    """Metadata named another leader than an accepted hint did at the same epoch; metadata won."""
+    """Accepted hints with another leader than Metadata named at the same epoch; Metadata won."""
     stale_partitions: int = 0
-    """Partitions in metadata answers that were older than what the client knew already, and were ignored."""
+    """Partitions in metadata answers that were older than the client's view, and were ignored."""
     rewinds: int = 0
-    """Partitions whose epoch went back for good (an unclean recovery), accepted after several answers."""
+    """Partitions whose epoch permanently decreased (an unclean recovery), accepted after several answers."""
     refreshes: int = 0
-    """Metadata answers taken in."""
+    """Metadata answers processed."""
     refresh_failures: int = 0
     """Refreshes that got no answer from any broker."""
     rebootstraps_unavailable: int = 0
@@ -68,7 +68,7 @@ class MetadataMetrics:
 
 
 class MetadataCounters:
-    """Running counts; `MetadataMetrics` has all under the same names, and says what they count."""
+    """Running counts; `MetadataMetrics` has them under the same names, with descriptions."""
 
     def __init__(self) -> None:
         self.hints_received = 0
@@ -90,9 +90,9 @@ class MetadataCounters:
         self.rebootstraps_other_cluster = 0
 
     def count(self, what: HintOutcome | RebootstrapCause) -> None:
-        """Add one to the counter that the outcome or cause names."""
+        """Increment the counter that the outcome or cause names."""
         setattr(self, what.value, getattr(self, what.value) + 1)
 
     def snapshot(self) -> MetadataMetrics:
-        """The counts of this moment."""
+        """Return the current counts."""
         return MetadataMetrics(**counts_of(MetadataMetrics, self))

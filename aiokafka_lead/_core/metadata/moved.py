@@ -1,4 +1,4 @@
-"""What listeners get beside a new snapshot: where it differs from the one that they got before."""
+"""The differences between successive snapshots, for listeners."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["MetadataListener", "Moved"]
 class Moved:
     """The difference between two snapshots.
 
-    It is looked for when it is asked for, once, and in the topics that are asked about: there may be thousands of
-    others, and hundreds of clients that ask.
+    It is computed lazily, once, and only for the topics that are queried: there may be thousands of other topics, and
+    hundreds of clients that query.
     """
 
     __slots__ = ("_brokers", "_found", "_led", "_topics", "after", "before", "partitions")
@@ -23,11 +23,11 @@ class Moved:
     def __init__(
         self, before: ClusterSnapshot, after: ClusterSnapshot, partitions: Collection[tuple[str, int]] | None = None
     ) -> None:
-        """``partitions``: the only ones that differ, where the caller knows."""
+        """Compare two snapshots; ``partitions`` lists the only ones that differ, if the caller knows."""
         self.before = before
         self.after = after
         self.partitions = after.moved_since(before) if partitions is None else partitions
-        """The only partitions that may differ, by topic and number, after leader hints; None where `of` has to look."""
+        """The only partitions that may differ, by topic and number, after leader hints; None if `of` must compare."""
         self._found: dict[str, Collection[int]] = {}
         self._led: dict[str, Collection[int]] = {}
         self._brokers: frozenset[int] | None = None
@@ -35,7 +35,7 @@ class Moved:
 
     @property
     def brokers(self) -> frozenset[int]:
-        """The brokers that came, went, or are elsewhere."""
+        """Brokers that were added, removed, or have moved."""
         if self._brokers is None:
             before, after = self.before.brokers, self.after.brokers
             ids = () if before is after else before.keys() | after.keys()
@@ -44,7 +44,7 @@ class Moved:
 
     @property
     def topics(self) -> bool:
-        """Whether more differs than where partitions are: a topic came or went, or has another id, error or size."""
+        """True if more than partitions differs: a topic was added or removed, or has another id, error or size."""
         if self._topics is None:
             before, after = self.before.topics, self.after.topics
             self._topics = self.partitions is None and (
@@ -54,16 +54,16 @@ class Moved:
         return self._topics
 
     def of(self, topic: str) -> Collection[int]:
-        """The topic's partitions that differ: all of a topic that was made, deleted, or made anew."""
+        """Return the topic's partitions that differ: all, if the topic was created, deleted, or recreated."""
         found = self._found.get(topic)
         if found is None:
             found = self._found[topic] = self._look_for(topic, _whole)
         return found
 
     def led(self, topic: str) -> Collection[int]:
-        """As `of`, but of partitions that are still there only those with another leader or leader epoch.
+        """Return them like `of`, but existing partitions only if their leader or leader epoch differs.
 
-        When a broker leaves, or is back, every other replica's partition differs in something.
+        When a broker leaves or returns, the partitions of all its replicas differ in some way.
         """
         found = self._led.get(topic)
         if found is None:
@@ -80,7 +80,7 @@ class Moved:
 
 
 MetadataListener: TypeAlias = Callable[[ClusterSnapshot, Moved], None]
-"""Called with each new snapshot, and how it differs from the one before."""
+"""Called with each new snapshot, and its difference from the previous one."""
 
 
 _leadership = attrgetter("leader_id", "leader_epoch")
@@ -103,7 +103,7 @@ def _different(
     after: Sequence[PartitionMetadata],
     what: Callable[[PartitionMetadata], object],
 ) -> set[int]:
-    """The indices at which two topics' partitions differ in this."""
+    """Return the indices at which two topics' partitions differ in ``what``."""
     pairs = enumerate(zip(before, after, strict=False))
     differ = {index for index, (old, new) in pairs if old is not new and what(old) != what(new)}
     shorter, longer = sorted((len(before), len(after)))

@@ -1,7 +1,7 @@
-"""Which addresses can be connected to now, and how patiently (KIP-144, KIP-580, KIP-601).
+"""Decides when addresses can be connected to, and with which timeouts (KIP-144, KIP-580, KIP-601).
 
-State is kept per host and port and not per node: a bootstrap server and a broker at the same place fail together, a
-broker that got another one starts afresh, and the backoff survives a rebootstrap.
+State is kept per host and port and not per node: a bootstrap server and a broker at the same address fail together, a
+broker with a new address starts fresh, and the backoff survives a rebootstrap.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ __all__ = ["Endpoint", "NodeState", "Reachability"]
 
 
 Endpoint = tuple[str, int]
-"""Host and port as the cluster names them, not resolved."""
+"""Host and port as the cluster advertises them, not resolved."""
 
 REMEMBERED_ADDRESSES = 4096
-"""Beyond this many the ones that failed longest ago are forgotten; a cluster's brokers are far fewer."""
+"""Beyond this number, the addresses with the oldest failures are forgotten; a cluster has far fewer brokers."""
 
 
 _LISTENER_REFUSES = (IllegalSaslStateError, SslAuthenticationError, UnsupportedSaslMechanismError)
-"""Refusals for which a broker's own configuration may be the reason."""
+"""Refusals that may be caused by a broker's own configuration."""
 
 
 class NodeState(Enum):
-    """Whether a request can go to a node. Only BACKOFF counts as unavailable (KIP-899)."""
+    """Availability of a node for requests. Only BACKOFF counts as unavailable (KIP-899)."""
 
     READY = "ready"
     """A connection is open; it may be busy."""
     CONNECTING = "connecting"
-    """A connection is being made."""
+    """A connection is being opened."""
     CONNECTABLE = "connectable"
-    """There is no connection; one may be made now."""
+    """There is no connection; one may be opened now."""
     BACKOFF = "backoff"
-    """The last try failed or the connection was lost, and the wait after that is not over. Also an unknown node."""
+    """The backoff after a failed try or a lost connection has not ended. Also an unknown node."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Failures:
-    """What went wrong at one address since the last connection that became ready."""
+    """Failures at one address since the last connection that became ready."""
 
     error: KafkaError
     failed_at: float
     count: int
     setup_count: int
-    """Failures before the connection was ready; each doubles the time that the next try may take."""
+    """Number of failures before the connection was ready; each doubles the timeout of the next try."""
     retry_at: float
     refused_since: float | None = None
-    """Since when what has worked before is refused, with nothing else in between."""
+    """Time since when a login that worked before is refused, without a different event in between."""
 
 
 class Reachability:
-    """Remembers failures per address, and when the next try is due.
+    """Remembers failures per address, and the time of the next try.
 
     Times are monotonic seconds; options are the client's, in milliseconds.
     """
@@ -83,7 +83,7 @@ class Reachability:
         refused_login_ms: float = 0,
         rng: Callable[[], float] = random,
     ) -> None:
-        """``refused_login_ms``: a refusal of what has worked before becomes a final error after this time."""
+        """Begin without failures. A refusal of a login that worked before is final after ``refused_login_ms``."""
         self._backoff = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms, rng)
         self._setup_timeout = Backoff(setup_timeout_ms, setup_timeout_max_ms, rng)
         self._setup_timeout_min_s = setup_timeout_ms / 1000
@@ -92,20 +92,20 @@ class Reachability:
         self._patience_s = patience_of(retry_backoff_max_ms)
         self._refused_login_s = refused_login_ms / 1000
         self._logged_in = False
-        """Whether some broker has accepted the login, of which all of them know."""
+        """True if some broker has accepted the login, which all of them share."""
         self._evasions: dict[Endpoint, Trust] = {}
         self._ready_at: dict[Endpoint, float] = {}
 
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
-        """A connection could not be made ready. The error is made retriable if it may pass, see `final_error`."""
+        """Record a failure before a connection was ready. Makes the error retriable if it may pass: `final_error`."""
         self._note(endpoint, now, error, in_setup=True)
 
     def lost(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
-        """A ready connection ended, other than by this client's own wish."""
+        """Record the end of a ready connection, unless this client closed it."""
         self._note(endpoint, now, error, in_setup=False)
 
     def succeeded(self, endpoint: Endpoint, now: float) -> None:
-        """A connection became ready."""
+        """Record that a connection became ready."""
         self._failures.pop(endpoint, None)
         self._logged_in = True
         self._ready_at.pop(endpoint, None)
@@ -118,7 +118,7 @@ class Reachability:
         return self._ready_at.get(endpoint, -math.inf) >= at
 
     def search(self, endpoint: Endpoint, timeout_s: float) -> Search[KafkaError, Any]:
-        """One try to connect, at one address of the name after the other, of which this remembers those that failed."""
+        """Begin one try to connect, at one address of the name after another; failed addresses are remembered here."""
         addresses = self._addresses.pop(endpoint, None) or Addresses()
         self._addresses[endpoint] = addresses
         if len(self._addresses) > REMEMBERED_ADDRESSES:
@@ -126,9 +126,9 @@ class Reachability:
         return Search(addresses, timeout_s, MOST_PATIENCE_S)
 
     def leave(self, endpoint: Endpoint, error: KafkaError) -> bool:
-        """Try the other addresses of the name first: the broker at the one that served last is of no use.
+        """Try the other addresses of the name first: the last one used leads to a useless broker.
 
-        Returns True if there is one that may be of use.
+        Returns True if another address may be better.
         """
         addresses = self._addresses.get(endpoint)
         return addresses is not None and addresses.leave(error)
@@ -139,7 +139,7 @@ class Reachability:
         return math.inf if addresses is None else addresses.patience_s
 
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
-        """Count that the broker had no answer to what any broker can answer: metadata, or who a coordinator is."""
+        """Count a broker's failure to answer what any broker can answer: metadata, or a coordinator look-up."""
         evasions = self._evasions.pop(endpoint, None) or Trust()
         evasions.refused(asked_at, now, self._patience_s)
         self._evasions[endpoint] = evasions
@@ -147,33 +147,33 @@ class Reachability:
             del self._evasions[next(iter(self._evasions))]
 
     def informed(self, endpoint: Endpoint) -> None:
-        """The broker had an answer: trust it again."""
+        """Record that the broker had an answer, which restores trust."""
         self._evasions.pop(endpoint, None)
         addresses = self._addresses.get(endpoint)
         if addresses is not None:
             addresses.stayed()
 
     def in_doubt(self, endpoint: Endpoint, now: float) -> bool:
-        """Return True if others are to be asked before the broker at this address."""
+        """Return True if other brokers should be asked before the one at this address."""
         evasions = self._evasions.get(endpoint)
         return evasions is not None and evasions.in_doubt(now, self._patience_s)
 
     def retry_at(self, endpoint: Endpoint) -> float:
-        """When a connection may be made; 0.0 where nothing stands against it."""
+        """Return when a connection may be opened; 0.0 if it may be now."""
         failures = self._failures.get(endpoint)
         return 0.0 if failures is None else failures.retry_at
 
     def last_error(self, endpoint: Endpoint) -> KafkaError | None:
-        """Why the last try failed or the connection was lost; None since a connection became ready."""
+        """Return the error of the last try or connection; None once a connection is ready."""
         failures = self._failures.get(endpoint)
         return None if failures is None else failures.error
 
     def final_error(self, endpoint: Endpoint) -> KafkaError | None:
-        """The last error, if no waiting helps against it.
+        """Return the last error if waiting cannot help.
 
         A login that some broker has accepted is trusted, and so is TLS with a broker that was connected before: one
-        that has just started may not know its users yet. Its refusal is never final here, for what has a deadline of
-        its own; by its ``retriable`` it becomes so after ``refused_login_ms``.
+        that has just started may not know its users yet. Its refusal is never final here, for operations with deadlines
+        of their own; its ``retriable`` makes it final after ``refused_login_ms``.
         """
         failures = self._failures.get(endpoint)
         if failures is None or failures.error.retriable or failures.refused_since is not None:
@@ -181,19 +181,19 @@ class Reachability:
         return failures.error
 
     def failed_since(self, endpoint: Endpoint, at: float) -> bool:
-        """Whether the last try failed, or the connection was lost, at this time or later."""
+        """Return True if the last try failed, or the connection was lost, at this time or later."""
         failures = self._failures.get(endpoint)
         return failures is not None and failures.failed_at >= at
 
     def setup_timeout_s(self, endpoint: Endpoint) -> float:
-        """How long the next try may take until it is ready; at least the option's value (KIP-601)."""
+        """Return the timeout of the next try until it is ready; at least the option's value (KIP-601)."""
         failures = self._failures.get(endpoint)
         if failures is None or not failures.setup_count:
             return self._setup_timeout_min_s
         return max(self._setup_timeout_min_s, self._setup_timeout.delay_s(failures.setup_count + 1))
 
     def _has_worked(self, endpoint: Endpoint, refusal: KafkaError) -> bool:
-        """Return True if what is refused now was accepted before."""
+        """Return True if the refused login was accepted before."""
         if isinstance(refusal, SaslAuthenticationFailedError):
             return self._logged_in
         addresses = self._addresses.get(endpoint)

@@ -1,20 +1,19 @@
-"""When to ask the cluster for metadata.
+"""Decides when to request metadata.
 
-Three things lead to a refresh: the view is ``metadata_max_age_ms`` old; an event showed that leaders moved, or may
-have; or the last answer left something open (a partition without leader, an answer older than what is known). They all
-share one refresh at a time: whatever is asked for while one is under way causes one more, and no more than that (rule
-21 of `_core.leadership`).
+There are three reasons for a refresh: the view is ``metadata_max_age_ms`` old; an event showed that leaders moved, or
+may have; or the last answer was incomplete (a partition without leader, an answer older than the view). They share one
+refresh at a time: all requests during a refresh together cause exactly one more (rule 21 of `_core.leadership`).
 
-How long the next one waits depends on its `Reason`. Each answer without news doubles the wait of the reason that asked
-for it, as does each failure. News end the wait of the reasons that asked for them, for leaders move in bursts. A reason
-that did not ask before does not wait: a broker that has just gone is asked about at once, whatever the last refreshes
-were for (rule 32). Where only the cluster can help, by electing leaders, the wait grows to ``retry_backoff_ms`` and no
-further for `ELECTIONS_TAKE_S`: a cluster needs seconds until it takes a broker for dead, and then each partition waits
-for the refresh that comes next. The same holds for a leader in doubt. Brokers that contradict each other bring news all
-the time: that is why news that leave something open shorten a wait only so far.
+The delay of the next one depends on its `Reason`. Each answer without news doubles the delay of the reason that
+requested it, as does each failure. News ends the delay of the reasons that requested it, because leaders move in
+bursts. A new reason does not wait: a lost broker is asked about immediately, regardless of earlier refreshes (rule 32).
+If only the cluster can help, by electing leaders, the delay grows to ``retry_backoff_ms`` and no further for
+`ELECTIONS_TAKE_S`: a cluster needs seconds to consider a broker dead, and then each partition waits for the next
+refresh. The same applies to a leader in doubt. Brokers that contradict each other produce news all the time: that is
+why incomplete news shortens a delay only to some extent.
 
-Brokers lag, and some are wrong for ever: those that have answered in vain are asked after the others, and with a leader
-in doubt a few are asked for each of its refusals (rule 33).
+Brokers lag, and some are permanently wrong: brokers that answered in vain are asked last, and with a leader in doubt a
+few are asked for each of its refusals (rule 33).
 """
 
 from __future__ import annotations
@@ -39,28 +38,28 @@ __all__ = [
 ]
 
 FIRST_SPACING_MS = 10.0
-"""The least time between two refreshes, and the first wait after an answer without news."""
+"""Minimum interval between two refreshes, and the first delay after an answer without news."""
 
 CONTRADICTED = 3
-"""Answers with news that leave something open count as this number without: the next one waits 80 ms at most."""
+"""Incomplete news counts as this number of answers without news: the next delay is at most 80 ms."""
 
 WITNESSES = 5
-"""Brokers that are asked after the others since they have answered in vain. More would lead clients of a large cluster
-to connect to all of it while it elects a leader, or lacks replicas."""
+"""Number of brokers asked last because they have answered in vain. More would make clients of a large cluster connect
+to all of it while it elects a leader, or lacks replicas."""
 
 ELECTIONS_TAKE_S = 30.0
-"""A cluster has elected new leaders in less, unless it cannot. Its brokers notice a dead one after 9 s by default."""
+"""A cluster elects new leaders in less, unless it cannot. Its brokers notice a dead one after 9 s by default."""
 
 
 class Reason(NamedTuple):
-    """Why metadata is asked for: the kind of event, and the broker that it is about (None: no single one)."""
+    """The reason for a metadata request: the kind of event, and the broker concerned (None: no single one)."""
 
     kind: str
     node_id: int | None = None
 
     @property
     def is_doubt(self) -> bool:
-        """Return True if others are to be asked, and not the broker that it is about."""
+        """Return True if other brokers should be asked, and not the one concerned."""
         return self.kind == _DOUBTED
 
 
@@ -69,10 +68,10 @@ HINTED = Reason("hinted")
 LEADERLESS = Reason("leaderless")
 """A partition that is needed has no leader at a known address."""
 STALE = Reason("stale")
-"""Anything else that shows that the view is old, or that a newer one is needed."""
+"""Any other sign that the view is old, or that a newer one is needed."""
 
 _OPEN = Reason("open")
-"""An answer left a partition without leader, or was older than what is known. Ended by an answer that does not."""
+"""An answer left a partition without leader, or was older than the view. Ended by a complete answer."""
 
 _LOST = "lost"
 _DOUBTED = "doubted"
@@ -80,44 +79,44 @@ _ENDED_BY_ELECTIONS = frozenset({_LOST, _DOUBTED, LEADERLESS.kind, _OPEN.kind})
 
 
 def refused(node_id: int) -> Reason:
-    """The broker does not do what the view says it does, and could not name another one."""
+    """Return the reason for a broker that does not do its part by the view, and named no other broker."""
     return Reason("refused", node_id)
 
 
 def doubted(node_id: int) -> Reason:
-    """The broker has refused for longer than patience lasts (rule 33): others are to be asked before it."""
+    """Return the reason for a broker that refused beyond patience (rule 33): others are asked before it."""
     return Reason(_DOUBTED, node_id)
 
 
 def lost(node_id: int) -> Reason:
-    """The broker's connection was lost, or cannot be made, or the broker did not answer in time."""
+    """Return the reason for a broker whose connection was lost or failed, or that did not answer in time."""
     return Reason(_LOST, node_id)
 
 
 class _Row:
-    """Refreshes for one reason, one after the other."""
+    """Successive refreshes for one reason."""
 
     __slots__ = ("answers", "asked", "began", "in_vain", "not_before", "since", "wanted", "witnesses")
 
     def __init__(self) -> None:
         self.wanted = False
-        """Asked for, and not started yet."""
+        """True if requested, but not started yet."""
         self.in_vain = 0
-        """Answers without news since the latest request."""
+        """Number of answers without news since the latest request."""
         self.asked = False
-        """The refresh under way is for this reason."""
+        """True if the current refresh is for this reason."""
         self.since = math.inf
-        """When the first refresh for this reason started."""
+        """Start of the first refresh for this reason."""
         self.answers = 0
-        """Answers in a row without news."""
+        """Number of consecutive answers without news."""
         self.began = -math.inf
-        """When the first of them came."""
+        """Time of the first of them."""
         self.not_before = -math.inf
         self.witnesses: dict[int, None] = {}
-        """Brokers that were asked in vain; the latest last."""
+        """Brokers that were asked in vain, latest last."""
 
     def hear(self, asked: Collection[int]) -> bool:
-        """Note the brokers that were asked; return True if one of them was not noted before."""
+        """Note the brokers that were asked; return True if one of them is new."""
         new = not self.witnesses.keys() >= set(asked)
         for node_id in asked:
             self.witnesses.pop(node_id, None)
@@ -137,67 +136,69 @@ class RefreshSchedule:
         self._spacing = Backoff(first_ms, retry_backoff.longest_ms, retry_backoff.rng)
         self._spacing_of_elections = Backoff(first_ms, retry_backoff.first_ms, retry_backoff.rng)
         self._rows: dict[Reason, _Row] = {}
-        """The reasons of late; there are at most three for each broker, and four more."""
+        """The recent reasons; at most three for each broker, and four more."""
         self._asked_at: dict[int, float] = {}
-        """When each broker answered last, or had no answer."""
+        """Time of each broker's last answer, or failure to answer."""
         self._under_way: float | None = None
-        """When the running refresh started."""
+        """Start of the current refresh."""
         self._expires = -math.inf
-        """When what is known becomes too old."""
+        """Time at which the view becomes too old."""
         self._not_before = -math.inf
-        """No refresh before this, for any reason."""
+        """No refresh before this time, for any reason."""
         self._failures = 0
-        """Refreshes in a row that got no answer."""
+        """Number of consecutive refreshes without an answer."""
 
     @property
     def failures(self) -> int:
-        """Refreshes in a row that got no answer."""
+        """Number of consecutive refreshes without an answer."""
         return self._failures
 
     @property
     def doubted(self) -> set[int]:
-        """The brokers whose view of the cluster is of least worth now."""
+        """Brokers whose view of the cluster is the least trusted now."""
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
-        """Return the brokers that the refresh under way is to ask after the others of these: there always are some."""
+        """Return the brokers that the current refresh should ask last: never all of them."""
         heard: dict[int, float] = {}
         for reason, row in self._rows.items():
             if reason.is_doubt and reason.node_id is not None:
-                # It has its turn when the others have been asked.
+                # It has its turn when the other brokers have been asked.
                 heard[reason.node_id] = max(row.since, self._asked_at.get(reason.node_id, -math.inf))
         for reason, row in self._rows.items():
             if row.asked or reason == _OPEN:
                 for node_id in row.witnesses:
                     heard.setdefault(node_id, self._asked_at[node_id])
         while heard and heard.keys() >= set(nodes):
-            # All have been asked: begin again with who was asked first.
+            # All have been asked: start over with the first.
             oldest = min(heard.values())
             heard = {node_id: at for node_id, at in heard.items() if at > oldest}
         return set(heard)
 
     def request(self, reason: Reason) -> None:
-        """Ask for a refresh as soon as the spacing allows."""
+        """Request a refresh as soon as the spacing allows."""
         row = self._row(reason)
         row.wanted = True
         row.in_vain = 0
 
     def due_at(self) -> float:
-        """When the next refresh is due; infinite while one is under way."""
+        """Return when the next refresh is due; infinity during a refresh."""
         if self._under_way is not None:
             return math.inf
         wanted_at = min((row.not_before for row in self._rows.values() if row.wanted), default=math.inf)
         return max(min(wanted_at, self._expires), self._not_before)
 
     def lookup_at(self, wanted_at: float) -> float:
-        """When topics that are not known yet may be asked for: only failures and a refresh under way hold them back."""
+        """Return when unknown topics may be requested: only failures and a current refresh delay them."""
         if self._under_way is not None:
             return math.inf
         return max(wanted_at, self._not_before) if self._failures else wanted_at
 
     def started(self, now: float, *, full: bool = True) -> None:
-        """A refresh begins; what is asked for from now on causes another. A partial one (``full`` is false) looks up
-        single topics and does not count as the refresh that was asked for."""
+        """Record the start of a refresh; later requests cause another one.
+
+        A partial one (``full`` is False) looks up single topics and does not count as the requested refresh.
+        """
         if full:
             for row in self._rows.values():
                 row.asked, row.wanted = row.wanted, False
@@ -216,8 +217,10 @@ class RefreshSchedule:
         unhelpful: Iterable[int] = (),
         out_of_reach: Iterable[int] = (),
     ) -> None:
-        """The refresh was answered; ``changed`` and ``complete`` are those of `metadata.Applied`. Brokers that were
-        asked before were ``unhelpful``. Those that lead in the new view and are ``out_of_reach`` are asked about again.
+        """Record an answer; ``changed`` and ``complete`` are from `metadata.Applied`.
+
+        Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
+        about again.
         """
         took = self._finish(now)
         self._failures = 0
@@ -227,7 +230,7 @@ class RefreshSchedule:
             open_row = self._row(_OPEN)
             open_row.wanted = True
             if full:
-                open_row.asked = True  # this answer is the first of its row
+                open_row.asked = True  # this answer is the first of its series
             else:
                 open_row.hear(asked)
         for node_id in out_of_reach:
@@ -242,7 +245,7 @@ class RefreshSchedule:
                 self._space(reason, row, now, changed=changed, complete=complete)
                 row.in_vain += 1
                 # Several at first; then each refusal leads to the next one, so that refusals bound the requests. The
-                # broker in doubt is asked besides.
+                # broker in doubt is asked as well.
                 more = row.hear(asked) or (answered_by == reason.node_id and row.in_vain == 1)
                 if more and reason.is_doubt and not changed and row.in_vain < DOUBT_AFTER:
                     row.wanted = True
@@ -252,7 +255,7 @@ class RefreshSchedule:
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
     def failed(self, now: float) -> None:
-        """Nobody answered: try again after the backoff."""
+        """Record a refresh without an answer: try again after the backoff."""
         self._finish(now)
         self._failures += 1
         self.request(STALE)
@@ -268,7 +271,7 @@ class RefreshSchedule:
         return row
 
     def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, complete: bool) -> None:
-        """An answer to this reason's refresh: when the next one for it may start."""
+        """Set the time of the next refresh for this reason, after an answer."""
         if (changed and complete) or self._is_over(reason, row, now):
             row.answers = 0
             if not reason.is_doubt:
@@ -284,7 +287,7 @@ class RefreshSchedule:
         row.not_before = now + spacing.delay_s(row.answers)
 
     def _is_over(self, reason: Reason, row: _Row, now: float) -> bool:
-        """Whether a row's last answer without news is so old that the next one begins a new row."""
+        """Return True if a reason's last answer without news is so old that the next one starts a new series."""
         longest_ms = self._spacing.longest_ms
         # A broker in doubt is tried again only after the longest backoff.
         limit_s = patience_of(longest_ms) if reason.is_doubt else longest_ms / 1000

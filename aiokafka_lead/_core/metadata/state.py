@@ -1,8 +1,8 @@
 """The client's view of its cluster, and the rules by which answers and leader hints change it.
 
-`MetadataState` is a plain object without I/O. Whatever arrives is merged into the view: `ClusterSnapshot` after
-`ClusterSnapshot`, each immutable, parts that did not change shared. `LeaderEpochs` decides which view of a partition is
-the newer one, `TopicMerger` does so for topics.
+`MetadataState` is a plain object without I/O. Answers and hints are merged into the view, a series of immutable
+`ClusterSnapshot`s that share unchanged parts. `LeaderEpochs` decides which view of a partition is newer, `TopicMerger`
+does so for topics.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ ClusterIdPolicy = Literal["fail", "warn", "adopt"]
 
 
 TOPICS_A_STEP = 64
-"""So many topics are merged in one step."""
+"""Number of topics merged in one step."""
 
 MergedAhead: TypeAlias = Mapping[str, tuple[TopicMetadata | None, MergedTopic]]
-"""By name, what was known of a topic, and what is to be known."""
+"""Known and merged metadata of a topic, by name."""
 
 
 class Applied(NamedTuple):
-    """What an answer did to the view."""
+    """The effect of an answer on the view."""
 
     changed: bool
-    """It brought news: something about topics or brokers, or that a hint was right (or wrong)."""
+    """True if it brought news: about topics or brokers, or that a hint was right (or wrong)."""
     complete: bool
-    """Every partition has a leader at a known address and nothing was older than what is known already."""
+    """True if every partition has a leader at a known address and the answer was not older than the view."""
     other_cluster: str | None = None
-    """The id of the former cluster, when this answer led to another one."""
+    """The id of the former cluster, if this answer led to another one."""
 
 
 class MetadataState:
-    """Owns the snapshot. Invariant: a partition's epoch never falls within one topic id, but by an accepted rewind."""
+    """Owns the snapshot. Invariant: within one topic id a partition's epoch decreases only by an accepted rewind."""
 
     def __init__(
         self,
@@ -71,19 +71,19 @@ class MetadataState:
         self._epochs = LeaderEpochs(self.counters)
         self._merger = TopicMerger(self._epochs)
         self._answered: Mapping[int, Broker] = {}
-        """The brokers of the last answer, without those that only hints have named."""
+        """The brokers of the last answer, without brokers known only from hints."""
 
     @property
     def bootstrapping(self) -> bool:
-        """Whether only the bootstrap servers are known."""
+        """True if only the bootstrap servers are known."""
         return all(node_id < 0 for node_id in self.snapshot.brokers)
 
     # --- metadata answers --------------------------------------------------------------------------------------------
 
     def merge_ahead(self, answer: ClusterAnswer, now: float) -> Generator[None, None, MergedAhead]:
-        """In small steps, most of what `apply` would have to do at once; nothing changes.
+        """Do most of the work of `apply` in small steps, without changing the view.
 
-        Thousands of topics take longer to merge than an event loop may be held up.
+        Merging thousands of topics takes longer than an event loop may be blocked.
         """
         ahead: dict[str, tuple[TopicMetadata | None, MergedTopic]] = {}
         nodes = self._nodes_with(answer.brokers)
@@ -100,10 +100,9 @@ class MetadataState:
     ) -> Applied:
         """Merge an answer to Metadata.
 
-        ``wanted`` are the topics in use, or None if every topic was asked for; others in the answer are left out. Of
-        what was merged ``ahead`` only topics of which nothing was learnt meanwhile count.
-        Raises the answer's own error, `KafkaConnectionError` for an answer without brokers, and
-        `ClusterIdMismatchError`; nothing has changed then.
+        ``wanted`` are the topics in use, or None if every topic was requested; other topics in the answer are left out.
+        Topics merged ``ahead`` count only if they are unchanged since then. Raises the answer's own error,
+        `KafkaConnectionError` for an answer without brokers, and `ClusterIdMismatchError`; the view is then unchanged.
         """
         raise_for_code(answer.error_code)
         if not answer.brokers:
@@ -156,7 +155,7 @@ class MetadataState:
         return Applied(changed, complete, former)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Drop topics that nobody uses any more, with all that is remembered of them."""
+        """Drop unused topics, with everything remembered about them."""
         topics = self.snapshot.topics.copy()
         for name in names:
             self._merger.forget(name)
@@ -165,9 +164,9 @@ class MetadataState:
             self._publish(topics, self._with_pinned(self._answered or self.snapshot.brokers), new_ids=True)
 
     def unreachable(self, node_id: int) -> None:
-        """A node cannot be connected to: where only a hint gave its address, the one that Metadata gave is as good.
+        """Handle an unreachable node: if only a hint gave its address, use the address from Metadata again.
 
-        Else a single wrong hint could cut the client off from a broker, and from the only one that it knows for good.
+        Otherwise, a single wrong hint could cut the client off from a broker, possibly from the only one that it knows.
         """
         answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
         if answered is not None and known is not None and (answered.host, answered.port) != (known.host, known.port):
@@ -175,14 +174,14 @@ class MetadataState:
             self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: answered})
 
     def rebootstrap(self, cause: RebootstrapCause) -> None:
-        """Know no broker but the bootstrap servers; topics and epochs stay (KIP-899)."""
+        """Reset the brokers to the bootstrap servers; topics and epochs stay (KIP-899)."""
         self.counters.count(cause)
         self._epochs.unpin_all()
         self._answered = {}
         self._publish(self.snapshot.topics, self.bootstrap_brokers, controller_id=-1)
 
     def _check_cluster(self, cluster_id: str | None) -> str | None:
-        """The former cluster's id if this is another cluster and may be; its topics are leaderless from here on."""
+        """Return the former cluster's id if this is another, permitted cluster; its topics then become leaderless."""
         former = self.snapshot.cluster_id
         if former is None or cluster_id is None or cluster_id == former:
             return None
@@ -191,8 +190,8 @@ class MetadataState:
                 f"this is cluster {cluster_id}, but the client was connected to cluster {former}: the addresses now "
                 f"belong to another cluster (cluster_id_mismatch says what to do about it)"
             )
-        # Epochs and ids mean nothing in another cluster; the numbers of partitions are kept, so that nobody who waits
-        # to send is held up before the first answer about each topic.
+        # Epochs and ids mean nothing in another cluster; the numbers of partitions are kept, so that senders are not
+        # blocked before the first answer about each topic.
         self._merger.forget_all()
         topics = {
             name: TopicMetadata(
@@ -209,7 +208,7 @@ class MetadataState:
     # --- leader hints ------------------------------------------------------------------------------------------------
 
     def apply_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge leader hints; which ones were accepted, in their order. Never raises."""
+        """Merge leader hints; return for each if it was accepted. Never raises."""
         moved: dict[tuple[str, int], PartitionMetadata] = {}
         leaders: dict[int, Broker] = {}
         outcomes = [self._apply_hint(hint, moved, leaders) for hint in hints]
@@ -226,7 +225,7 @@ class MetadataState:
     def _apply_hint(
         self, hint: LeaderHint, moved: dict[tuple[str, int], PartitionMetadata], leaders: dict[int, Broker]
     ) -> HintOutcome:
-        """Judge a hint; an accepted one is added to what moved."""
+        """Judge a hint; an accepted one is added to ``moved``."""
         if self._hint_policy == "off":
             return HintOutcome.POLICY
         if hint.error_code not in HINT_ERRORS or hint.leader_id < 0 or hint.leader_epoch < 0:
@@ -253,11 +252,11 @@ class MetadataState:
     # --- the snapshot ------------------------------------------------------------------------------------------------
 
     def _nodes_with(self, brokers: Mapping[int, Broker]) -> frozenset[int]:
-        """These brokers and those that hints have named."""
+        """Return the ids of these brokers and of brokers known from hints."""
         return frozenset(brokers).union(broker.node_id for broker in self._epochs.pinned_brokers())
 
     def _with_pinned(self, brokers: Mapping[int, Broker]) -> Mapping[int, Broker]:
-        """The brokers and those that hints have named; the former mapping itself if it is the same."""
+        """Return the brokers with ones known from hints; the former mapping itself if it is equal."""
         merged = dict(brokers)
         for broker in self._epochs.pinned_brokers():
             merged[broker.node_id] = broker

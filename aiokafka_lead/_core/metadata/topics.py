@@ -1,4 +1,4 @@
-"""Which topics the client wants to know, and when to look up those that it does not know yet."""
+"""Tracks the topics that the client needs, and decides when to look up unknown ones."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from ..sparingly import Sparingly
 from ..trust import Trust, patience_of
 
 LOOKUP_TICK_S = 0.02
-"""Lookups in vain are tried again at multiples of this, so that those of many topics share their requests."""
+"""Failed look-ups are retried at multiples of this, so that many topics share their requests."""
 
 DENIALS_TO_BELIEVE = 3
-"""Brokers that must deny a topic, each for longer than patience lasts, until it does not matter who is asked."""
+"""Number of brokers that must deny a topic, each beyond patience, until it does not matter which one is asked."""
 
 ANSWERS_TO_BELIEVE = 4
 BELIEVE_AFTER_S = 1.0
-"""Brokers of a KRaft cluster that is not overloaded are less than this behind the controller."""
+"""Brokers of a KRaft cluster that is not overloaded lag behind the controller by less than this."""
 
 WARN_EVERY_S = 300.0
-"""How often a warning may name the same thing that the cluster does not have."""
+"""Minimum interval of warnings about the same missing topic or partition."""
 
 
 def believed(answers: int, waited_s: float) -> bool:
-    """Whether something can be taken for absent, as this number of answers over this time did not name it."""
+    """Return True if it counts as missing after this number of answers without it over this time."""
     return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
 
 
 class _Lookup:
-    """A topic that is wanted and not known."""
+    """A topic that is needed but unknown."""
 
     __slots__ = ("answers", "denials", "missed_since", "retry_at", "waiters", "warned")
 
     def __init__(self, retry_at: float) -> None:
         self.retry_at = retry_at
         self.answers = 0
-        """How often the cluster did not know it, in a row."""
+        """Number of consecutive answers without it."""
         self.denials: dict[int, Trust] = {}
-        """The brokers that did not know it."""
+        """Brokers that did not know it."""
         self.waiters = 0
-        """Calls that wait for it."""
+        """Number of calls that wait for it."""
         self.missed_since = 0.0
-        """When the cluster first did not know it. Valid while there are answers."""
+        """Time of the cluster's first answer without it. Valid if there are answers."""
         self.warned = False
-        """It is believed that the cluster does not have it, and the log may have said so."""
+        """True if it is believed to be missing, and the log may have said so."""
 
 
 class TopicsInUse:
-    """The topics that each refresh asks for, and the backoff of each unknown one.
+    """The topics that each refresh requests, and the backoff of each unknown one.
 
-    A topic is kept (a consumer's: until it is dropped) or used (a producer's: until idle). However many calls wait
-    for an unknown topic, it is looked up once at a time, less and less often.
+    A topic is kept (a consumer's: until it is dropped) or used (a producer's: until idle). However many calls wait for
+    an unknown topic, it is looked up once at a time, at growing intervals.
     """
 
     def __init__(self, max_idle_s: float, backoff: Backoff) -> None:
@@ -60,13 +60,13 @@ class TopicsInUse:
         self._backoff = backoff
         self._patience_s = patience_of(backoff.longest_ms)
         self.everything = False
-        """Every topic of the cluster is wanted."""
+        """True if every topic of the cluster is needed."""
         self._kept: Counter[str] = Counter()
-        """Topics that are kept, and by how many."""
+        """Kept topics, and the number of their users."""
         self._expires: dict[str, float] = {}
-        """When used topics are forgotten, by name."""
+        """Expiry times of used topics, by name."""
         self._used: set[str] = set()
-        """Topics used since `expire` last looked: a set, because `use` has no time to read the clock."""
+        """Topics used since the last `expire`: a set, because `use` has no time to read the clock."""
         self._lookups: dict[str, _Lookup] = {}
         self._warnings = Sparingly(WARN_EVERY_S)
 
@@ -74,17 +74,17 @@ class TopicsInUse:
         return name in self._kept or name in self._expires or name in self._used
 
     def names(self) -> list[str]:
-        """Every topic that is kept or used."""
+        """Return every topic that is kept or used."""
         return list(self._kept.keys() | self._expires.keys() | self._used)
 
     # --- interest ----------------------------------------------------------------------------------------------------
 
     def keep(self, names: Iterable[str]) -> None:
-        """Want these topics until `drop` has been called for each call of this."""
+        """Keep these topics until `drop` has been called once for each call of this."""
         self._kept.update(names)
 
     def drop(self, names: Iterable[str]) -> list[str]:
-        """Take back `keep`; returns the topics that nobody wants any more."""
+        """Undo `keep`; return the topics that are no longer needed."""
         gone = []
         for name in names:
             self._kept[name] -= 1
@@ -96,11 +96,11 @@ class TopicsInUse:
         return gone
 
     def use(self, name: str) -> None:
-        """Want this topic until it has not been used for the idle time."""
+        """Keep this topic until it has been unused for the idle time."""
         self._used.add(name)
 
     def expire(self, now: float) -> list[str]:
-        """Forget topics that were not used for the idle time; returns those that nobody wants any more."""
+        """Forget topics that were unused for the idle time; return the ones that are no longer needed."""
         for name in self._used:
             self._expires[name] = now + self._max_idle_s
         self._used.clear()
@@ -112,19 +112,19 @@ class TopicsInUse:
     # --- unknown topics ----------------------------------------------------------------------------------------------
 
     def look_up(self, name: str, now: float) -> None:
-        """Have an unknown topic asked for, at once unless that is already under way or in backoff."""
+        """Look up an unknown topic, immediately unless it is being looked up or in backoff."""
         if name not in self._lookups:
             self._lookups[name] = _Lookup(now)
 
     def wait(self, name: str, now: float) -> None:
-        """A call waits for this unknown topic."""
+        """Record that a call waits for this unknown topic."""
         self.look_up(name, now)
         self._lookups[name].waiters += 1
 
     def leave(self, name: str) -> int:
-        """A call waits no longer; returns how many still do.
+        """Record that a call no longer waits; return the number of those that do.
 
-        A topic that does not exist and that nobody else wants is not asked for again.
+        A missing topic that is not needed elsewhere is not looked up again.
         """
         lookup = self._lookups.get(name)
         if lookup is None:
@@ -137,14 +137,14 @@ class TopicsInUse:
         return lookup.waiters
 
     def found(self, name: str) -> None:
-        """The topic is known now."""
+        """Record that the topic is known now."""
         self._lookups.pop(name, None)
 
     def missed(self, name: str, node_id: int, now: float) -> bool:
-        """Look again later: this broker did not know the topic, or not yet where it is.
+        """Look again later: this broker did not know the topic, or its leaders.
 
-        Return True if that is worth a warning: the cluster keeps denying it, and the log has not said so lately.
-        Consumers say it themselves of the topics that they keep (`Absences`).
+        Return True if that deserves a warning: the cluster keeps denying it, and the log has not said so lately.
+        Consumers warn about topics that they keep themselves (`Absences`).
         """
         lookup = self._lookups.setdefault(name, _Lookup(now))
         if not lookup.answers:
@@ -159,7 +159,7 @@ class TopicsInUse:
         return self._warnings.allow(name, now)
 
     def doubted(self, names: Iterable[str], now: float) -> set[int]:
-        """Return the brokers that others are to be asked before: they keep denying one of these topics.
+        """Return the brokers to be asked last, because they keep denying one of these topics.
 
         A topic that several brokers deny does not exist.
         """
@@ -173,15 +173,15 @@ class TopicsInUse:
         return found
 
     def due(self, now: float) -> list[str]:
-        """Unknown topics to ask for now."""
+        """Return the unknown topics to look up now."""
         return [name for name, lookup in self._lookups.items() if lookup.retry_at <= now]
 
     def next_due(self) -> float:
-        """When `due` has something; infinite if nothing is unknown."""
+        """Return when `due` has topics; infinity if none is unknown."""
         return min((lookup.retry_at for lookup in self._lookups.values()), default=math.inf)
 
     def lookups(self, name: str) -> int:
-        """How often the cluster was asked for an unknown topic and did not know it."""
+        """Return the number of consecutive answers without an unknown topic."""
         lookup = self._lookups.get(name)
         return 0 if lookup is None else lookup.answers
 

@@ -1,7 +1,7 @@
-"""What a client knows about its cluster: immutable values that any task may keep and read without a lock.
+"""A client's knowledge of its cluster, as immutable values that any task may keep and read without a lock.
 
-A `ClusterSnapshot` is replaced as a whole whenever something was learnt. What did not change is the same object in the
-old and the new snapshot (``old.topics["a"] is new.topics["a"]``), so that a listener finds out cheaply what moved.
+A `ClusterSnapshot` is replaced as a whole with each change. Unchanged parts are the same objects in the old and the new
+snapshot (``old.topics["a"] is new.topics["a"]``), so that a listener finds changes cheaply.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 NO_LEADER = -1
-"""The leader id of a partition that has no leader, as far as the client knows."""
+"""The leader id of a partition without a leader, as far as the client knows."""
 
 NO_EPOCH = -1
-"""The leader epoch of a partition whose epoch the cluster did not tell."""
+"""The leader epoch of a partition whose epoch the cluster did not provide."""
 
 NO_TOPIC_ID = UUID(int=0)
-"""The topic id of a topic whose id the cluster did not tell (Metadata before version 10)."""
+"""The topic id of a topic whose id the cluster did not provide (Metadata before version 10)."""
 
 
 def is_another(topic_id: UUID, later: UUID) -> bool:
-    """Return True if a topic's name stands for another topic later. An id that is not known says nothing."""
+    """Return True if a name refers to different topics by these ids. An unknown id means no difference."""
     return NO_TOPIC_ID not in (topic_id, later) and topic_id != later
 
 
 class Broker(NamedTuple):
-    """A broker and where it listens. Negative ids are bootstrap servers, whose real ids are not known yet."""
+    """A broker and its address. Negative ids are bootstrap servers, whose real ids are unknown."""
 
     node_id: int
     host: str
@@ -45,14 +45,14 @@ class Broker(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition as the client sees it (a tuple, because thousands of them are made in one go)."""
+    """One partition in the client's view (a tuple, because thousands are created at a time)."""
 
     topic: str
     partition: int
     leader_id: int = NO_LEADER
-    """The node to produce to, or -1 while there is none."""
+    """The node to produce to, or -1 if there is none."""
     leader_epoch: int = NO_EPOCH
-    """Counts the partition's leaders within one topic id; -1 where it is not known."""
+    """Counts the partition's leaders within one topic id; -1 if unknown."""
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
@@ -60,11 +60,11 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic as the client sees it.
+    """One topic in the client's view.
 
-    ``partitions`` is indexed by the partition's number. It is empty where the cluster answered with nothing but
-    ``error_code`` (an unknown topic, say); it may also be filled while ``error_code`` is set, when the error is recent
-    and may be the view of a broker that lags behind.
+    ``partitions`` is indexed by the partition's number. It is empty if the cluster answered with only ``error_code``
+    (for example for an unknown topic); it may also be filled while ``error_code`` is set, if the error is recent and
+    may be the view of a lagging broker.
     """
 
     name: str
@@ -75,10 +75,10 @@ class TopicMetadata(NamedTuple):
 
 
 class LeaderHint(NamedTuple):
-    """What a broker that no longer leads a partition says about its leader (KIP-951).
+    """A statement about a partition's leader by a broker that no longer leads it (KIP-951).
 
     ``topic_id`` is the incarnation that the refused request was sent for. ``endpoint`` is the leader's entry in the
-    response's ``NodeEndpoints``, or None where it has none.
+    response's ``NodeEndpoints``, or None if there is none.
     """
 
     topic: str
@@ -88,7 +88,7 @@ class LeaderHint(NamedTuple):
     leader_epoch: int
     endpoint: Broker | None
     error_code: int
-    """One of `HINT_ERRORS`, else the hint does not count."""
+    """One of `HINT_ERRORS`; otherwise the hint does not count."""
 
 
 HINT_ERRORS = frozenset({NotLeaderOrFollowerError.code, FencedLeaderEpochError.code})
@@ -96,10 +96,10 @@ HINT_ERRORS = frozenset({NotLeaderOrFollowerError.code, FencedLeaderEpochError.c
 
 
 class ClusterSnapshot:
-    """Everything that the client knows about the cluster at one moment; never changes.
+    """The client's knowledge of the cluster at one moment; immutable.
 
-    Hot loops use the methods: leaders that moved lately are kept apart from ``topics`` and are merged into it when it
-    is first looked at, so that one moved partition does not cost a copy of thousands.
+    Hot loops use the methods: recently moved leaders are kept apart from ``topics`` and merged into it on its first
+    access, so that one moved partition does not copy thousands.
     """
 
     __slots__ = ("_moved", "_topics", "brokers", "cluster_id", "controller_id", "generation", "topic_names")
@@ -115,28 +115,28 @@ class ClusterSnapshot:
         moved: Mapping[tuple[str, int], PartitionMetadata] | None = None,
     ) -> None:
         self.generation = generation
-        """Grows with every snapshot, whatever changed."""
+        """Increases with every snapshot."""
         self.cluster_id = cluster_id
-        """None until a broker has said it."""
+        """None until a broker has sent it."""
         self.controller_id = controller_id
-        """Where requests for the controller go: in KRaft any broker, which forwards them. -1 while unknown."""
+        """Target of requests for the controller: in KRaft any broker, which forwards them. -1 while unknown."""
         self.brokers = _frozen(brokers)
-        """By node id. Bootstrap servers (ids -1, -2, ...) until the first answer and during a rebootstrap."""
+        """Brokers by node id. Bootstrap servers (ids -1, -2, ...) until the first answer and during a rebootstrap."""
         self.topic_names = _frozen(topic_names)
-        """Names by topic id, of topics that have one."""
+        """Names by topic id, of topics with an id."""
         self._topics = _frozen(topics)
         self._moved = _frozen(moved)
         """Partitions that replace those in ``_topics``, by topic and partition."""
 
     @property
     def topics(self) -> MappingProxyType[str, TopicMetadata]:
-        """Every topic that was asked for and answered, those with errors too."""
+        """Every topic that was requested and answered, including errors."""
         if self._moved:
             self._topics, self._moved = _frozen(merge_moved(self._topics, self._moved)), _frozen(None)
         return self._topics
 
     def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
-        """The partition, or None if the topic is not known or does not have it."""
+        """Return the partition, or None if it or its topic is unknown."""
         if self._moved:
             moved = self._moved.get((topic, partition))
             if moved is not None:
@@ -147,16 +147,16 @@ class ClusterSnapshot:
         return found.partitions[partition]
 
     def lacks(self, topic: str, partition: int) -> bool:
-        """Return True if the cluster was asked for the topic and does not have it, or not this partition."""
+        """Return True if the cluster was asked for the topic and lacks it, or this partition."""
         return topic in self._topics and self.partition(topic, partition) is None
 
     def leader(self, topic: str, partition: int) -> tuple[int, int]:
-        """The partition's leader and leader epoch; -1 each where it is not known."""
+        """Return the partition's leader and leader epoch; -1 each if unknown."""
         found = self.partition(topic, partition)
         return (NO_LEADER, NO_EPOCH) if found is None else (found.leader_id, found.leader_epoch)
 
     def leading(self, nodes: Collection[int]) -> set[int]:
-        """Those of these nodes that lead a partition of any topic."""
+        """Return the nodes among these that lead a partition of any topic."""
         if not nodes:
             return set()
         leaders = {partition.leader_id for topic in self.topics.values() for partition in topic.partitions}
@@ -164,29 +164,29 @@ class ClusterSnapshot:
 
     @property
     def has_rivals(self) -> bool:
-        """Whether another broker than the one that is known might lead a partition: one is known, or has a replica."""
+        """True if a broker other than the only known one might lead a partition: another is known, or has a replica."""
         if len(self.brokers) != 1:
             return True
         return any(set(p.replicas) - self.brokers.keys() for topic in self.topics.values() for p in topic.partitions)
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; 0 if it is not known."""
+        """Return the topic's number of partitions; 0 if unknown."""
         found = self._topics.get(topic)
         return 0 if found is None else len(found.partitions)
 
     def topic_id(self, topic: str) -> UUID:
-        """The topic's id, or `NO_TOPIC_ID`."""
+        """Return the topic's id, or `NO_TOPIC_ID`."""
         found = self._topics.get(topic)
         return NO_TOPIC_ID if found is None else found.topic_id
 
     def moved_since(self, old: ClusterSnapshot) -> Collection[tuple[str, int]] | None:
-        """The only partitions that may differ from an earlier snapshot, where that is known; else compare topics."""
+        """Return the only partitions that may differ from an earlier snapshot, if known; else None: compare topics."""
         return self._moved.keys() | old._moved.keys() if self._topics is old._topics else None
 
     def with_moved(
         self, moved: Mapping[tuple[str, int], PartitionMetadata], brokers: Mapping[int, Broker]
     ) -> ClusterSnapshot:
-        """The next snapshot, with these partitions instead of the present ones; their topics must be known."""
+        """Return the next snapshot, with these partitions replaced; their topics must be known."""
         topics, so_far = self._topics, self._moved
         if len(so_far) + len(moved) > MOVED_AT_MOST:
             topics, so_far = self.topics, _frozen(None)
@@ -208,13 +208,13 @@ class ClusterSnapshot:
 
 
 MOVED_AT_MOST = 128
-"""Beyond this many moved partitions a copy of the topics is cheaper than dragging them along."""
+"""Beyond this number of moved partitions, copying the topics is cheaper than carrying them along."""
 
 
 def merge_moved(
     topics: MappingProxyType[str, TopicMetadata], moved: Mapping[tuple[str, int], PartitionMetadata]
 ) -> dict[str, TopicMetadata]:
-    """A copy of the topics with the moved partitions in their places."""
+    """Return a copy of the topics with the moved partitions in place."""
     merged = topics.copy()
     edits: dict[str, list[PartitionMetadata]] = {}
     for (name, partition), entry in moved.items():

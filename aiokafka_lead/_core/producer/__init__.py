@@ -1,1 +1,1 @@
-"""From a record to its acknowledgement: batches, their order, their retries."""
+"""The path of a record to its acknowledgement: batches, their order, their retries."""

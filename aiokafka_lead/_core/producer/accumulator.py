@@ -1,8 +1,8 @@
-"""Records on their way: from ``send`` into batches, from batches into requests.
+"""Collects records from ``send`` into batches, and hands batches out for requests.
 
 The accumulator owns the topics' buffers and the memory they take. Like everything in this package it does no I/O and
-reads no clock: callers pass ``now`` in monotonic seconds. `ProducerBatch`es leave it through `drain`, and what the
-brokers answer comes back through the `BatchAnswers`.
+reads no clock: callers pass ``now`` in monotonic seconds. `ProducerBatch`es leave it through `drain`, and the brokers'
+answers come back through `BatchAnswers`.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ BATCH_HEADER_SIZE = 61
 """Bytes of a record batch (version 2) before its records."""
 
 GROWS_FOR_S = 1.0
-"""A batch that is older than this does not grow: its records share one delivery timeout, which began with the first."""
+"""A batch older than this does not grow: its records share one delivery timeout, which began with the first."""
 
 TURN_BYTES = 2 << 20
-"""Bytes that are sent before others have their turn: a few milliseconds' work."""
+"""Bytes sent before other producers have their turn: a few milliseconds of work."""
 
 COMPRESSED_TURN_BYTES = 1 << 20
-"""The same where they have to be compressed."""
+"""The same for batches that have to be compressed."""
 
 SLOW_TURN_BYTES = 256 << 10
-"""The same where that takes long, and other threads do it: each has as much to do at a time, so that more have some."""
+"""The same for slow compression in other threads: a smaller share for each thread keeps more of them busy."""
 
 CROWD_BYTES = 256 * 1024
-"""Bytes that are taken in one go, without giving the sender its turn: a millisecond's worth or two. The larger this is,
-the more partitions a request carries."""
+"""Bytes accepted before the sender has its turn: a millisecond or two of work. The larger this is, the more partitions
+a request carries."""
 
 CROWD_BATCHES = 64
-"""Batches that are opened in one go: that takes time however little gets into them."""
+"""Batches opened before the sender has its turn: opening one takes time however few records it gets."""
 
 REQUEST_BATCHES = 1000
-"""Batches that a request has at most: the event loop waits while it is written, and while its answer is read."""
+"""Maximum number of batches per request: writing it, and reading its answer, blocks the event loop."""
 
 
 class Accumulator:
-    """The batches of one producer, and the policy by which they are filled and taken out."""
+    """Owns the batches of one producer, and the policy by which they are filled and drained."""
 
     def __init__(
         self, config: ProducerConfig, park: Park, notify: Callable[[], None], rng: Callable[[], float] = random
     ) -> None:
-        """``park`` suspends a task until an outcome is known; ``notify`` is called when there is something to do."""
+        """Begin empty. ``park`` suspends a task until an outcome is known; ``notify`` is called for new work."""
         self.counters = ProducerCounters()
         self.snapshot = ClusterSnapshot()
         """The latest metadata."""
         self.topics: dict[str, TopicBuffer] = {}
-        """Every topic that was ever written to: its queues know what the brokers remember."""
+        """Every topic that was ever written to: its queues keep the sequences that brokers remember."""
         self.transactional = TransactionalSequencing() if config.transactional_id is not None else None
-        """The producer id and the open transaction's partitions, where transactional."""
+        """The producer id and the open transaction's partitions, if transactional."""
         self.identity: IdempotentSequencing | None = self.transactional
-        """The producer id and what hangs on it, where idempotent."""
+        """The producer id and the sequences that depend on it, if idempotent."""
         if self.identity is None and config.enable_idempotence:
             self.identity = IdempotentSequencing()
         self.sequencing: Sequencing = self.identity or PlainSequencing(config.max_in_flight_requests_per_connection)
@@ -83,15 +83,15 @@ class Accumulator:
         self.retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.park = park
         self.unseen_bytes = 0
-        """Bytes of the batches that became full since the sender looked."""
+        """Bytes of batches that became full since the sender's last turn."""
         self.opened = 0
-        """Batches that were opened since others last had their turn."""
+        """Number of batches opened since the sender's last turn."""
         self.turn_bytes = 0
-        """Bytes that `drain` may still give out in this turn."""
+        """Bytes that `drain` may still hand out in this turn."""
         self.pending = 0
-        """Batches neither acknowledged nor failed."""
+        """Number of batches neither acknowledged nor failed."""
         self.compresses_slowly = compresses_slowly(config.compression_type, config.compression_level)
-        """Whether the batches of a request are better compressed beside the event loop."""
+        """True if the batches of a request are better compressed outside the event loop."""
         rack = config.client_rack if config.partitioner_rack_aware else None
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng, rack)
         self._ignore_keys = config.partitioner_ignore_keys
@@ -100,7 +100,7 @@ class Accumulator:
             compression=config.compression_type,
             compression_level=config.compression_level,
         )
-        """Never filled: what all others are made after."""
+        """Never filled: the template of all other builders."""
         self._bytes_per_turn = TURN_BYTES if config.compression_type == "none" else COMPRESSED_TURN_BYTES
         if self.compresses_slowly:
             self._bytes_per_turn = SLOW_TURN_BYTES
@@ -113,23 +113,23 @@ class Accumulator:
         self._flushes = Flushes()
 
     def start_turn(self, now: float) -> None:
-        """The sender looks: at what is due, and at all that came in."""
+        """Start the sender's turn: handle due timers and reset the counts of accepted data."""
         self.unseen_bytes = 0
         self.opened = 0
         self.turn_bytes = self._bytes_per_turn
         self.schedule.poll(now)
 
     def crowded(self) -> bool:
-        """Whether the sender, and other tasks, should have their turn before more records are taken.
+        """Return True if the sender and other tasks should have their turn before more records are accepted.
 
-        One that never waits for anything would else fill the memory before anything is sent.
+        Otherwise, a task that never waits would fill the memory before any batch is sent.
         """
         return self.unseen_bytes >= CROWD_BYTES or self.opened >= CROWD_BATCHES
 
     # --- records in ---------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicBuffer | None:
-        """The buffer of a topic that metadata knows; None of one that it does not."""
+        """Return the buffer of a topic, or None if metadata does not know the topic."""
         buffer = self.topics.get(name)
         if buffer is None:
             if not self.snapshot.partition_count(name):
@@ -139,7 +139,7 @@ class Accumulator:
         return buffer if buffer.count else None
 
     def record_size(self, record: Record) -> int:
-        """What the record takes at most, alone in a batch; raises `MessageTooLargeError` where that is too much."""
+        """Return the largest size of the record alone in a batch; raise `MessageTooLargeError` if that is too large."""
         size = estimated_size(record.key, record.value, record.headers) + BATCH_HEADER_SIZE
         if size > self._max_request_size:
             raise self._too_large("record", size, "max_request_size", self._max_request_size)
@@ -153,9 +153,9 @@ class Accumulator:
         return error
 
     def append(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
-        """Put a record into a batch, opening one if need be; None when memory is short.
+        """Append a record to a batch, opening one if necessary; return None if memory is short.
 
-        Then come back with `append_granted`, when the bytes that `record_size` counts have been granted.
+        In that case call `append_granted`, once the bytes that `record_size` returns have been granted.
         """
         size = self.record_size(record)
         if self.memory.waiting or self.memory.used + size > self.memory.limit:
@@ -163,9 +163,9 @@ class Accumulator:
         return self._put(topic, record, size, self.next_ordinal(), now)
 
     def append_granted(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> Delivery:
-        """Put a record into a batch whose memory was granted to the caller, who releases that afterwards.
+        """Append a record whose memory was granted to the caller, who releases it afterwards.
 
-        Batches that are opened have that ordinal.
+        Batches that are opened get this ordinal.
         """
         return self._put(topic, record, self.record_size(record), ordinal, now)
 
@@ -173,7 +173,7 @@ class Accumulator:
         partition = record.partition
         if partition < 0 and self._partitioner is not None:
             partition = call_partitioner(self._partitioner, record.key, topic, self.snapshot)
-        while True:  # until a batch takes it: each turn closes one that does not
+        while True:  # until a batch accepts it: each iteration closes a batch that does not
             queue = self._queue_for(topic, record.key, partition, now)
             batch = queue.open
             if batch is None:
@@ -204,9 +204,9 @@ class Accumulator:
         into: DeliveryBatch,
         now: float,
     ) -> int:
-        """Put ``values[start:]``, which have neither keys nor headers, into batches; how many of them.
+        """Append ``values[start:]``, without keys and headers, to batches; return the number appended.
 
-        Not all where memory is short, the sender should have its turn, or one is too large.
+        Stops early if memory is short, if the sender should have its turn, or at a value that is too large.
         """
         at = start
         count = len(values)
@@ -225,7 +225,7 @@ class Accumulator:
             try:
                 delivery = self.append(topic, Record(topic.name, values[at], None, partition, timestamp_ms, ()), now)
             except MessageTooLargeError:
-                break  # the error of this record alone: taking it by itself raises that
+                break  # that record's own error: appending it alone raises it
             if delivery is None:
                 break
             into.add_delivery(delivery)
@@ -233,15 +233,15 @@ class Accumulator:
         return at - start
 
     def new_builder(self, batch_size: int) -> BatchBuilder:
-        """An empty batch of that size, to be filled elsewhere and given to `append_built`."""
+        """Return an empty batch of this size, to be filled elsewhere and passed to `append_built`."""
         return self._blank.sibling(batch_size)
 
     def append_built(
         self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
     ) -> BatchOutcome | None:
-        """Take a batch that was filled elsewhere, behind what the partition has; None when memory is short.
+        """Append a batch that was filled elsewhere, as the last of its partition; return None if memory is short.
 
-        Then come back with `append_built_granted`, when its bytes have been granted. It may not be empty.
+        In that case call `append_built_granted`, once its bytes have been granted. The batch may not be empty.
         """
         size = builder.size_bytes
         if size > self._max_request_size:
@@ -255,7 +255,7 @@ class Accumulator:
     def append_built_granted(
         self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
     ) -> BatchOutcome:
-        """The same of a batch whose memory was granted to the caller, who releases that afterwards."""
+        """Append such a batch whose memory was granted to the caller, who releases it afterwards."""
         queue = topic.queue(partition)
         if queue.open is not None:
             _seal(queue.open)
@@ -269,7 +269,7 @@ class Accumulator:
         return batch.outcome
 
     def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
-        """Queue for memory. What lingers goes out, so that there will be some."""
+        """Queue for memory. Lingering batches are sent, so that memory becomes free."""
         self.counters.buffer_waits += 1
         claim = self.memory.claim(size, on_grant)
         if not claim.granted:
@@ -277,7 +277,7 @@ class Accumulator:
         return claim
 
     def _queue_for(self, topic: TopicBuffer, key: bytes | None, partition: int, now: float) -> PartitionQueue:
-        """The partition of a record: the given one, the key's, or the sticky one."""
+        """Return the queue of a record's partition: the given partition, the key's, or the sticky one."""
         if partition < 0 and (key is None or self._ignore_keys):
             sticky = topic.sticky
             if sticky is None or (sticky.open is None and self._had_share(topic, topic.sticky_bytes, now)):
@@ -292,17 +292,18 @@ class Accumulator:
         return topic.queue(partition)
 
     def _had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
-        """Whether ``size`` bytes are enough for the sticky partition.
+        """Return True if ``size`` bytes are enough for the sticky partition.
 
-        It gets a batch's worth (KIP-794), and more within the linger time: to spread that over the partitions would
-        leave each with a small batch. How fast its broker is has no say, so that all partitions get the same.
+        It gets a batch's worth (KIP-794), and more within the linger time, because spreading that over the partitions
+        would leave each with a small batch. The speed of its broker is ignored, so that all partitions get the same
+        share.
         """
         if size < self.batch_size:
             return False
         return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def next_ordinal(self) -> int:
-        """A number for new batches, which tells a flush what came before it."""
+        """Return a number for new batches, by which a flush knows which batches came before it."""
         self._ordinal += 1
         return self._ordinal
 
@@ -324,7 +325,7 @@ class Accumulator:
         return batch
 
     def _fill(self, batch: ProducerBatch, size: int, now: float) -> None:
-        """A record of that size did not fit any more: the batch may be sent, and grows only while it waits for that."""
+        """Handle a record that no longer fits: the batch may be sent, and grows only while it waits for that."""
         queue = batch.queue
         topic = queue.topic
         if topic.sticky is queue and self._had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):
@@ -342,10 +343,10 @@ class Accumulator:
     # --- batches out --------------------------------------------------------------------------------------------------
 
     def drain(self, node_id: int, now: float, busy: bool = False) -> list[ProducerBatch]:
-        """The batches for the next produce request to a broker: at most one for each partition, all marked as sent.
+        """Return the batches for the next Produce request to a broker, at most one per partition, all marked as sent.
 
-        None where the broker is ``busy`` with an earlier request and they may as well linger (TCP does the same,
-        RFC 896): it works on one request of a connection at a time, and on a large one with less effort.
+        Returns an empty list if the broker is ``busy`` with an earlier request and the batches may as well linger, as
+        TCP does (RFC 896): a broker processes one request of a connection at a time, and a large one with less effort.
         """
         drained: list[ProducerBatch] = []
         size = 0
@@ -393,19 +394,19 @@ class Accumulator:
         queue.in_flight_node = node_id
         self.schedule.evaluate(queue, now)
 
-    # --- what happens around it ---------------------------------------------------------------------------------------
+    # --- changes around it --------------------------------------------------------------------------------------------
 
     def on_snapshot(
         self, snapshot: ClusterSnapshot, now: float, partitions: Iterable[tuple[str, int]] | None = None
     ) -> None:
-        """Metadata changed: look at the partitions that have records and another leader or epoch than before.
+        """Apply new metadata to the partitions with records whose leader or epoch has changed.
 
-        ``partitions`` are the only ones that differ, where that is known.
+        ``partitions`` lists the only ones that differ, if known.
         """
         self.snapshot = snapshot
         if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
             if self._cluster_id is not None and self.identity is not None:
-                self.identity.forget_producer_id()  # this cluster never gave it
+                self.identity.forget_producer_id()  # this cluster did not assign it
             self._cluster_id = snapshot.cluster_id
         if partitions is not None:
             self._look_at(partitions, now)
@@ -427,7 +428,7 @@ class Accumulator:
                 self.schedule.evaluate(queue, now)
 
     def _renew_leader(self, queue: PartitionQueue) -> bool:
-        """Take over leader and epoch; whether they are news."""
+        """Take over leader and epoch from metadata; return True if they changed."""
         queue.generation = self.snapshot.generation
         leader_id, leader_epoch = self.snapshot.leader(queue.topic.name, queue.partition)
         if leader_id == queue.leader_id and leader_epoch == queue.leader_epoch:
@@ -436,7 +437,7 @@ class Accumulator:
         return True
 
     def on_producer_id(self, producer_id: int, producer_epoch: int, now: float) -> None:
-        """InitProducerId was answered."""
+        """Take over the answer of InitProducerId."""
         assert self.identity is not None
         self.identity.assign_producer_id(producer_id, producer_epoch)
         for topic in self.topics.values():
@@ -444,7 +445,7 @@ class Accumulator:
                 self.schedule.evaluate(queue, now)
 
     def start_flush(self, on_done: Callable[[], None], now: float) -> FlushTicket | None:
-        """Send what is pending now without lingering; None when nothing is. End it with `end_flush` in any case."""
+        """Send pending batches without lingering; return None if none is pending. Always call `end_flush`."""
         if not self.pending:
             return None
         ticket = self._flushes.begin(self._ordinal, on_done)
@@ -453,32 +454,32 @@ class Accumulator:
         return ticket
 
     def end_flush(self, ticket: FlushTicket) -> None:
-        """The flush is done, or nobody waits for it any more."""
+        """End a flush that is complete or abandoned."""
         self.schedule.flushes -= 1
         self._flushes.end(ticket)
 
     def started(self, ordinal: int, batches: int = 1) -> None:
-        """This number of batches more is pending under an ordinal: parts of a split one, or a new one."""
+        """Count more pending batches under an ordinal: a new one, or the parts of a split one."""
         self.pending += batches
         self._flushes.started(ordinal, batches)
 
     def finish(self, ordinal: int) -> None:
-        """The outcome of a batch is known."""
+        """Count a batch whose outcome is known."""
         self.pending -= 1
         self._flushes.finished(ordinal, self._ordinal)
 
     @property
     def unanswered(self) -> bool:
-        """Whether some batch was sent and is not answered, given up or not."""
+        """True if a sent batch is unanswered, even if it was given up."""
         return any(queue.in_flight for topic in self.topics.values() for queue in topic.pending)
 
     def records_left(self) -> int:
-        """Count the records in batches whose outcome is not known. Looks at every partition with a batch."""
+        """Count the records in batches without an outcome. Looks at every partition with a batch."""
         queues = (queue for topic in self.topics.values() for queue in topic.pending)
         return sum(batch.builder.record_count for queue in queues for batch in queue.batches)
 
     def given_up(self, error: KafkaError) -> None:
-        """Records were given up: a transaction that they are part of cannot be committed any more."""
+        """Fail the transaction that includes given-up records: it can no longer be committed."""
         if self.transactional is not None:
             self.transactional.on_failure(error)
 

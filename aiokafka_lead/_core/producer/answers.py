@@ -1,4 +1,4 @@
-"""What an answer, or the lack of one, means for a batch: acknowledged, sent again, split, or given up."""
+"""Interprets an answer, or its absence, for a batch: acknowledged, retried, split, or given up."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ __all__ = ["BatchAnswers"]
 
 _OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
 _NEVER_APPENDED = (*_OUT_OF_LINE, ConcurrentTransactionsError, NotEnoughReplicasError, CorruptRecordError)
-"""Retriable errors after which this attempt is certainly not in the log. After any other it may be: a leader that
-appended and was deposed before the followers had it answers NOT_LEADER_OR_FOLLOWER."""
+"""Retriable errors after which this attempt is certainly not in the log. After any other error it may be: a leader that
+appended and was deposed before the followers had the batch answers NOT_LEADER_OR_FOLLOWER."""
 
 
 class BatchAnswers:
-    """Settles the batches that `Accumulator.drain` gave out, and those whose time is over."""
+    """Settles the batches that `Accumulator.drain` handed out, and expired ones."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
-        """``explain`` says what is wrong with the connection to a node, for the message of a batch that expires."""
+        """Settle batches of ``accumulator``. ``explain`` describes the trouble with a node, for expired batches."""
         self._accumulator = accumulator
         self._counters = accumulator.counters
         self._schedule = accumulator.schedule
@@ -58,7 +58,7 @@ class BatchAnswers:
     def acknowledged(
         self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float
     ) -> None:
-        """The broker has the batch."""
+        """Complete a batch that the broker has appended."""
         queue = batch.queue
         queue.in_flight -= 1
         batch.in_flight = False
@@ -68,7 +68,7 @@ class BatchAnswers:
     def all_acknowledged(
         self, batches: Sequence[ProducerBatch], node_id: int, offsets: list[tuple[int, int]], now: float
     ) -> None:
-        """The broker has all these batches; base offset and append time of each."""
+        """Complete several batches, given the base offset and append time of each."""
         for batch, (base_offset, log_append_time_ms) in zip(batches, offsets, strict=True):
             self.acknowledged(batch, node_id, base_offset, log_append_time_ms, now)
 
@@ -83,9 +83,9 @@ class BatchAnswers:
         tells_leaders: bool = False,
         record_errors: Mapping[int, KafkaError] | None = None,
     ) -> None:
-        """The broker refused the batch, or no answer came. Leader hints of the answer have been merged already.
+        """Handle a batch that was refused or got no answer. Leader hints of the answer have been merged already.
 
-        ``tells_leaders``: the answer could have named a new leader (Produce >= 10), had the broker known one.
+        ``tells_leaders`` is True if the answer could have named a new leader (Produce >= 10), had the broker known one.
         """
         queue = batch.queue
         queue.in_flight -= 1
@@ -94,7 +94,7 @@ class BatchAnswers:
         if isinstance(error, DuplicateSequenceNumberError) or (
             isinstance(error, _OUT_OF_LINE) and self._sequencing.surely_in_log(batch)
         ):
-            # Appended so long ago that the broker does not remember where (Java: Sender.completeBatch).
+            # Appended long before: the broker no longer remembers the offset (Java: Sender.completeBatch).
             self._acknowledge(batch, node_id, NO_OFFSET, -1, now)
         elif isinstance(error, MessageTooLargeError) and batch.builder.record_count > 1 and not batch.outcome.done:
             self._split(batch)
@@ -105,9 +105,9 @@ class BatchAnswers:
                 batch.in_doubt = True
             if out_of_line and queue.batches[0] is batch:
                 if batch.piece and batch.in_doubt:
-                    retriable = False  # the whole may be in the log, and its pieces would be there twice
+                    retriable = False  # the whole batch may be in the log, and its pieces would be duplicates
                 elif self._transactional is not None:
-                    retriable = False  # only another epoch helps, and that takes another transaction
+                    retriable = False  # only another epoch helps, and that requires another transaction
             if queue.partition >= queue.topic.count > 0:
                 self._relocate(batch, now)
             elif not retriable or batch.attempts > self._retries or batch.outcome.done:
@@ -117,17 +117,18 @@ class BatchAnswers:
         self._go_on(queue, now)
 
     def _may_pass(self, batch: ProducerBatch, error: KafkaError) -> bool:
-        """Return True if an error without an explanation is to be tried again, which takes an idempotent producer.
+        """Return True if an unexplained error should be retried, which requires an idempotent producer.
 
-        Java gives up at once. A broker that is cut off or sick answers so as well, while another one may lead by now:
-        the tries go on until the broker is in doubt, and for as many again, in which metadata can name the other one.
+        Java gives up immediately. But a broker that is isolated or sick also answers this way, while another one may be
+        leader by now: retries continue until the broker is in doubt, and for the same number again, during which
+        metadata can name the other one.
         """
         return (
             self._idempotent and isinstance(error, UnknownServerError) and batch.patience.refusals + 1 < 2 * DOUBT_AFTER
         )
 
     def not_sent(self, batch: ProducerBatch, node_id: int, error: KafkaError, now: float) -> None:
-        """The request did not even leave: the connection was lost just before, or the broker is too old for it."""
+        """Handle a request that was never sent: the connection was just lost, or the broker is too old for it."""
         in_doubt = batch.in_doubt
         if error.retriable:
             self.refused(batch, node_id, error, now)
@@ -140,7 +141,7 @@ class BatchAnswers:
         self._go_on(queue, now)
 
     def fail_ready(self, node_id: int, error: KafkaError, now: float) -> None:
-        """Nothing can be sent to the broker, and waiting will not help: give up what is ready for it."""
+        """Give up the batches that are ready for a broker to which nothing can ever be sent."""
         for queue in list(self._schedule.ready.get(node_id, ())):
             for batch in list(queue.batches):
                 if not batch.in_flight:
@@ -149,7 +150,7 @@ class BatchAnswers:
             self._go_on(queue, now)
 
     def relocate(self, now: float) -> None:
-        """Give the records for partitions that are no more to others, now that metadata says so."""
+        """Move the records of partitions that no longer exist to other partitions, after new metadata."""
         for topic in self._accumulator.topics.values():
             for queue in topic.missing():
                 for batch in list(queue.batches):
@@ -158,9 +159,10 @@ class BatchAnswers:
                 self._go_on(queue, now)
 
     def _relocate(self, batch: ProducerBatch, now: float) -> None:
-        """Their topic was made again, with fewer: what was written to the old one is gone, so that nothing comes twice.
+        """Move a batch of a topic that was recreated with fewer partitions: with the old data gone, this duplicates no
+        record.
 
-        Those for a partition that the application has named are given up, and what is in one batch with them.
+        Records for a partition that the application named are given up, together with the rest of their batch.
         """
         queue, topic = batch.queue, batch.queue.topic
         where = f"{topic.name}-{queue.partition}"
@@ -189,7 +191,7 @@ class BatchAnswers:
         self._sequencing.acknowledged(batch, node_id)
         queue.move_clock.served(node_id, now, self._counters.moves)
         self._remove(batch)
-        if batch.outcome.done:  # given up while it was on its way
+        if batch.outcome.done:  # given up while it was in flight
             return
         self._counters.settled(queue.topic.name, batch.builder.record_count, batch.created_at, now, None)
         batch.outcome.complete(base_offset, log_append_time_ms)
@@ -212,21 +214,22 @@ class BatchAnswers:
                 batch.patience.failed_for_another(now)
                 return
             if isinstance(error, UnknownProducerIdError) and log_start_offset < 0:
-                pass  # the partition was just moving; the next answer tells (Java: TransactionManager.canRetry)
+                pass  # the partition was just moving; the next answer decides (Java: TransactionManager.canRetry)
             else:
                 self._sequencing.rejected(batch)
         elif error.refreshes_metadata:
             queue.move_clock.refused(node_id, now)
         epoch = batch.patience.epoch
         by_leader = error.code in HINT_ERRORS and queue.leader_id == node_id and queue.leader_epoch == epoch >= 0
-        # The transaction before is being ended still, which is soon over: the waits are as short as for such a leader.
+        # The previous transaction is still ending, which takes little time: the delays are as short as for a new
+        # leader.
         ending = isinstance(error, ConcurrentTransactionsError)
         lags = batch.patience.failed(now, epoch, self._retry, by_leader or ending, tells_leaders or ending)
         if lags and by_leader:
             self._counters.catch_up_waits += 1
 
     def _split(self, batch: ProducerBatch) -> None:
-        """Replace a batch that the broker found too large by several, which take over its sequences in order."""
+        """Replace a batch that is too large for the broker by smaller ones, which take over its sequences in order."""
         queue = batch.queue
         self._counters.batches_split += 1
         parts: list[Part] = []
@@ -254,7 +257,7 @@ class BatchAnswers:
         at = queue.batches.index(batch)
         queue.batches[at : at + 1] = pieces
         queue.depth += len(pieces) - batch.shares
-        queue.topic.batch_limit = 0  # what the topic refused once it would refuse again
+        queue.topic.batch_limit = 0  # the topic would refuse a batch of this size again
         memory = self._accumulator.memory
         memory.used += sum(piece.size_bytes for piece in pieces)
         memory.give(batch.size_bytes)
@@ -264,7 +267,7 @@ class BatchAnswers:
     # --- the end of a batch -------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> None:
-        """Give up every batch that is older than delivery_timeout_ms."""
+        """Give up every batch older than ``delivery_timeout_ms``."""
         expired: dict[PartitionQueue, None] = {}
         for batch in self._accumulator.schedule.expired(now):
             error = DeliveryTimeoutError(self._expiry_message(batch))
@@ -276,7 +279,7 @@ class BatchAnswers:
             self._go_on(queue, now)
 
     def abort(self, make_error: Callable[[str], KafkaError], now: float) -> None:
-        """Give up everything that is pending; ``make_error`` takes a text that says what became of the records."""
+        """Give up every pending batch; ``make_error`` takes a text that describes the fate of the records."""
         for topic in self._accumulator.topics.values():
             for queue in list(topic.pending):
                 for batch in list(queue.batches):
@@ -290,7 +293,7 @@ class BatchAnswers:
         if not batch.in_flight:
             self._give_up(batch, error, now)
             return
-        # It keeps its place until the answer comes: nothing else may take its sequence before.
+        # It keeps its place until the answer comes: no other batch may take its sequence before.
         self._fail(batch, error, now, None)
 
     def _give_up(
@@ -340,7 +343,7 @@ class BatchAnswers:
         self._accumulator.memory.give(batch.size_bytes)
 
     def _go_on(self, queue: PartitionQueue, now: float) -> None:
-        """After anything happened to a partition: start its sequences over if it is time, and see what it may do."""
+        """Restart the partition's sequences if due, after any change to it, and evaluate what it may send."""
         if self._sequencing.restart_if_due(queue):
             self._log.info(
                 "%s-%d: sequences start over with producer epoch %d",
@@ -369,19 +372,19 @@ class BatchAnswers:
 
 
 def _may_be_appended(error: KafkaError) -> bool:
-    """Whether the attempt that ended so may be in the log."""
+    """Return True if the attempt that ended with this error may be in the log."""
     if not isinstance(error, BrokerError) or isinstance(error, UnknownServerError):
         return True
     return error.retriable and not isinstance(error, _NEVER_APPENDED)
 
 
 def _fields(queue: PartitionQueue) -> dict[str, object]:
-    """What a line of the log is about."""
+    """Return the log fields of a partition."""
     return {"topic": queue.topic.name, "partition": queue.partition}
 
 
 def _fate(batch: ProducerBatch) -> str:
-    """Whether the records of a batch that is given up may be in the log."""
+    """Describe whether the records of a given-up batch may be in the log."""
     if not batch.attempts:
         return "never sent"
     tries = f"sent {batch.attempts} time(s)"

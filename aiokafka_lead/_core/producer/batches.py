@@ -1,8 +1,8 @@
-"""What the producer holds: topics, their partitions' queues, and batches of records in these; and a record before that.
+"""The producer's data: topics, their partitions' queues, the batches in these, and records before they are in a batch.
 
-The fields of each are in the order of what writes them. What happens for each record is here, too: from a record to a
-place in its partition's open batch. Opening and closing batches, choosing the next sticky partition and waiting for
-memory are the accumulator's. Hot: this module is compiled through ``batches.pxd`` where a compiler is.
+Fields are grouped by the code that writes them. Work per record is done here, too: from a record to its place in its
+partition's open batch. Opening and closing batches, choosing the next sticky partition and waiting for memory are done
+by the accumulator. Hot: compiled through ``batches.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_SEQUENCE = -1
 
 
 class Record:
-    """A record on its way to a batch, its arguments checked and serialized, in the order of ``send``."""
+    """A record before it is in a batch, its arguments checked and serialized, in the order of ``send``."""
 
     __slots__ = ("headers", "key", "partition", "timestamp_ms", "topic", "value")
 
@@ -83,48 +83,48 @@ class ProducerBatch:
         self.builder = builder
         self.outcome = outcome
         self.ordinal = ordinal
-        """Grows with each batch; the parts of a split batch share theirs. For ``flush``."""
+        """Increases with each batch; the parts of a split batch share theirs. For ``flush``."""
         self.created_at = created_at
-        """When delivery_timeout_ms began."""
+        """Start of ``delivery_timeout_ms``."""
         # by the accumulator, and by what appends records to an open batch
         self.size_bytes = 0
-        """What the batch holds of ``buffer_memory``."""
+        """Bytes of ``buffer_memory`` that the batch holds."""
         self.shares = 1
-        """How many times a batch size it was given."""
+        """Multiple of ``batch_size`` that it was given."""
         self.sealed = False
-        """Whether it takes no more records."""
+        """True if it accepts no more records."""
         self.named = False
-        """Once it is sealed: see `PartitionQueue.named`."""
+        """Set once it is sealed: see `PartitionQueue.named`."""
         self.in_flight = False
-        """Whether an answer is awaited."""
+        """True while it awaits an answer."""
         # by the schedule
         self.send_at = created_at
-        """When an open batch is sent though it is not full."""
-        # by the accumulator and the answers, as leadership says
+        """Time at which an open batch is sent even if it is not full."""
+        # by the accumulator and the answers, by the rules of leadership
         self.attempts = 0
-        """How often it was sent."""
+        """Number of times that it was sent."""
         self.patience = Patience()
-        """When it may be sent again."""
+        """Decides when it may be sent again."""
         # by the answers
         self.in_doubt = False
-        """Whether some attempt may have been appended without our knowing."""
+        """True if some attempt may have been appended without our knowledge."""
         self.piece = False
-        """Whether it was split off a larger batch, which the broker would not recognise in it."""
+        """True if it was split off a larger batch; the broker would not recognise it as part of that."""
         self.last_error: KafkaError | None = None
         # by the sequencing
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
-        """Fixed once it was sent: only a batch that is certainly not in the log is ever given another one."""
+        """Fixed once it was sent: only a batch that is certainly not in the log ever gets another one."""
         self.stranded = False
-        """Whether it was sent behind a batch that was certainly not appended: then it was not either."""
+        """True if it was sent after a batch that was certainly not appended, so that it was not appended either."""
 
 
 class PartitionQueue:
-    """The batches of one partition that are not resolved yet, in the order of their records.
+    """The unresolved batches of one partition, in the order of their records.
 
-    Invariants: ``batches`` is in the order of the records and, as far as they have one, of their sequences; only the
-    last one may be open. A queue lives as long as the producer, for what it knows of sequences the broker remembers.
+    Invariants: ``batches`` is in the order of the records and of any assigned sequences; only the last one may be open.
+    A queue lives as long as the producer, because it tracks the sequences that the broker remembers.
     """
 
     __slots__ = (
@@ -159,28 +159,28 @@ class PartitionQueue:
         self.partition = partition
         # by the accumulator when batches come and go out, by the answers when they are done
         self.batches: list[ProducerBatch] = []
-        """Mostly one or two: a deque takes ten times the memory, and there may be thousands of partitions."""
+        """Usually one or two: a deque takes ten times the memory, and there may be thousands of partitions."""
         self.depth = 0
-        """How many times a batch size wait for their acknowledgement here: the shares of all batches."""
+        """Unacknowledged multiples of ``batch_size``: the sum of all batches' shares."""
         self.open: ProducerBatch | None = None
-        """The last batch, while it takes records."""
+        """The last batch, while it accepts records."""
         self.named = False
-        """Whether the application itself may have named this partition, for a record in the open batch."""
+        """True if the application itself may have named this partition, for a record in the open batch."""
         self.in_flight = 0
-        """How many of the batches await an answer, also such as were given up meanwhile."""
+        """Number of batches that await an answer, including ones given up since."""
         self.in_flight_node = NO_LEADER
         """The node that they were sent to; one at a time."""
         # by the accumulator when metadata changes
         self.leader_id = NO_LEADER
-        """The leader that metadata names; kept up to date while there are batches."""
+        """The leader by metadata; kept up to date while there are batches."""
         self.leader_epoch = NO_EPOCH
         self.generation = -1
-        """The metadata that named it."""
+        """Generation of the metadata that named it."""
         # by the schedule
         self.ready_node = NO_LEADER
-        """The node whose ready set the queue is in, or -1."""
+        """The node whose ready set contains the queue, or -1."""
         self.wake_at = 0.0
-        """When the schedule looks at the queue next; 0 when it does not."""
+        """Time at which the schedule looks at the queue next; 0 for none."""
         self.expiry_scheduled = False
         # by the sequencing
         self.producer_id = -1
@@ -188,25 +188,25 @@ class PartitionQueue:
         self.producer_epoch = -1
         self.next_sequence = 0
         self.acked_sequence = 0
-        """The sequence that follows the highest one acknowledged."""
+        """The sequence after the highest acknowledged one."""
         self.gap = False
-        """A batch was certainly not appended: those behind start over once all before them are resolved."""
+        """True if a batch was certainly not appended: the ones after it restart once all before them are resolved."""
         self.unresolved = False
-        """A batch was given up of which nobody knows whether it was appended."""
+        """True if a batch was given up that may or may not have been appended."""
         self.proven_node = NO_LEADER
-        """The leader whose last answer was a success: it surely knows our sequences. Others get one batch at a time."""
+        """The leader whose last answer was a success: it knows our sequences. Any other gets one batch at a time."""
         # by the answers
         self.move_clock = MoveClock()
         # by the sequencing of a transactional producer
         self.transaction = 0
-        """The number of the latest transaction that the partition is known to be part of."""
+        """Number of the latest transaction that the partition is known to be part of."""
 
     def __repr__(self) -> str:
         return f"<PartitionQueue {self.topic.name}-{self.partition}: {len(self.batches)} batches, {self.in_flight} out>"
 
 
 class TopicBuffer:
-    """The queues of one topic, and where its records without a key go for now."""
+    """The queues of one topic, and the current sticky partition for records without a key."""
 
     __slots__ = (
         "_ignore_keys",
@@ -234,39 +234,39 @@ class TopicBuffer:
         # by `renew`, from metadata
         self.topic_id = NO_TOPIC_ID
         self.has_id = False
-        """Whether the cluster has given ``topic_id``: old brokers do not."""
+        """True if the cluster has provided ``topic_id``: old brokers do not."""
         self.count = 0
-        """How many partitions the topic has, as metadata says; 0 while it is not known."""
+        """Number of partitions by metadata; 0 while unknown."""
         self.queues: list[PartitionQueue | None] = []
-        """By number; None until used. May be longer than ``count``: see `missing`."""
+        """The queues by number; None until used. May be longer than ``count``: see `missing`."""
         # by the accumulator and the answers
         self.pending: dict[PartitionQueue, None] = {}
         """The queues that have batches."""
         self.batch_limit = batch_limit
-        """Bytes that a batch may grow to while it cannot be sent."""
-        # by the choice of the sticky partition, and by each record that goes there
+        """Bytes to which a batch may grow while it cannot be sent."""
+        # by the choice of the sticky partition, and by each record appended to it
         self.available: list[int] | None = None
-        """Partitions that have a leader, for the application's own partitioner; None until it asks."""
+        """Partitions with a leader, for a custom partitioner; None until it is called."""
         self.sticky: PartitionQueue | None = None
-        """Where records without a key go; None lets the accumulator choose (KIP-480)."""
+        """The partition for records without a key; None lets the accumulator choose (KIP-480)."""
         self.sticky_bytes = 0
-        """How much it got since it was chosen."""
+        """Bytes appended to it since it was chosen."""
         self.sticky_since = 0.0
-        """When it was chosen."""
+        """Time at which it was chosen."""
         self.deepest = 0
-        """The length of the longest queue when that was last looked up."""
+        """Length of the longest queue at the last survey."""
         self.choices_until_survey = 0
-        """Choices of a sticky partition until it is looked up again."""
+        """Number of choices of a sticky partition until the next survey."""
 
     def queue(self, partition: int) -> PartitionQueue:
-        """The partition's queue, made at its first use."""
+        """Return the partition's queue, created on first use."""
         queue = self.queues[partition]
         if queue is None:
             queue = self.queues[partition] = PartitionQueue(self, partition)
         return queue
 
     def renew(self, count: int, topic_id: UUID) -> None:
-        """Take over what metadata says now."""
+        """Take over the partition count and topic id from metadata."""
         self.available = None
         self.count = count
         if count and topic_id != self.topic_id:
@@ -278,11 +278,11 @@ class TopicBuffer:
             self.sticky = None
 
     def missing(self) -> list[PartitionQueue]:
-        """The queues that have batches, of partitions that are no more: the topic was made again, smaller."""
+        """Return the queues with batches for partitions that no longer exist: the topic was recreated with fewer."""
         return [queue for queue in self.pending if queue.partition >= self.count > 0]
 
     def _start_incarnation(self) -> None:
-        """The topic was made anew: its leader epochs begin again, and its brokers know no sequences."""
+        """Reset the state of a recreated topic: its leader epochs start over, and its brokers know no sequences."""
         for queue in self.queues:
             if queue is not None:
                 queue.proven_node = NO_LEADER
@@ -290,11 +290,11 @@ class TopicBuffer:
                     batch.patience.forget_epoch()
 
     def partition_for_key(self, key: bytes) -> int:
-        """Where Java's producer puts the key, too."""
+        """Return the partition of a key, the same as Java's producer."""
         return (murmur2(key) & 0x7FFFFFFF) % self.count
 
     def select(self, partition: int, key: bytes | None) -> PartitionQueue | None:
-        """The queue of a record, if that is known without choosing a sticky partition or making a queue."""
+        """Return the queue of a record, or None if that requires choosing a sticky partition or creating a queue."""
         if partition < 0:
             if key is None or self._ignore_keys:
                 return self.sticky if self.count else None
@@ -311,9 +311,9 @@ class TopicBuffer:
     def append(
         self, value: bytes | None, key: bytes | None, partition: int, timestamp_ms: int, headers: Sequence[Header]
     ) -> Delivery | None:
-        """Put a record into the open batch of its partition, chosen by key or at will where it is -1.
+        """Append a record to the open batch of its partition, which is chosen by key or freely if it is -1.
 
-        None when there is more to it: the accumulator must open a batch, or memory runs short.
+        Returns None if the accumulator must handle it: a batch has to be opened, or memory is short.
         """
         memory = self._memory
         if memory.used > memory.open_until:
@@ -336,9 +336,9 @@ class TopicBuffer:
         return new_delivery(batch.outcome, index, timestamp_ms)
 
     def append_values(self, values: Sequence[bytes | None], start: int, partition: int, timestamp_ms: int) -> int:
-        """Put those of ``values[start:]`` that fit into the open batch; how many. They have neither key nor headers.
+        """Append as many of ``values[start:]`` as fit into the open batch; return the number. They have no keys.
 
-        0 when there is more to it.
+        Returns 0 if the accumulator must handle it.
         """
         memory = self._memory
         if memory.used > memory.open_until:

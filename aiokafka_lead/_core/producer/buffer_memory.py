@@ -1,4 +1,4 @@
-"""The bytes of ``buffer_memory``: who holds them, and who waits for some, first come first served."""
+"""The bytes of ``buffer_memory``: their holders, and the waiters, first come first served."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ class MemoryClaim:
     def __init__(self, size: int, on_grant: Callable[[], None]) -> None:
         self.size = size
         self.on_grant = on_grant
-        """Called once, when the bytes are there."""
+        """Called once, when the bytes are available."""
         self.granted = False
 
 
 class BufferMemory:
     """Counts the bytes of all records that are not yet acknowledged or failed.
 
-    Invariant: while somebody waits nobody else gets anything, so that a large record is not starved by small ones.
+    Invariant: while a claim waits, no other request is granted, so that small records do not starve a large one.
     """
 
     __slots__ = ("_headroom", "limit", "open_until", "used", "waiting")
 
     def __init__(self, limit: int, headroom: int) -> None:
-        """``headroom`` is what one record that fits into an open batch takes at most."""
+        """Begin with ``limit`` bytes; ``headroom`` is the largest record that fits into an open batch."""
         self.limit = limit
         self.used = 0
         self.waiting: deque[MemoryClaim] = deque()
         self._headroom = headroom
         self.open_until = limit - headroom
-        """While ``used`` is not above this, a record that fits into an open batch fits into memory too (-1: never).
+        """While ``used`` is at most this, a record that fits into an open batch also fits into memory (-1: never).
 
         The one comparison that appending to an open batch costs.
         """
 
     def take(self, size: int) -> bool:
-        """Hold ``size`` bytes, if they are there and nobody waits."""
+        """Hold ``size`` bytes and return True, if they are available and no claim waits."""
         if self.waiting or self.used + size > self.limit:
             return False
         self.used += size
         return True
 
     def give(self, size: int) -> None:
-        """Release ``size`` bytes, and grant what waits."""
+        """Release ``size`` bytes, and grant waiting claims."""
         self.used -= size
         assert self.used >= 0
         if self.waiting:
             self._grant()
 
     def claim(self, size: int, on_grant: Callable[[], None]) -> MemoryClaim:
-        """Queue for ``size`` bytes, which must not be more than the limit."""
+        """Queue for ``size`` bytes, which must not exceed the limit."""
         assert size <= self.limit
         claim = MemoryClaim(size, on_grant)
         self.waiting.append(claim)
@@ -64,7 +64,7 @@ class BufferMemory:
         return claim
 
     def release(self, claim: MemoryClaim) -> None:
-        """Give a claim up: leave the queue, or give back what was granted. Once for each claim."""
+        """Give up a claim: leave the queue, or release the granted bytes. Call it once per claim."""
         if claim.granted:
             self.give(claim.size)
             return

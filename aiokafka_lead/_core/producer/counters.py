@@ -1,6 +1,6 @@
-"""What a producer counts as it goes.
+"""The counters of a producer.
 
-Hot: this module is compiled through ``counters.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``counters.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OnSettled = Callable[[str, int, float, KafkaError | None], object]
 
 
 class TopicCounters:
-    """Those of one topic."""
+    """Counters of one topic."""
 
     __slots__ = ("batches_acked", "records_acked", "records_failed")
 
@@ -28,7 +28,7 @@ class TopicCounters:
 
 
 class ProducerCounters:
-    """Counts since the producer was made; `ProducerMetrics` has all under the same names, and says what they count."""
+    """Counts since the producer was created; `ProducerMetrics` has them under the same names, with descriptions."""
 
     def __init__(self) -> None:
         self.batches_acked = 0
@@ -49,26 +49,26 @@ class ProducerCounters:
         self.moves = LeaderMoveCounters()
         self.settled_topics: dict[str, TopicCounters] = {}
         self.sends = Latencies()
-        """From the first record of a batch to its acknowledgement."""
+        """Time from the first record of a batch to its acknowledgement."""
         self.queued = Latencies()
-        """From the first record of a batch to its first request."""
+        """Time from the first record of a batch to its first request."""
         self.throttles = Latencies()
-        """What answers demanded (KIP-219), mostly nothing."""
+        """Throttle times in answers (KIP-219), usually 0."""
         self.nodes = LatenciesByNode()
-        """From request to answer, by broker."""
+        """Time from request to answer, by broker."""
         self.acked_at = 0.0
-        """When the latest acknowledgement came; 0 before the first."""
+        """Time of the latest acknowledgement; 0 before the first."""
         self.on_settled: OnSettled | None = None
-        """Called for each batch with its topic, how many records it had, the seconds since its first, and its error."""
+        """Called for each batch with topic, number of records, seconds since its first record, and error."""
 
     def answered(self, node_id: int, seconds: float, throttle_time_ms: float) -> None:
-        """A broker has answered a request after so long, and wants silence for this time."""
+        """Count an answer: its latency in seconds, and the throttle time that the broker demands."""
         latencies = self.nodes[node_id]
         latencies.add(seconds)
         self.throttles.add(throttle_time_ms / 1000)
 
     def settled(self, topic: str, records: int, created_at: float, now: float, error: KafkaError | None) -> None:
-        """A batch was acknowledged, or was given up for this error."""
+        """Count a batch that was acknowledged, or given up with this error."""
         counters = self.settled_topics.get(topic)
         if counters is None:
             counters = self.settled_topics[topic] = TopicCounters()

@@ -1,13 +1,12 @@
-"""What becomes of records that were handed to the producer.
+"""The outcomes of records that were passed to the producer.
 
-There is no future per record: all records of a batch share one `BatchOutcome`, and a `Delivery` is no more than that
-outcome and an index. Something to wait on is made only when a delivery is awaited before its batch is done.
+There is no future per record: all records of a batch share one `BatchOutcome`, and a `Delivery` is just that outcome
+and an index. A future is created only if a delivery is awaited before its batch is done.
 
-Hot: this module is compiled through ``delivery.pxd`` where a compiler is, and runs as it is elsewhere. Compiled, the
-garbage collector never looks at a `Delivery` or a `RecordRun` (setup.py says so to Cython): there may be one
-for each record on its way. So none may be part of a cycle for good. Until its outcome is settled it is the producer
-that keeps that alive; after that the outcome refers to nothing but plain values, and to errors that are never raised
-themselves.
+Hot: compiled through ``delivery.pxd`` if a compiler is available, else plain Python. When compiled, `Delivery` and
+`RecordRun` are not tracked by the garbage collector (see setup.py), because there may be one for each unacknowledged
+record. So neither may be part of a permanent cycle. Until its outcome is settled, the producer keeps it alive; after
+that, the outcome refers only to plain values, and to errors that are never raised themselves.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ __all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
 
 
 class Delivery:
-    """One record on its way. Await it, any number of times, for its `RecordMetadata` or the error it failed with.
+    """One sent record. Await it, any number of times, for its `RecordMetadata` or the error with which it failed.
 
-    Cancelling the await does not cancel the record. It has the methods of an `asyncio.Future` that do not set anything,
-    so that `asyncio.wait` and what else takes futures work with it; it belongs to the producer's event loop.
+    Cancelling the await does not cancel the record. It has the read-only methods of an `asyncio.Future`, so that
+    `asyncio.wait` and other users of futures accept it; it belongs to the producer's event loop.
     """
 
     __slots__ = ("_index", "_outcome", "_timestamp_ms")
@@ -46,24 +45,24 @@ class Delivery:
 
     @property
     def partition(self) -> int:
-        """The partition that was chosen for the record; -1 as long as its topic is not known."""
+        """The partition chosen for the record; -1 while its topic is unknown."""
         return self._locate().partition
 
     @property
     def timestamp_ms(self) -> int:
-        """The record's own time in milliseconds since 1970."""
+        """The record's own timestamp in milliseconds since 1970."""
         return self._timestamp_ms
 
     def done(self) -> bool:
-        """Whether the record was acknowledged or failed."""
+        """Return True if the record was acknowledged or failed."""
         return self._locate().done
 
     def cancel(self, msg: object = None) -> bool:
-        """False: a record that was taken cannot be called back."""
+        """Return False: a sent record cannot be cancelled."""
         return False
 
     def cancelled(self) -> bool:
-        """False, see `cancel`."""
+        """Return False, see `cancel`."""
         return False
 
     @property
@@ -72,14 +71,14 @@ class Delivery:
         return self._locate(), self._index
 
     def result(self) -> RecordMetadata:
-        """What awaiting gives, of a record that is done; raises `IllegalStateError` before."""
+        """Return the result of awaiting a finished record; raise `IllegalStateError` if it is not finished."""
         outcome = self._locate()
         if not outcome.done:
             raise IllegalStateError("the record is neither acknowledged nor failed yet: await the delivery")
         return self._result(outcome)
 
     def exception(self) -> KafkaError | None:
-        """What a record that is done has failed with, or None; raises `IllegalStateError` before."""
+        """Return the error of a finished record, or None; raise `IllegalStateError` if it is not finished."""
         outcome = self._locate()
         if not outcome.done:
             raise IllegalStateError("the record is neither acknowledged nor failed yet: await the delivery")
@@ -90,7 +89,7 @@ class Delivery:
     def add_done_callback(self, fn: Callable[[Delivery], object], /, *, context: Context | None = None) -> None:
         """Have the event loop call ``fn`` with this delivery, in ``context`` (a copy of the current one), once done.
 
-        What it raises is logged.
+        Errors that it raises are logged.
         """
         outcome = self._locate()
         callback = _Callback(self, fn, copy_context() if context is None else context)
@@ -102,7 +101,7 @@ class Delivery:
             outcome.callbacks.append(callback)
 
     def remove_done_callback(self, fn: Callable[[Delivery], object], /) -> int:
-        """Take back each `add_done_callback` of this function that was not scheduled yet; returns their number."""
+        """Remove each `add_done_callback` of this function that is not scheduled yet; return their number."""
         callbacks = self._locate().callbacks
         if callbacks is None:
             return 0
@@ -154,7 +153,7 @@ class _Callback:
 
 
 class _BatchCallback:
-    """A function that waits for all deliveries of a batch: for one after the other."""
+    """A function that waits for all deliveries of a batch, one after another."""
 
     __slots__ = ("at", "batch", "context", "fn")
 
@@ -179,7 +178,7 @@ class _BatchCallback:
 
     __call__ = go_on
     delivery = None
-    """It waits for no single one."""
+    """It waits for no single delivery."""
 
 
 def _park_of(entry: Any) -> Park:
@@ -214,7 +213,7 @@ awaiting.shorten_await(Delivery, _is_done, _take)
 
 
 def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delivery:
-    """A `Delivery`, made faster than by a call of the class."""
+    """Create a `Delivery`, faster than by calling the class."""
     delivery = Delivery.__new__(Delivery)
     delivery._outcome = outcome
     delivery._index = index
@@ -223,7 +222,7 @@ def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delive
 
 
 class RecordRun:
-    """Consecutive records of one batch and one time."""
+    """Consecutive records of one batch with the same timestamp."""
 
     __slots__ = ("count", "first", "outcome", "timestamp_ms")
 
@@ -235,7 +234,7 @@ class RecordRun:
 
 
 def _pending(entry: Any) -> BatchOutcome | None:
-    """What a `Delivery` or a `RecordRun` waits for, or None where everything is known."""
+    """Return the outcome that a `Delivery` or a `RecordRun` waits for, or None if it is finished."""
     if type(entry) is Delivery:
         delivery = entry
         outcome = delivery._locate()
@@ -252,7 +251,7 @@ def _pending(entry: Any) -> BatchOutcome | None:
 
 
 def _collect(entry: Any, results: list[RecordMetadata | KafkaError]) -> None:
-    """Append what became of the records of a `Delivery` or a `RecordRun`, of which everything is known."""
+    """Append the results of the records of a finished `Delivery` or `RecordRun`."""
     if type(entry) is Delivery:
         delivery = entry
         results.append(delivery._locate().record(delivery._index, delivery._timestamp_ms))
@@ -267,12 +266,12 @@ def _collect(entry: Any, results: list[RecordMetadata | KafkaError]) -> None:
 
 
 def _failure(entry: Any) -> KafkaError | None:
-    """What the first record that failed has, of a `Delivery` or a `RecordRun` of which everything is known."""
+    """Return the error of the first failed record of a finished `Delivery` or `RecordRun`."""
     if type(entry) is Delivery:
         delivery = entry
         return delivery.exception()
     run: RecordRun = entry
-    count = 1 if run.outcome.parts is None else run.count  # all records of a batch fail, or none
+    count = 1 if run.outcome.parts is None else run.count  # either all records of a batch fail, or all succeed
     for index in range(run.first, run.first + count):
         error = new_delivery(run.outcome, index, run.timestamp_ms).exception()
         if error is not None:
@@ -283,7 +282,7 @@ def _failure(entry: Any) -> KafkaError | None:
 class DeliveryBatch:
     """The records of one ``send_many``. Await it for a list with one outcome per record, in order.
 
-    Each outcome is a `RecordMetadata`, or the exception that the record failed with: awaiting does not raise it.
+    Each outcome is a `RecordMetadata`, or the exception with which the record failed: awaiting does not raise it.
     """
 
     __slots__ = ("_entries", "_size")
@@ -293,17 +292,17 @@ class DeliveryBatch:
         self._size = 0
 
     def add(self, outcome: BatchOutcome, first: int, count: int, timestamp_ms: int) -> None:
-        """The next ``count`` records, all of this time, went to this batch."""
+        """Add the next ``count`` records, all with this timestamp, which went to this batch."""
         self._entries.append(RecordRun(outcome, first, count, timestamp_ms))
         self._size += count
 
     def add_delivery(self, delivery: Delivery) -> None:
-        """The next record is this one."""
+        """Add the next record."""
         self._entries.append(delivery)
         self._size += 1
 
     def add_failed(self, error: KafkaError, count: int = 1) -> None:
-        """The next ``count`` records were not taken, as if they had been in a batch that failed."""
+        """Add the next ``count`` records as failed, as if they had been in a failed batch."""
         failed = BatchOutcome("", -1, NOTHING_TO_WAIT_FOR)
         failed.fail(error)
         self.add(failed, 0, count, -1)
@@ -314,13 +313,13 @@ class DeliveryBatch:
     def add_done_callback(self, fn: Callable[[DeliveryBatch], object], /, *, context: Context | None = None) -> None:
         """Have the event loop call ``fn`` with this batch, in ``context`` (a copy of the current one), once done.
 
-        What it raises is logged. Nothing is called for an empty batch.
+        Errors that it raises are logged. It is not called for an empty batch.
         """
         if self._entries:
             _BatchCallback(self, fn, copy_context() if context is None else context).go_on()
 
     def remove_done_callback(self, fn: Callable[[DeliveryBatch], object], /) -> int:
-        """Take back each `add_done_callback` of this function that was not scheduled yet; returns their number."""
+        """Remove each `add_done_callback` of this function that is not scheduled yet; return their number."""
         removed = 0
         for entry in self._entries:
             outcome = _pending(entry)
@@ -335,15 +334,15 @@ class DeliveryBatch:
         return removed
 
     def first(self) -> Delivery:
-        """The first record; IndexError of an empty batch."""
+        """Return the first record; raise IndexError if the batch is empty."""
         return _first_of(self._entries[0])
 
     def done(self) -> bool:
-        """Whether every record was acknowledged or failed."""
+        """Return True if every record was acknowledged or failed."""
         return all(_pending(entry) is None for entry in self._entries)
 
     def exception(self) -> KafkaError | None:
-        """What the first record that failed has, or None, of a batch that is done; `IllegalStateError` before."""
+        """Return the first failed record's error, or None; raise `IllegalStateError` if the batch is unfinished."""
         if not self.done():
             raise IllegalStateError("some records are neither acknowledged nor failed yet: await the batch")
         for entry in self._entries:
@@ -353,7 +352,7 @@ class DeliveryBatch:
         return None
 
     def results(self) -> list[RecordMetadata | KafkaError]:
-        """What awaiting gives, of a batch that is done; raises `IllegalStateError` before."""
+        """Return the result of awaiting a finished batch; raise `IllegalStateError` if it is not finished."""
         if not self.done():
             raise IllegalStateError("some records are neither acknowledged nor failed yet: await the batch")
         results: list[RecordMetadata | KafkaError] = []

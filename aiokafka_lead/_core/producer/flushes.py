@@ -1,4 +1,4 @@
-"""Which batches are pending, and the flushes that wait for them."""
+"""Tracks pending batches, and the flushes that wait for them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["FlushTicket", "Flushes"]
 
 
 class FlushTicket:
-    """One flush: the batches up to ``ordinal`` are what it waits for."""
+    """One flush, which waits for the batches up to ``ordinal``."""
 
     __slots__ = ("on_done", "ordinal")
 
@@ -18,31 +18,31 @@ class FlushTicket:
 
 
 class Flushes:
-    """Batches count by ordinal, which grows with each that is opened; parts of a split one have one ordinal."""
+    """Counts batches by ordinal, which increases with each opened batch; the parts of a split one share theirs."""
 
     def __init__(self) -> None:
         self._pending: dict[int, int] = {}
-        """How many batches with that ordinal are pending, in ascending order of the ordinal."""
+        """Number of pending batches by ordinal, in ascending order."""
         self._tickets: list[FlushTicket] = []
         """In ascending order of the ordinal."""
 
     def begin(self, ordinal: int, on_done: Callable[[], None]) -> FlushTicket:
-        """A flush waits for all batches up to this ordinal, which is the latest; then ``on_done`` is called."""
+        """Begin a flush of all batches up to this ordinal, which is the latest; ``on_done`` is called at its end."""
         ticket = FlushTicket(ordinal, on_done)
         self._tickets.append(ticket)
         return ticket
 
     def end(self, ticket: FlushTicket) -> None:
-        """The flush is done, or nobody waits for it any more."""
+        """End a flush that is complete or abandoned."""
         if ticket in self._tickets:
             self._tickets.remove(ticket)
 
     def started(self, ordinal: int, batches: int) -> None:
-        """This number of batches more is pending under an ordinal."""
+        """Count more pending batches under an ordinal."""
         self._pending[ordinal] = self._pending.get(ordinal, 0) + batches
 
     def finished(self, ordinal: int, latest: int) -> None:
-        """The outcome of a batch is known; ``latest`` is the ordinal that was given last."""
+        """Count a batch whose outcome is known; ``latest`` is the last ordinal that was assigned."""
         left = self._pending[ordinal] - 1
         if left:
             self._pending[ordinal] = left

@@ -1,4 +1,4 @@
-"""Whether a producer gets its records acknowledged: a snapshot for probes."""
+"""Health of a producer: a snapshot for probes."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ __all__ = ["ProducerFacts", "ProducerHealth", "judge_producer"]
 
 @dataclass(frozen=True, slots=True)
 class ProducerHealth:
-    """What a producer is doing, at one moment. Times are in milliseconds; None where there was nothing yet."""
+    """State of a producer at one moment. Times are in milliseconds; None if there was no such event yet."""
 
     problems: tuple[str, ...]
-    """Why it is not healthy, in words."""
+    """Reasons why it is unhealthy, in words."""
     connected: bool
-    """Whether the cluster was ever reached: False after ``start(wait=False)`` while Kafka is down."""
+    """True if the cluster was ever reached: False after ``start(wait=False)`` while Kafka is down."""
     pending_ms: float | None
-    """How long the oldest record has waited that is neither acknowledged nor given up; None while there is none."""
+    """Age of the oldest record that is neither acknowledged nor given up; None if there is none."""
     since_ack_ms: float | None
-    """Since a broker last acknowledged records."""
+    """Time since a broker last acknowledged records."""
     buffer_used: float
-    """The share of ``buffer_memory`` in use."""
+    """Fraction of ``buffer_memory`` in use."""
     sends_waiting: int
-    """Calls that wait for ``buffer_memory``."""
+    """Number of calls that wait for ``buffer_memory``."""
     own_problems: tuple[str, ...] = ()
-    """The problems that this process has by itself: all of them, but for what brokers leave unanswered while none can
-    be reached, since a process that starts anew does not reach them either, and loses what is pending."""
+    """Problems of this process itself: all, except records unanswered while no broker can be reached, because a
+    restarted process would not reach one either, and would lose its pending records."""
     reachable: bool = True
-    """Whether a broker can be reached."""
+    """True if a broker can be reached."""
 
     @property
     def healthy(self) -> bool:
-        """Whether there are no problems."""
+        """True if there are no problems."""
         return not self.problems
 
     @property
     def live(self) -> bool:
-        """Whether to leave the process alone. A liveness probe may restart it when this stays False."""
+        """True if the process should keep running. A liveness probe may restart it if this stays False."""
         return not self.own_problems
 
 
 class ProducerFacts(NamedTuple):
-    """What is known, in seconds."""
+    """Facts for the judgement, in seconds."""
 
     unusable: str | None
-    """Why the producer cannot be used at all."""
+    """Reason why the producer cannot be used at all."""
     connected: bool
     since_start_s: float
     pending_s: float | None
@@ -53,11 +53,11 @@ class ProducerFacts(NamedTuple):
     buffer_used: float
     sends_waiting: int
     reachable: bool
-    """Some broker is connected, and no connection to it has failed since."""
+    """True if a broker is connected, and no connection to it has failed since."""
 
 
 def judge_producer(facts: ProducerFacts, patience_s: float) -> ProducerHealth:
-    """The snapshot, with what takes longer than ``patience_s``."""
+    """Return the snapshot, with a problem for anything that takes longer than ``patience_s``."""
     problems: list[str] = []
     silence_s = facts.since_start_s if facts.since_ack_s is None else facts.since_ack_s
     if facts.unusable is not None:

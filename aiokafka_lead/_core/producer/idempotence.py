@@ -1,13 +1,13 @@
-"""Sequence numbers: why retries neither duplicate nor reorder (KIP-98, KIP-360).
+"""Sequence numbers, by which retries neither duplicate nor reorder records (KIP-98, KIP-360).
 
 A broker appends a batch only if its sequence follows the last one of the same producer id and epoch in that partition,
-and knows the latest five again. So a batch that may have been appended must be sent again unchanged until the answer is
-known, and in order. Only when a batch is certainly not in the log may the sequences behind it be given anew; that is
-done under the next producer epoch, because a request thought lost may still reach the log, and is fenced off then.
+and recognises the latest five. So a batch that may have been appended must be retried unchanged and in order until the
+answer is known. Only if a batch is certainly not in the log may the sequences after it be reassigned; that is done
+under the next producer epoch, because a request thought lost may still reach the log, and is then fenced off.
 
-The epoch is the partition's own here: brokers compare it within a partition only, and so one partition's trouble does
-not make the others wait for theirs to drain (Java bumps the epoch of all). A transactional producer's share one, see
-`TransactionalSequencing`.
+Each partition has its own epoch here: brokers compare it within a partition only, so that trouble in one partition does
+not make all partitions drain first (Java bumps the epoch of all). The partitions of a transactional producer share one,
+see `TransactionalSequencing`.
 """
 
 from __future__ import annotations
@@ -25,57 +25,58 @@ _NO_SEQUENCE = NO_SEQUENCE
 
 
 def sequence_after(sequence: int, count: int) -> int:
-    """The sequence ``count`` records later; after 2147483647 comes 0 (``DefaultRecordBatch.incrementSequence``)."""
+    """Return the sequence ``count`` records later; 2147483647 is followed by 0
+    (``DefaultRecordBatch.incrementSequence``)."""
     return (sequence + count) & SEQUENCE_MAX
 
 
 def is_later(sequence: int, than: int) -> bool:
-    """Whether a sequence follows another one, on the circle."""
+    """Return True if a sequence follows another one, on the circle."""
     return 0 < (sequence - than) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
 
 
 class Sequencing:
-    """What may be sent next in a partition, and what an answer means for the batches behind: by itself, nothing."""
+    """Decides which batch of a partition may be sent next, and applies answers; this base class does nothing."""
 
     __slots__ = ()
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
-        """Whether ``batch``, the first one that awaits no answer, must wait for the answers of others."""
+        """Return True if ``batch``, the first one without a pending answer, must wait for earlier answers."""
         raise NotImplementedError
 
     def waits_until(self, queue: PartitionQueue) -> float:
-        """When the partition may be sent to, where that is a matter of time alone; 0 or past for now."""
+        """Return the time before which the partition may not be sent to; 0 or past if it may be now."""
         return 0.0
 
     def sending(self, batch: ProducerBatch) -> None:
-        """The batch goes out."""
+        """Prepare a batch that is about to be sent."""
 
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
-        """The batch is in the log."""
+        """Record that the batch is in the log."""
 
     def refused(self, batch: ProducerBatch) -> None:
-        """The batch will be sent again."""
+        """Record that the batch will be sent again."""
 
     def surely_in_log(self, batch: ProducerBatch) -> bool:
-        """Whether a batch behind it was appended, which takes that this one was."""
+        """Return True if a later batch was appended, which implies that this one was."""
         return False
 
     def rejected(self, batch: ProducerBatch) -> None:
-        """The batch was next in line, and its sequence did not follow what is in the log: so it is not in there."""
+        """Record that the batch was next in line but out of sequence, so that it is not in the log."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
-        """The batch, still in its queue, will not be sent again; ``in_doubt`` when it may be in the log anyway."""
+        """Record that the batch, still queued, will not be sent again; ``in_doubt`` if it may be in the log anyway."""
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
-        """After every change: start the partition's sequences over if it is time to; whether that was done."""
+        """Restart the partition's sequences if due; return True if that was done. Call it after every change."""
         return False
 
 
 class PlainSequencing(Sequencing):
-    """Without idempotence: order is sure only with one request in flight, but a leader's move does not upset it.
+    """Without idempotence: order is guaranteed only with one request in flight, but survives a leader's move.
 
-    A batch goes to a new leader when the old one has answered all that it was sent: else the first batch that was
-    refused would overtake, or be overtaken by, those behind it.
+    A batch is sent to a new leader only when the old one has answered everything: otherwise the first refused batch
+    would overtake the ones after it, or be overtaken.
     """
 
     __slots__ = ("_one_at_a_time",)
@@ -94,24 +95,24 @@ class IdempotentSequencing(Sequencing):
 
     def __init__(self) -> None:
         self.producer_id = -1
-        """-1 while the producer needs one: before the first, when epochs are used up, in another cluster."""
+        """-1 while the producer needs one: at first, when epochs are exhausted, in another cluster."""
         self.producer_epoch = -1
         self.restarts = 0
-        """How often a partition's sequences started over."""
+        """Number of times that a partition's sequences were restarted."""
 
     def assign_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """The answer of InitProducerId."""
+        """Take over the answer of InitProducerId."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
 
     def forget_producer_id(self) -> None:
-        """Another producer id is needed. Partitions take it once all that they sent is resolved."""
+        """Request another producer id. Partitions adopt it once everything that they sent is resolved."""
         self.producer_id = -1
         self.producer_epoch = -1
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
         if queue.in_flight > 0 and queue.in_flight_node != leader_id:
-            # Answers of two brokers come in any order, and the new one might be asked first for what comes second.
+            # Answers of two brokers arrive in any order, and the new one might receive the second batch first.
             return True
         if batch.base_sequence != _NO_SEQUENCE:
             # Sent before: it is certain to be refused unless it is the next in line.
@@ -120,12 +121,12 @@ class IdempotentSequencing(Sequencing):
             return True
         if queue.producer_id != self.producer_id and queue.next_sequence and _has_sent(queue):
             return True
-        # A partition without any state for this producer accepts whatever sequence comes first. Two requests on their
-        # way to a leader whose state is not certain would let the second in when the first is refused.
+        # A partition without any state for this producer accepts any first sequence. Two requests in flight to a leader
+        # whose state is uncertain would let the second in when the first is refused.
         return queue.in_flight > 0 and queue.proven_node != leader_id
 
     def is_new_to(self, queue: PartitionQueue) -> bool:
-        """Whether the partition's sequences are those of another identity."""
+        """Return True if the partition's sequences belong to another identity."""
         return queue.producer_id != self.producer_id
 
     def sending(self, batch: ProducerBatch) -> None:
@@ -145,7 +146,7 @@ class IdempotentSequencing(Sequencing):
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         queue = batch.queue
         if queue.batches[0] is batch:
-            # While an earlier one is in doubt no more may follow: the broker would forget it after five others.
+            # While an earlier one is in doubt, no more may follow: the broker would forget it after five more.
             queue.proven_node = node_id
         following = sequence_after(batch.base_sequence, batch.builder.record_count)
         if is_later(following, queue.acked_sequence):
@@ -181,13 +182,13 @@ class IdempotentSequencing(Sequencing):
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
         if queue.gap:
-            # Stranded ones on their way will be refused, those before the gap may be appended yet.
+            # Stranded ones in flight will be refused; those before the gap may still be appended.
             if queue.in_flight > 0 or (_has_sent(queue) and not queue.batches[0].stranded):
                 return False
         elif not queue.unresolved or _has_sent(queue):
             return False
         elif queue.acked_sequence == queue.next_sequence:
-            # A batch behind was appended, hence the one in doubt was too.
+            # A later batch was appended, so the one in doubt was, too.
             queue.unresolved = False
             return False
         self._restart(queue)
@@ -203,7 +204,7 @@ class IdempotentSequencing(Sequencing):
         if queue.producer_epoch < EPOCH_MAX:
             queue.producer_epoch += 1
             if queue.producer_id == self.producer_id:
-                # Brokers know an epoch for each partition; some that are not Kafka, one for each producer.
+                # Brokers track an epoch per partition; some that are not Kafka, one per producer.
                 self.producer_epoch = max(self.producer_epoch, queue.producer_epoch)
             return
         if queue.producer_id == self.producer_id:
@@ -212,5 +213,5 @@ class IdempotentSequencing(Sequencing):
 
 
 def _has_sent(queue: PartitionQueue) -> bool:
-    """Whether some batch was sent and is not resolved. Those come first, so the first one tells."""
+    """Return True if a sent batch is unresolved. Sent ones come first, so the first batch decides."""
     return bool(queue.batches) and queue.batches[0].base_sequence != _NO_SEQUENCE

@@ -1,6 +1,6 @@
 """One Produce request with the batches of several producers.
 
-Brokers check each batch by the producer id that it carries, not by the request. A partition can have one batch only.
+Brokers check each batch by the producer id that it carries, not by the request. A request has one batch per partition.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ WirePartition = tuple[bytes, int]
 """A partition, as a request names it."""
 
 JOINT_BYTES = 256 * 1024
-"""Beyond this a request takes no others in: what one costs is little beside its records."""
+"""A larger request is not joined: its overhead is small compared to its records."""
 JOINT_BATCHES = 500
-"""The same for batches, each of which has an answer of its own."""
+"""The same limit for batches, each of which has an answer of its own."""
 
 
 def is_plain(request: ProduceRequest) -> TypeGuard[BatchesRequest]:
-    """Whether a request may be joined: it is of no transaction, whose id would be that of all its batches."""
+    """Return True if a request may be joined: not one of a transaction, whose id would apply to all its batches."""
     return isinstance(request, BatchesRequest) and request.transactional_id is None
 
 
 class JointRequest:
-    """Begins with one producer's request, and takes in others."""
+    """Begins with one producer's request, and adds requests of other producers."""
 
     __slots__ = ("_bytes", "_requests", "numbers")
 
     def __init__(self, first: BatchesRequest) -> None:
         self._requests = [first]
         self.numbers = {(name, index): 0 for name, parts in first.topics for index, _ in parts}
-        """By partition, which of the requests has it."""
+        """Number of the request that has each partition."""
         self._bytes = sum(len(records) for _, parts in first.topics for _, records in parts)
 
     def __len__(self) -> int:
-        """How many requests it consists of."""
+        """Return the number of requests."""
         return len(self._requests)
 
     def add(self, other: JointRequest) -> bool:
-        """Take another one in, unless it says how to write otherwise, has one of these partitions, or is large."""
+        """Add another request and return True, unless its settings differ, it shares a partition, or it is large."""
         mine, theirs = self._requests[0], other._requests[0]
         if theirs.acks != mine.acks or theirs.timeout_ms != mine.timeout_ms:
             return False
@@ -61,7 +61,7 @@ class JointRequest:
         return True
 
     def request(self) -> BatchesRequest:
-        """The whole."""
+        """Return the joined request."""
         first = self._requests[0]
         if len(self._requests) > 1:
             topics: dict[bytes, list[tuple[int, memoryview]]] = {}
@@ -73,7 +73,7 @@ class JointRequest:
 
 
 def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> list[ProduceResponse]:
-    """What an answer says about the partitions of each of these requests: a part of it for each."""
+    """Split an answer into one per request, each about its own partitions."""
     parts = [ProduceResponse(node_endpoints=response.node_endpoints) for _ in range(len(joint))]
     for topic in response.responses:
         name = topic.topic_id.bytes if version >= FIRST_WITH_IDS else topic.name.encode()
@@ -90,7 +90,7 @@ def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> li
 def take_hints(response: ProduceResponse, version: int, names: Mapping[UUID, str]) -> list[LeaderHint]:
     """Read an answer's hints once for all producers; see `HintReader.take`.
 
-    None where topics go by name, since the answer does not say which incarnation it is about.
+    Returns none if topics are identified by name, because the answer then does not identify their incarnation.
     """
     reader = HintReader(version >= FIRST_WITH_IDS, response.node_endpoints)
     if reader.tells_leaders and response.node_endpoints:

@@ -1,4 +1,4 @@
-"""What a producer did so far, counted."""
+"""Metrics of a producer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ProducerMetrics", "ProducerTopicMetrics", "snapshot"]
 
 @dataclass(frozen=True, slots=True)
 class ProducerTopicMetrics:
-    """What became of the records of one topic."""
+    """Outcomes of the records of one topic."""
 
     records_acked: int
     records_failed: int
@@ -25,57 +25,57 @@ class ProducerTopicMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ProducerMetrics:
-    """Counts since the producer was made, and a few measures of this moment. Times are in milliseconds."""
+    """Counts since the producer was created, and a few current values. Times are in milliseconds."""
 
     records_sent: int = 0
-    """Records that went out at least once."""
+    """Records that were sent at least once."""
     records_acked: int = 0
     records_failed: int = 0
-    """Records that were given up, expired ones among them."""
+    """Records that were given up, including expired ones."""
     records_expired: int = 0
     """Records that were not acknowledged within ``delivery_timeout_ms``."""
     batches_sent: int = 0
-    """Batches that went out, each try counted."""
+    """Batches sent, counting each attempt."""
     batches_acked: int = 0
     batches_failed: int = 0
     batches_split: int = 0
     """Batches that a broker found too large."""
     bytes_sent: int = 0
-    """Bytes of record batches as they were sent, after compression, each try counted."""
+    """Bytes of record batches as sent, after compression, counting each attempt."""
     bytes_sent_in_rack: int = 0
-    """Those of them that went to brokers in ``client_rack``."""
+    """The part of them sent to brokers in ``client_rack``."""
     requests: int = 0
     """Produce requests."""
     retries: int = 0
-    """Batches that went out again."""
+    """Batches sent again."""
     free_retries: int = 0
     """Retries without backoff, because the leader epoch had advanced (KIP-951)."""
     catch_up_waits: int = 0
-    """Refusals by the very leader that the known epoch names, after which the wait is short."""
+    """Refusals by the leader of the known epoch itself, after which the delay is short."""
     sequence_restarts: int = 0
-    """How often a partition went on under the next producer epoch (KIP-360)."""
+    """Number of times that a partition continued under the next producer epoch (KIP-360)."""
     leader_moves: int = 0
-    """Refusals by a former leader that ended with an acknowledgement by another one."""
+    """Refusals by a former leader that were followed by an acknowledgement from another one."""
     leader_move_ms_total: float = 0.0
-    """Time from such a refusal to the acknowledgement, summed up."""
+    """Total time from such a refusal to the acknowledgement."""
     leader_move_ms_max: float = 0.0
     leader_move_ms_last: float = 0.0
     buffer_waits: int = 0
     """Sends that had to wait for ``buffer_memory``."""
     buffer_used_bytes: int = 0
-    """Bytes of ``buffer_memory`` in use now."""
+    """Bytes of ``buffer_memory`` currently in use."""
     connections: int = 0
-    """Connections made so far; of a shared `Client`, by all that use it."""
+    """Connections opened so far; for a shared `Client`, by all its users."""
     batches_pending: int = 0
-    """Batches neither acknowledged nor failed now."""
+    """Batches currently neither acknowledged nor failed."""
     topics: Mapping[str, ProducerTopicMetrics] = field(default_factory=dict)
-    """By name, of all topics of which records were acknowledged or given up."""
+    """Metrics by topic, for all topics with acknowledged or given-up records."""
     send_latency: LatencyHistogram = field(default_factory=lambda: Latencies().snapshot())
-    """From the first record of a batch to its acknowledgement, once for each batch."""
+    """Time from the first record of a batch to its acknowledgement, once per batch."""
     queue_latency: LatencyHistogram = field(default_factory=lambda: Latencies().snapshot())
-    """From the first record of a batch to its first request."""
+    """Time from the first record of a batch to its first request."""
     request_latency: Mapping[int, LatencyHistogram] = field(default_factory=dict)
-    """From a Produce request to its answer, by broker."""
+    """Time from a Produce request to its answer, by broker."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
     """Leader hints, refreshes and rebootstraps of this producer's client."""
 
@@ -89,7 +89,7 @@ def snapshot(
     batches_pending: int,
     metadata: MetadataMetrics,
 ) -> ProducerMetrics:
-    """The counts of this moment."""
+    """Return the current metrics."""
     return ProducerMetrics(
         **counts_of(ProducerMetrics, counters, counters.moves),
         connections=connections,

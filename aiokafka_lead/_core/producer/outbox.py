@@ -1,11 +1,11 @@
-"""Produce requests of several producers that wait for room on their way to one broker.
+"""Produce requests of several producers that wait to be sent to one broker.
 
-A broker serves the requests of a connection one after the other, so that one producer's records wait for all that was
-sent before. Producers that write to different partitions do not feel that: what they have goes in one request. But a
-partition has one batch in a request, and a transaction has requests of its own. Such requests leave in the order in
-which they came, and if that would take long, on connections beside the first one. There each producer has one request
-at a time, and nothing on its way elsewhere, so that its records stay in order; it is as well off as on a client of its
-own. A refused request still holds up nothing but what is in it (rule 15 of leadership).
+A broker serves the requests of a connection in order, so that one producer's records wait for every earlier request.
+Producers that write to different partitions do not notice: their batches share one request. But a request has one batch
+per partition, and a transaction has requests of its own. Such requests are sent in order of arrival, and, if that would
+take long, on additional connections. There, each producer has one request at a time, and none elsewhere, so that its
+records stay in order; it is as well off as on a client of its own. A refused request still holds up only its own
+content (rule 15 of leadership).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .produce_codec import BatchesResponse
 __all__ = ["Outbox", "Parcel", "Part"]
 
 SLOW_S = 0.05
-"""A broker that takes longer for a request may be waiting for replicas or its disk, with time for others meanwhile."""
+"""A broker that takes longer for a request may be waiting for replicas or its disk, with time for further requests."""
 FEW = 4
-"""Requests beside that a slow broker gets, until it shows whether they make each other slower."""
+"""Number of additional requests for a slow broker, until it is known if they slow each other down."""
 SLOWER = 1.4
-"""Twice the requests take at least this many times as long each if the broker, or this machine, is busy with them."""
+"""Twice the requests take at least this many times longer each if the broker, or this machine, is busy with them."""
 STAGES_MOST = 64
-"""After this number of stages a broker that was made slower by more requests gets more again, at the latest."""
+"""Maximum number of stages after which a broker that became slower with more requests is tried with more again."""
 LATE = 0.25
-"""The weight of the latest answer in how long a broker takes for one."""
+"""Weight of the latest answer in the broker's mean time per request."""
 ROOM = 2
-"""Parcels that wait for a broker that is quick. Fewer would leave it idle. More would close batches early, and their
-partitions' next records wait for one more request."""
+"""Number of parcels that wait for a quick broker. Fewer would leave it idle. More would close batches early, and their
+partitions' next records would wait for one more request."""
 
 
 class Part(NamedTuple):
@@ -48,14 +48,14 @@ class Part(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Whose batches a request has."""
+    """The producers whose batches are in a request."""
 
     owners: list[Hashable]
     numbers: dict[WirePartition, int] | None
-    """By partition, at which place among the owners; None of a transaction, which goes by itself in any case."""
+    """Index of the owner by partition; None for a transaction, which always has its own request."""
 
     def keep_out(self, other: Places) -> bool:
-        """Return True if another owner's request could not have gone with this one."""
+        """Return True if another owner's request could not have joined this one."""
         mine, theirs = self.owners, other.owners
         if self.numbers is None or other.numbers is None:
             return any(owner not in theirs for owner in mine)
@@ -67,22 +67,22 @@ class Places(NamedTuple):
 
 
 class Parcel:
-    """What leaves as one request: those of several producers, or that of one."""
+    """One request to send: joined from several producers, or of one."""
 
     __slots__ = ("_joint", "came_at", "left_at", "parts", "version", "way")
 
     def __init__(self, way: object, version: int, part: Part) -> None:
-        """``way``: the connection that was ready for it."""
+        """Begin with one producer's part; ``way`` is the connection that was ready for it."""
         self.way = way
         self.version = version
         self.parts = [part]
         self.came_at = 0.0
         self.left_at = 0.0
-        """Monotonic seconds."""
+        """Send time in monotonic seconds."""
         self._joint = JointRequest(part.request) if is_plain(part.request) else None
 
     def join(self, other: Parcel) -> bool:
-        """Take what another one has into the same request; return False if that cannot be."""
+        """Add another parcel's parts to the same request; return False if that is impossible."""
         if self._joint is None or other._joint is None or (other.way, other.version) != (self.way, self.version):
             return False
         if not self._joint.add(other._joint):
@@ -91,7 +91,7 @@ class Parcel:
         return True
 
     def split(self, owners: Container[Hashable]) -> list[Parcel]:
-        """Two parcels, without the requests of these owners and with those alone; only one if it has but one kind."""
+        """Return two parcels, one without and one with only these owners' requests; or one, if it has only one kind."""
         kinds: dict[bool, Parcel] = {}
         for part in self.parts:
             one = Parcel(self.way, self.version, part)
@@ -102,15 +102,15 @@ class Parcel:
         return [kinds[kind] for kind in sorted(kinds)]
 
     def places(self) -> Places:
-        """Whose batches are in it."""
+        """Return the producers whose batches it contains."""
         return Places([part.owner for part in self.parts], self._joint.numbers if self._joint is not None else None)
 
     def request(self) -> ProduceRequest:
-        """The request to send."""
+        """Return the request to send."""
         return self.parts[0].request if self._joint is None else self._joint.request()
 
     def done(self, response: Any, error: KafkaError | None) -> None:
-        """The request was answered, or lost."""
+        """Pass on the answer, or the error if the request was lost."""
         if response is None or self._joint is None or len(self.parts) == 1 or isinstance(response, BatchesResponse):
             for part in self.parts:
                 part.on_done(response, error)
@@ -119,15 +119,15 @@ class Parcel:
             part.on_done(answer, error)
 
     def refused(self, error: KafkaError) -> None:
-        """The request could not be sent."""
+        """Pass on the error of a request that could not be sent."""
         for part in self.parts:
             part.unsent(error)
 
 
 class Breadth:
-    """How many requests beside the first connection a slow broker gets: more, as long as that makes each no slower.
+    """Number of additional requests for a slow broker: raised while that makes each request no slower.
 
-    It goes by stages, each of as many answers.
+    It works in stages with equal numbers of answers.
     """
 
     __slots__ = ("_answers", "_before_s", "_full", "_skip", "_stages", "_sum_s", "limit")
@@ -135,23 +135,23 @@ class Breadth:
     def __init__(self) -> None:
         self.limit = FEW
         self._full = False
-        """``limit`` of them were under way at once."""
+        """True if ``limit`` requests were in flight at the same time."""
         self._answers = 0
         self._sum_s = 0.0
-        """Of this stage."""
+        """Sum of the answer times in this stage."""
         self._before_s = math.inf
-        """How long they took in the stage before, with half as many."""
+        """Mean answer time in the previous stage, with half the requests."""
         self._stages = 1
-        """After a stage in which they took longer, this number of them is without more."""
+        """Number of stages without an increase after one that was slower."""
         self._skip = 0
-        """The rest of these."""
+        """Remaining stages without an increase."""
 
     def sent(self, under_way: int) -> None:
-        """This number is under way."""
+        """Note the number of requests in flight."""
         self._full = self._full or under_way >= self.limit
 
     def answered(self, took_s: float) -> None:
-        """One was answered."""
+        """Count an answer."""
         self._answers += 1
         self._sum_s += took_s
         if self._answers < self.limit:
@@ -170,73 +170,74 @@ class Breadth:
 
 
 class Outbox:
-    """Of one broker: parcels that wait, oldest first, and which producers have some on their way."""
+    """Parcels of one broker that wait, oldest first, and the producers with requests in flight."""
 
     def __init__(self) -> None:
         self._waiting: list[Parcel] = []
         self._held: Counter[Hashable] = Counter()
-        """By owner, how many of its requests wait."""
+        """Number of waiting requests by owner."""
         self._on_first: Counter[Hashable] = Counter()
-        """By owner, how many of its requests are on their way on the first connection."""
+        """Number of requests in flight on the first connection, by owner."""
         self._beside: Counter[Hashable] = Counter()
-        """The same on others."""
+        """Number of requests in flight on additional connections, by owner."""
         self._contenders: set[Hashable] = set()
-        """Owners whose requests did not go together with others', while the broker was slow."""
+        """Owners whose requests could not be joined while the broker was slow."""
         self._latest = Places([], None)
-        """Whose batches the latest request on the first connection had."""
+        """Owners of the latest request on the first connection."""
         self._under_way = 0
-        """Requests on the first connection."""
+        """Number of requests in flight on the first connection."""
         self._under_way_beside = 0
-        """Requests on others."""
+        """Number of requests in flight on additional connections."""
         self._breadth = Breadth()
         self._at_work_since = 0.0
-        """When the broker began with the request that it is at on the first connection."""
+        """Time at which the broker began with its current request on the first connection."""
         self._served_s = 0.0
-        """How long it took for one there, of late."""
+        """Recent mean time per request there."""
 
     def __len__(self) -> int:
-        """How many parcels wait."""
+        """Return the number of waiting parcels."""
         return len(self._waiting)
 
-    # --- how the broker does ------------------------------------------------------------------------------------------
+    # --- the broker's speed -------------------------------------------------------------------------------------------
 
     def slow(self, now: float) -> bool:
         """Return True if requests should not wait for the first connection alone."""
         return self._serves_s(now) >= SLOW_S
 
     def slow_at(self) -> float:
-        """When the broker will be `slow` if it does not answer before; infinity if it is, or has nothing to answer."""
+        """Return when the broker becomes `slow` without an answer; infinity if it is, or has no request."""
         return self._at_work_since + SLOW_S if self._under_way and self._served_s < SLOW_S else math.inf
 
     def _serves_s(self, now: float) -> float:
         return max(self._served_s, now - self._at_work_since) if self._under_way else self._served_s
 
     def _room_beside(self, now: float) -> int:
-        """How many more requests the broker may have on other connections."""
+        """Return the number of further requests that the broker may have on additional connections."""
         return self._breadth.limit - self._under_way_beside if self.slow(now) else 0
 
-    # --- what comes ---------------------------------------------------------------------------------------------------
+    # --- accepting requests -------------------------------------------------------------------------------------------
 
     def holds_back(self, owner: Hashable) -> bool:
-        """Return True while a request of the owner waits, or is on its way beside: the next one comes after that."""
+        """Return True while a request of the owner waits or is on an additional connection: the next one must wait."""
         return owner in self._held or owner in self._beside
 
     def is_open(self, way_free: bool, now: float) -> bool:
-        """Return True if requests of some owners are taken; ``way_free``: one could leave on the first connection."""
+        """Return True if some owners' requests are accepted; ``way_free`` if the first connection has room."""
         waiting = len(self._waiting)
         return waiting < max(ROOM, self._room_beside(now)) and bool(way_free or waiting or self._contenders)
 
     def takes(self, owner: Hashable, way_free: bool, now: float) -> bool:
-        """Return True if a request of this owner is taken.
+        """Return True if a request of this owner is accepted.
 
-        If the way is not free it goes with one that waits, next to that, or beside as the owner's earlier ones had to.
+        If the connection is not free, it joins a waiting parcel, follows it, or goes to an additional connection as the
+        owner's earlier ones did.
         """
         if self.holds_back(owner) or not self.is_open(way_free, now):
             return False
         return bool(way_free or self._waiting) or (owner in self._contenders and owner not in self._on_first)
 
     def add(self, parcel: Parcel, now: float) -> None:
-        """Let one producer's request wait, together with others if that can be, but behind those of its own."""
+        """Queue one producer's request, joined with others if possible, but after its own earlier ones."""
         owner = parcel.parts[0].owner
         parcel.came_at = now
         if not self.slow(now):
@@ -252,17 +253,16 @@ class Outbox:
         if not any(other.join(parcel) for other in self._waiting[behind:]):
             self._waiting.append(parcel)
 
-    # --- what leaves --------------------------------------------------------------------------------------------------
+    # --- sending requests ---------------------------------------------------------------------------------------------
 
     def wants_connection(self, coming: int, now: float) -> bool:
-        """Return True if what waits had better go beside, where this number of connections more is being made."""
+        """Return True if waiting parcels need another connection, given the number that is being opened."""
         return coming < min(len(self._waiting), self._room_beside(now))
 
     def first(self, now: float, *, beside: bool) -> Parcel | None:
-        """The oldest parcel that may leave now, on the first connection or on another one.
+        """Return the oldest parcel that may be sent now, on the first connection or on an additional one.
 
-        One of contenders does not go behind others' requests on the first as soon as it comes: beside, it is answered
-        sooner.
+        A contender's parcel is not queued on the first connection immediately: an additional one answers it sooner.
         """
         for at, parcel in enumerate(self._waiting):
             stuck: Container[Hashable] = self._beside
@@ -278,7 +278,7 @@ class Outbox:
         return None
 
     def left(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """The request is on its way; `ended` says when that is over."""
+        """Record that the request was sent; `ended` follows."""
         self._waiting.remove(parcel)
         owners = [part.owner for part in parcel.parts]
         _take_away(self._held, owners)
@@ -296,7 +296,7 @@ class Outbox:
         self._latest = parcel.places()
 
     def ended(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """The request was answered, was lost, or could not be sent."""
+        """Record that the request was answered, was lost, or could not be sent."""
         owners = [part.owner for part in parcel.parts]
         if beside:
             self._under_way_beside -= 1
@@ -309,7 +309,7 @@ class Outbox:
         self._under_way -= 1
 
     def forget(self, owner: Hashable) -> None:
-        """The producer has ended."""
+        """Forget a producer that has ended."""
         self._contenders.discard(owner)
         self._latest = Places([], None)
 

@@ -1,6 +1,6 @@
-"""What becomes of a batch, and thereby of each of its records.
+"""The outcome of a batch, and so of each of its records.
 
-Hot: this module is compiled through ``outcome.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``outcome.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -16,32 +16,29 @@ from ...types import RecordMetadata
 __all__ = ["NOTHING_TO_WAIT_FOR", "NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable"]
 
 NO_OFFSET = -1
-"""The broker gave no offset: ``acks=0``, or a duplicate that it no longer remembers."""
+"""The broker returned no offset: ``acks=0``, or a duplicate that it no longer remembers."""
 
 
 class Wakeable(Protocol):
-    """Whatever the tasks that await an outcome are parked on."""
+    """The object on which tasks that await an outcome are parked."""
 
     def set_result(self, value: None, /) -> None:
         """Wake them."""
 
 
 class Park(Protocol):
-    """How tasks wait for outcomes on their event loop. Refers to no outcome, so that one which is done may keep it."""
+    """Waits for outcomes on one event loop. Refers to no outcome, so that a finished outcome may keep it."""
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
-        """What to await, at once, until the outcome is done or divided; of no use after that."""
+        """Return an awaitable that ends when the outcome is done or divided. Await it immediately, and once."""
         ...
 
     def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
-        """Have the event loop call this as soon as it comes to it; what it raises is logged."""
+        """Have the event loop call this soon; errors that it raises are logged."""
 
 
 class BatchOutcome:
-    """The fate of one batch's records: acknowledged, failed, or divided among the batches that it was split into.
-
-    Invariant: once ``done`` or divided, it never changes again.
-    """
+    """The fate of one batch's records: acknowledged, failed, or divided among the batches into which it was split."""
 
     __slots__ = (
         "_time",
@@ -66,28 +63,28 @@ class BatchOutcome:
         self.done = False
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = -1
-        """The broker's time on a topic with log-append time, else -1."""
+        """The broker's timestamp on a topic with log-append time, else -1."""
         self.error: KafkaError | None = None
         self.record_errors: Mapping[int, KafkaError] | None = None
-        """By index in the batch, where the broker says which records it found wrong (KIP-467)."""
+        """Errors by index in the batch, if the broker identifies the invalid records (KIP-467)."""
         self.parts: list[Part] | None = None
-        """Where the records are once they are divided, in order."""
+        """Locations of the records after a division, in order."""
         self.waiter: Wakeable | None = None
-        """Made by ``park`` when somebody waits."""
+        """Created by ``park`` when a task waits."""
         self.callbacks: list[Any] | None = None
-        """What to call when the outcome is done or divided, where somebody asked for that."""
+        """Functions to call when the outcome is done or divided."""
         self._time_ms = -1
         self._time = -1
         """The latest ``_time_ms`` as an object: most records of a batch share theirs."""
 
     def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
-        """The broker has the records."""
+        """Record that the broker has the records."""
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
         self._settle()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """The records were given up."""
+        """Record that the records were given up."""
         self.error = error.with_traceback(None)
         self.record_errors = record_errors
         self._settle()
@@ -98,14 +95,14 @@ class BatchOutcome:
         self._wake()
 
     def divide(self, parts: list[Part]) -> None:
-        """The records went to other batches: each part has another outcome from now on."""
+        """Record that the records were moved to other batches: each part has another outcome from now on."""
         self.parts = parts
         self._wake()
 
     def _wake(self) -> None:
         callbacks = self.callbacks
         if callbacks is not None:
-            self.callbacks = None  # they refer to deliveries, and those to this
+            self.callbacks = None  # they refer to deliveries, which refer to this
             for callback in callbacks:
                 self.park.soon(callback)
         waiter = self.waiter
@@ -114,7 +111,7 @@ class BatchOutcome:
             waiter.set_result(None)
 
     def locate(self, index: int) -> tuple[BatchOutcome, int]:
-        """The undivided outcome that holds the record now, and the record's index there."""
+        """Return the undivided outcome that now holds the record, and the record's index in it."""
         outcome = self
         while outcome.parts is not None:
             part = outcome.parts[bisect_right(outcome.parts, index, key=_first) - 1]
@@ -123,7 +120,7 @@ class BatchOutcome:
         return outcome, index
 
     def record(self, index: int, timestamp_ms: int) -> RecordMetadata | KafkaError:
-        """What became of one record. Only of a done outcome."""
+        """Return the result of one record. Only for a finished outcome."""
         if self.error is not None:
             if self.record_errors is not None:
                 return self.record_errors.get(index, self.error)
@@ -131,7 +128,7 @@ class BatchOutcome:
         return self.metadata(index, timestamp_ms)
 
     def metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
-        """Where one record is. Only of an outcome that is complete."""
+        """Return the metadata of one record. Only for a completed outcome."""
         offset = self.base_offset + index if self.base_offset >= 0 else NO_OFFSET
         time_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp_ms
         if time_ms != self._time_ms:
@@ -140,7 +137,7 @@ class BatchOutcome:
         return tuples.of_four(RecordMetadata, self.topic, self.partition, offset, self._time)
 
     def records(self, first: int, count: int, timestamp_ms: int) -> list[RecordMetadata | KafkaError]:
-        """What became of so many consecutive records of one time. Only of a done outcome."""
+        """Return the results of ``count`` consecutive records with one timestamp. Only for a finished outcome."""
         found: list[RecordMetadata | KafkaError] = []
         for index in range(first, first + count):
             found.append(self.record(index, timestamp_ms))
@@ -151,10 +148,10 @@ class Part(NamedTuple):
     """Consecutive records of a divided batch."""
 
     first: int
-    """The index of the first one before."""
+    """Index of the first record before the division."""
     outcome: BatchOutcome
     at: int
-    """The index of the first one now."""
+    """Index of the first record after the division."""
 
 
 def _first(part: Part) -> int:

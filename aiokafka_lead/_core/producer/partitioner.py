@@ -1,10 +1,10 @@
-"""Where records without a key go (KIP-480, KIP-794, KIP-1123).
+"""Chooses partitions for records without a key (KIP-480, KIP-794, KIP-1123).
 
-They stick to one partition until it got a batch's worth, then to another one chosen at random: rather one with a short
-queue, and none whose broker has taken nothing for a while. Java builds a table over all partitions of the topic for
-that; here a partition drawn uniformly is accepted with the probability that its queue deserves, which gives the same
-distribution without looking at the others. A client that keeps to its rack accepts only partitions that are led there,
-as long as one of them can be used.
+They stick to one partition until it has a batch's worth, then to another one chosen at random: preferably one with a
+short queue, and none whose broker has accepted no batch for a while. Java builds a table over all partitions of the
+topic for that; here a partition drawn uniformly is accepted with the probability that its queue deserves, which gives
+the same distribution without looking at the rest. A client that prefers its rack accepts only partitions led there, as
+long as one of them is usable.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from .batches import TopicBuffer
 __all__ = ["NodeAvailability", "StickyChooser", "call_partitioner"]
 
 _DRAWS = 16
-"""Draws that may come to nothing before all partitions are looked at."""
+"""Number of rejected draws before all partitions are examined."""
 _MIN_CHOICES_BETWEEN_SURVEYS = 8
 
 
 class NodeAvailability:
-    """Which brokers have not taken what was ready for them (``partitioner_availability_timeout_ms``)."""
+    """Tracks brokers that have not accepted ready batches (``partitioner_availability_timeout_ms``)."""
 
     __slots__ = ("_blocked_since", "_timeout_s")
 
     def __init__(self, timeout_s: float) -> None:
-        """With a timeout of 0 every broker counts as available."""
+        """Track with this timeout; 0 makes every broker available."""
         self._timeout_s = timeout_s
         self._blocked_since: dict[int, float] = {}
 
     def blocked(self, node_id: int, now: float) -> None:
-        """There are batches for the broker, and they cannot be sent now."""
+        """Record that batches for the broker cannot be sent now."""
         if self._timeout_s > 0:
             self._blocked_since.setdefault(node_id, now)
 
     def taking(self, node_id: int) -> None:
-        """The broker is sent what is there."""
+        """Record that the broker gets its batches."""
         self._blocked_since.pop(node_id, None)
 
     def available(self, node_id: int, now: float) -> bool:
-        """Whether the broker may be given more."""
+        """Return True if the broker may be given more records."""
         since = self._blocked_since.get(node_id)
         return since is None or now - since <= self._timeout_s
 
@@ -60,14 +60,14 @@ class StickyChooser:
     def __init__(
         self, adaptive: bool, nodes: NodeAvailability, rng: Callable[[], float] = random, rack: str | None = None
     ) -> None:
-        """``rack``: where the leaders are that are preferred; None for no such preference."""
+        """Begin with no choice; ``rack`` is the preferred location of leaders, or None."""
         self._adaptive = adaptive
         self._nodes = nodes
         self._rng = rng
         self._rack = rack
 
     def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
-        """A partition of the topic, which has at least one."""
+        """Return a partition of the topic, which has at least one."""
         if self._adaptive:
             self._survey(topic)
         for _ in range(_DRAWS):
@@ -90,14 +90,14 @@ class StickyChooser:
         return choices[int(self._rng() * len(choices))]
 
     def _is_near(self, snapshot: ClusterSnapshot, leader_id: int) -> bool:
-        """Return True if the leader is in the rack, or none is preferred."""
+        """Return True if the leader is in the preferred rack, or there is no preference."""
         if self._rack is None:
             return True
         broker = snapshot.brokers.get(leader_id)
         return broker is not None and broker.rack == self._rack
 
     def _survey(self, topic: TopicBuffer) -> None:
-        """Renew the depth of the deepest queue, as often as costs little compared to the choices made."""
+        """Update the depth of the deepest queue, rarely enough to be cheap compared to the choices."""
         topic.choices_until_survey -= 1
         if topic.choices_until_survey <= 0:
             topic.deepest = 0
@@ -109,7 +109,7 @@ class StickyChooser:
         return leader_id >= 0 and self._nodes.available(leader_id, now)
 
     def _accepted(self, topic: TopicBuffer, partition: int) -> bool:
-        """With a probability of (deepest + 1 - own depth) / (deepest + 1), the weight that KIP-794 gives."""
+        """Return True with probability (deepest + 1 - own depth) / (deepest + 1), the weight of KIP-794."""
         if not self._adaptive or topic.deepest == 0:
             return True
         weights = topic.deepest + 1
@@ -127,7 +127,7 @@ def _leader(snapshot: ClusterSnapshot, topic: TopicBuffer, partition: int) -> in
 
 
 def call_partitioner(partitioner: Partitioner, key: bytes | None, topic: TopicBuffer, snapshot: ClusterSnapshot) -> int:
-    """What the application's own partitioner chooses, checked."""
+    """Return the choice of a custom partitioner, checked."""
     everything: Sequence[int] = range(topic.count)
     if topic.available is None:
         topic.available = [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]

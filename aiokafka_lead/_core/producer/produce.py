@@ -1,4 +1,4 @@
-"""Produce requests from batches, and what their answers say about each batch."""
+"""Builds Produce requests from batches, and reads their answers for each batch."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ __all__ = [
 
 _FIRST_WITH_ZSTD = 7
 FIRST_OF_TRANSACTIONS_V2 = 12
-"""From here on a batch makes its partition part of the transaction (KIP-890)."""
+"""From this version on, a batch adds its partition to the transaction (KIP-890)."""
 _LAST_WITH_NAMES = FIRST_WITH_IDS - 1
 
 _ASIDE_BYTES = 8 * 1024
-"""From here on a slow codec takes as long as the way to another thread and back: a third of a millisecond, or more."""
+"""From this size on, a slow codec takes as long as a round trip to another thread: about a third of a millisecond."""
 
 
 class SentBatches(NamedTuple):
-    """The batches of one request, and what is needed to read its answer."""
+    """The batches of one request, with the data needed to read its answer."""
 
     node_id: int
     label: str
-    """The broker in errors: ``1 (host:9092)``."""
+    """Name of the broker in errors: ``1 (host:9092)``."""
     version: int
     batches: Sequence[ProducerBatch]
     topic_ids: Mapping[str, UUID]
-    """The incarnations that the request was sent for."""
+    """Topic ids for which the request was sent."""
     wire_names: Mapping[str, bytes]
-    """How the request names the topics, in flexible versions: by id or name, without a length."""
+    """Names of the topics in the request, in flexible versions: by id or name, without a length."""
     sent_at: float = 0.0
 
     @property
     def tells_leaders(self) -> bool:
-        """Whether the answer can name new leaders."""
+        """True if the answer can name new leaders."""
         return self.version >= FIRST_PRODUCE_WITH_HINTS
 
 
 class PartitionAnswer(NamedTuple):
-    """What the answer says about one batch."""
+    """The answer for one batch."""
 
     batch: ProducerBatch
     error: KafkaError | None
@@ -80,7 +80,7 @@ def produce_version(
     compression: str,
     transactional: TransactionalSequencing | None = None,
 ) -> int:
-    """The version to send these batches in. Raises `UnsupportedVersionError`."""
+    """Return the version in which to send these batches. Raises `UnsupportedVersionError`."""
     lowest = _FIRST_WITH_ZSTD if compression == "zstd" else None
     highest = None
     if transactional is not None:
@@ -96,7 +96,7 @@ def produce_version(
 
 
 def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
-    """Whether the batches, if they compress slowly, are better built by `build_batches` in another thread."""
+    """Return True if slowly compressing batches are better built by `build_batches` in another thread."""
     size = 0
     for batch in batches:
         if not batch.builder.closed:
@@ -105,7 +105,7 @@ def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
 
 
 def build_batches(batches: Sequence[ProducerBatch], transactional: bool = False) -> None:
-    """Compress the batches and stamp them, all of which `produce_request` does for those that are not built yet."""
+    """Compress and stamp the batches, as `produce_request` does for those not built yet."""
     for batch in batches:
         _built(batch, transactional)
 
@@ -117,7 +117,7 @@ def _built(batch: ProducerBatch, transactional: bool) -> memoryview:
 def produce_request(
     batches: Sequence[ProducerBatch], version: int, acks: int, timeout_ms: int, transactional_id: str | None = None
 ) -> tuple[ProduceRequest, Mapping[str, UUID], Mapping[str, bytes], int]:
-    """The request, the incarnations of its topics and how it names them, and how many bytes of records it holds."""
+    """Return the request, the ids and wire names of its topics, and the number of record bytes in it."""
     topic_ids: dict[str, UUID] = {}
     wire_names: dict[str, bytes] = {}
     size = 0
@@ -157,9 +157,9 @@ def produce_request(
 
 
 def read_offsets(sent: SentBatches, response: ProduceResponse) -> list[tuple[int, int]] | None:
-    """Base offset and append time of each batch in the order in which they were sent, if the answer has nothing else.
+    """Return base offset and append time of each batch, in sent order, if the answer contains nothing else.
 
-    None where it has: then `read_answers` tells.
+    Otherwise returns None: use `read_answers`.
     """
     if type(response) is not BatchesResponse:
         return None
@@ -178,7 +178,7 @@ def read_offsets(sent: SentBatches, response: ProduceResponse) -> list[tuple[int
 
 
 def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]:
-    """What the answer says about new leaders."""
+    """Return the leader hints of the answer."""
     reader = HintReader(sent.tells_leaders, response.node_endpoints)
     by_id = sent.version > _LAST_WITH_NAMES
     names = {topic_id: name for name, topic_id in sent.topic_ids.items()} if by_id else {}
@@ -191,7 +191,7 @@ def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]
 
 
 def read_answers(sent: SentBatches, response: ProduceResponse) -> list[PartitionAnswer]:
-    """One answer for each batch, in the order in which they were sent."""
+    """Return one answer per batch, in the order in which they were sent."""
     by_id = sent.version > _LAST_WITH_NAMES
     found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for topic in response.responses:
@@ -216,7 +216,7 @@ def read_answers(sent: SentBatches, response: ProduceResponse) -> list[Partition
 
 
 def _unfolded(sent: SentBatches, response: BatchesResponse) -> dict[tuple[str | UUID, int], PartitionProduceResponse]:
-    """What `read_plain` has read, as the schema has it."""
+    """Return the result of `read_plain` in the form of the schema."""
     found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for name, topic_id in sent.topic_ids.items():
         key = topic_id if sent.version > _LAST_WITH_NAMES else name
@@ -231,7 +231,7 @@ def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceRe
     error = kind(f"{where}: {shown(answer.error_message or '') or kind().message}", broker=sent.label)
     record_errors: dict[int, KafkaError] | None = None
     if answer.record_errors:
-        # As in Java: only a single wrong record is certain to be what the partition's error code means.
+        # As in Java: only with a single invalid record does the partition's error code certainly apply to it.
         single = kind if len(answer.record_errors) == 1 else InvalidRecordError
         record_errors = {
             entry.batch_index: single(

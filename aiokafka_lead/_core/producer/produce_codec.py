@@ -1,8 +1,8 @@
-"""Produce messages as they nearly always are, written from batches and read into offsets without objects in between.
+"""Encodes common Produce requests directly from batches, and decodes common answers directly into offsets.
 
-That is in flexible versions, and answers without any error; all else is left to the codec that is made from the schema.
+That covers flexible versions, and answers without any error; the schema's codec handles the rest.
 
-Hot: this module is compiled through ``produce_codec.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``produce_codec.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ tagged fields."""
 
 
 class BatchesResponse(ProduceResponse):
-    """An answer without errors: where each batch is. Its schema's fields stay empty, but for the throttle time."""
+    """An answer without errors: the offsets of each batch. The schema's fields stay empty, except the throttle time."""
 
     __slots__ = ("acknowledged",)
 
@@ -37,7 +37,7 @@ class BatchesResponse(ProduceResponse):
 
 
 def read_response(version: int, buffer: Buffer, position: int, end: int, view: memoryview) -> tuple[Any, int]:
-    """The decoder of flexible versions: a `BatchesResponse`, or whatever else the answer is."""
+    """Decode a response of a flexible version: a `BatchesResponse`, or the schema's class for an unusual answer."""
     response = read_plain(view, position, end, version >= FIRST_WITH_IDS)
     if response is None:
         return decoder_of(ProduceResponse, version)(buffer, position, end, view)
@@ -45,7 +45,7 @@ def read_response(version: int, buffer: Buffer, position: int, end: int, view: m
 
 
 def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> BatchesResponse | None:
-    """The answer at ``position``; None where there is anything unusual about it."""
+    """Return the answer at ``position``, or None if it is unusual in any way."""
     buffer = raw.readable(frame)
     at = position
     if at + 1 > end or not 0 < buffer[at] < 128:
@@ -95,7 +95,7 @@ def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> Batch
 
 
 class BatchesRequest(ProduceRequest):
-    """A request that is written from ``topics``; of its schema's other fields only ``topic_data`` does not count."""
+    """A request that is encoded from ``topics`` instead of the schema's ``topic_data``."""
 
     __slots__ = ("topics",)
 
@@ -106,7 +106,7 @@ class BatchesRequest(ProduceRequest):
 
 
 def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics: list[Any]) -> BatchesRequest:
-    """A request with these ``topics``."""
+    """Return a request with these ``topics``."""
     request = BatchesRequest.__new__(BatchesRequest)  # its constructor is a Python function with keywords
     request.transactional_id = transactional_id
     request.acks = acks
@@ -117,7 +117,7 @@ def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics
 
 
 def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], out: bytearray) -> bytearray:
-    """The encoder of flexible versions."""
+    """Encode a request of a flexible version."""
     if request.transactional_id is None:
         out.append(0)
     else:
@@ -140,7 +140,7 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
 
 
 def _write_partition(index: int, records: memoryview, chunks: list[Buffer], out: bytearray) -> bytearray:
-    """One partition and its tagged fields, of which there are none; large records become chunks of their own."""
+    """Append one partition without tagged fields; large records become chunks of their own."""
     size = len(records)
     raw.append_int32(out, index)
     raw.append_uvarint(out, size + 1)

@@ -1,4 +1,4 @@
-"""The arguments of a record, checked: every mistake is named before anything is sent."""
+"""Checks the arguments of a record, so that every mistake is reported before anything is sent."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ANY_PARTITION = -1
 
 
 def check_topic(topic: object) -> str:
-    """The topic's name, if a topic can be called so."""
+    """Return the topic's name, if it is legal."""
     return topic_name("topic", topic)
 
 
 def check_partition(partition: object) -> int:
-    """The partition's number, or -1 for None."""
+    """Return the partition's number, or -1 for None."""
     if partition is None:
         return ANY_PARTITION
     if isinstance(partition, bool) or not isinstance(partition, int):
@@ -42,24 +42,24 @@ def check_partition(partition: object) -> int:
 
 
 def check_timestamp(timestamp_ms: object) -> int:
-    """A time in milliseconds since 1970."""
+    """Return a time in milliseconds since 1970."""
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
         raise ConfigTypeError(f"timestamp_ms must be an int or None, not {type(timestamp_ms).__name__}")
     return int(TIME_MS("timestamp_ms", timestamp_ms))
 
 
 def check_headers(headers: object) -> Headers:
-    """Pairs of a name and a value."""
+    """Return pairs of a name and a value."""
     return record_headers("headers", headers)
 
 
 def to_bytes(what: str, content: Any) -> bytes | None:
-    """A key or a value as it is sent; ``what`` names it in the error."""
+    """Return a key or a value as bytes; ``what`` names it in the error."""
     return byte_string(what, content, hint=f"; is {what}_serializer missing?")
 
 
 def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
-    """The entries given, one for each value."""
+    """Return the given entries, one per value."""
     found = entries(name, given, "one entry for each value")
     if len(found) != count:
         raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(found)}")
@@ -67,17 +67,17 @@ def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
 
 
 def headers_for_each(headers: Any, count: int) -> list[Any]:
-    """One entry for each value: the same headers for all where they were given once."""
+    """Return one entry per value: the same headers for all if they were given once."""
     if headers is None or given_once(headers):
         return [headers] * count
     return one_for_each("headers", headers, count)
 
 
 def given_once(headers: Any) -> bool:
-    """Whether these are the headers of one record, and not those of several."""
+    """Return True if these are the headers of one record, and not of several."""
     return isinstance(headers, (list, tuple)) and bool(headers) and _is_pair(headers[0])
 
 
 def _is_pair(header: Any) -> bool:
-    """Whether this is a single header, and not the headers of a record."""
+    """Return True if this is a single header, and not the headers of a record."""
     return isinstance(header, (list, tuple)) and bool(header) and isinstance(header[0], str)

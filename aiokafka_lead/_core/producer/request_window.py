@@ -1,19 +1,19 @@
-"""How many requests are worth while on their way to one broker at a time.
+"""Learns the useful number of simultaneous requests to one broker.
 
-A broker serves one request of a connection after the other: a Produce request with ``acks=all`` until every replica has
-its records. What is sent behind others waits for them all, so that a record is acknowledged soonest if it waits here
-for the next request, with all others that come meanwhile, rather than there in one of its own. Only on a long way it
-takes several requests to keep the broker busy. Which of the two it is shows as in TCP Vegas: requests that wait for
-others take longer than the quickest one did.
+A broker serves the requests of a connection one by one: a Produce request with ``acks=all`` until every replica has its
+records. A request behind others waits for them all, so that a record is acknowledged soonest if it waits here for the
+next request, together with all records that arrive in the meantime, rather than there in a request of its own. Only a
+long network path takes several requests to keep the broker busy. The two are distinguished as in TCP Vegas: requests
+that wait for others take longer than the quickest one did.
 
-A broker that has much else to do gets one request at a time (rule 15 of leadership). A second one would save the way
-there and back, which is short beside that work; and after a leader move both have to be refused before anything may go
-to the new leader. What shows such a broker is that several answers in a row are slow. One answer, or a pause of the
-broker, is over with the next, and where this client itself is late, answers come together. A broker that is far away
-behind a proxy that is near is slow, too, but serves requests beside each other; where no answer has been quick yet, it
-gets two requests again now and then to see that.
+A broker that has much other work gets one request at a time (rule 15 of leadership). A second one would only save the
+round trip, which is short compared to that work; and after a leader move, both have to be refused before anything may
+go to the new leader. Such a broker is recognised by several slow answers in a row. A single slow answer, or a pause of
+the broker, ends with the next one, and if this client itself is late, answers arrive together. A distant broker behind
+a near proxy is slow, too, but serves requests concurrently; if no answer has been quick yet, the broker gets two
+requests again now and then to find out.
 
-Compiled through ``request_window.pxd`` where a compiler is.
+Compiled through ``request_window.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from __future__ import annotations
 __all__ = ["RequestWindow"]
 
 ALONE, SHALLOW, DEEP = 1, 2, 100
-"""The bounds of a window: that of a broker with much else to do, and those of others. While one request is served, the
-next one had better be there."""
+"""Sizes of a window: for a broker with much other work, and bounds for the rest. While one request is served, the next
+one should already be there."""
 NONE_WAITS, ONE_WAITS = 0.5, 1.0
-"""Of the requests under way, how many wait for others at the broker: below the first the window may grow, above the
+"""Number of requests in flight that wait for others at the broker: below the first value the window may grow, above the
 second it shrinks."""
 BUSY_S = 0.02
-"""A broker that takes longer for a request may have much else to do."""
+"""A broker that takes longer for a request may have much other work."""
 SHORT_WAY = 1 / 8
-"""The way there and back is short where it takes less than this part of what the broker does."""
+"""The round trip is short if it takes less than this fraction of the broker's work."""
 SLOW_IN_A_ROW = 2
-"""So many slow answers, one after the other, show a broker that has much else to do."""
+"""Number of consecutive slow answers that show a broker with much other work."""
 TRY_AFTER, TRY_AFTER_MOST = 8, 256
-"""After this number of answers a broker that may be far away gets two requests again. The number doubles each time, up
-to `TRY_AFTER_MOST`."""
+"""Number of answers after which a broker that may be distant gets two requests again. It doubles each time, up to
+`TRY_AFTER_MOST`."""
 MANY_BYTES = 1 << 18
-"""What comes in fewer batches goes with the next request, which is no later for that."""
+"""A smaller amount of full batches goes with the next request, which makes it no later."""
 LATE = 0.25
-"""The weight of the latest answer in `RequestWindow.served_s`."""
+"""Weight of the latest answer in `RequestWindow.served_s`."""
 INSTANT_S = 1e-6
-"""The shortest time that an answer is taken to need: a coarse clock may show none."""
+"""The shortest time that an answer is assumed to take: a coarse clock may show zero."""
 
 
 class RequestWindow:
-    """Of one connection: how many of its requests may be under way, as learnt from the times that answers take."""
+    """Limits the requests in flight on one connection, as learnt from the times that answers take."""
 
     __slots__ = (
         "_alone_for",
@@ -61,37 +61,37 @@ class RequestWindow:
     )
 
     def __init__(self, opening_s: float = 0.0) -> None:
-        """``opening_s``: how long it took to open the connection: once there and back, or more."""
+        """Begin with ``opening_s``, the time it took to open the connection: one round trip or more."""
         self._opening_s = opening_s
         self._depth = SHALLOW
-        """How many may be under way."""
+        """Maximum number of requests in flight."""
         self._under_way = 0
         self._was_full = False
-        """Since the depth was changed."""
+        """True if the window was full since the depth was changed."""
         self._answered_at = 0.0
-        """When the latest answer came, from which on the broker serves the next request."""
+        """Time of the latest answer, from which on the broker serves the next request."""
         self._quickest_s = float("inf")
         """The shortest time from a request to its answer."""
         self._far = False
-        """Whether requests were served beside each other, when that was last to be seen."""
+        """True if requests were served concurrently, at the last opportunity to see that."""
         self._slow_in_a_row = 0
-        """The latest answers that each show a broker with much else to do."""
+        """Number of latest answers in a row that each show a broker with much other work."""
         self._alone_for = 0
-        """Answers since the broker gets one request at a time."""
+        """Number of answers since the broker gets one request at a time."""
         self._try_after = TRY_AFTER
         self.served_s = 0.0
-        """How long the broker takes for a request before it looks at the next one, of late."""
+        """Recent mean time that the broker takes for a request before it begins with the next one."""
 
     def sent(self) -> None:
-        """A request was sent; `answered` or `lost` says how it ended."""
+        """Count a request that was sent; `answered` or `lost` follows."""
         self._under_way += 1
 
     def lost(self) -> None:
-        """A request that was sent is not answered."""
+        """Count a request that will not be answered."""
         self._under_way -= 1
 
     def answered(self, sent_at: float, now: float) -> None:
-        """A request that was sent at that time was answered; both in monotonic seconds."""
+        """Learn from the answer to a request that was sent at that time; both in monotonic seconds."""
         took_s = max(INSTANT_S, now - sent_at)
         self._quickest_s = min(self._quickest_s, took_s)
         wait = self._under_way * (1 - self._quickest_s / took_s)
@@ -100,7 +100,7 @@ class RequestWindow:
         self._answered_at = now
         self.served_s += (served_s - self.served_s) * LATE
         self._under_way -= 1
-        # To open takes longer than the way where a name is looked up, or TLS is done by a broker that is busy.
+        # Opening takes longer than a round trip if a name is looked up, or TLS is done by a busy broker.
         busy_s = max(BUSY_S, min(self._opening_s, self._quickest_s) / SHORT_WAY)
         if self._depth == ALONE:
             self._look_out(served_s < busy_s / 2)
@@ -117,17 +117,17 @@ class RequestWindow:
                 self._set_depth(max(SHALLOW, self._depth - 1))
 
     def _serves_beside(self, beside_s: float, took_s: float) -> bool:
-        """Whether the broker is far, so that it serves requests beside each other.
+        """Return True if the broker is distant, so that it serves requests concurrently.
 
-        ``beside_s``: how long the request was under way while the one before was not answered. It says nothing where
-        that is short.
+        ``beside_s`` is the time that the request was in flight while the previous one was unanswered. A short time says
+        nothing.
         """
         if beside_s > self._quickest_s / 2:
             self._far = took_s - self._quickest_s < beside_s / 2
         return self._far
 
     def _look_out(self, quick: bool) -> None:
-        """Give the broker two requests where it is quick again, or to see whether it is far away."""
+        """Give the broker two requests if it is quick again, or to see if it is distant."""
         self._alone_for += 1
         may_be_far = self._quickest_s > BUSY_S
         if quick:
@@ -142,10 +142,10 @@ class RequestWindow:
         self._slow_in_a_row = self._alone_for = 0
 
     def is_full(self, filled_bytes: int = 0) -> bool:
-        """Whether the next request had better wait for an answer.
+        """Return True if the next request should wait for an answer.
 
-        ``filled_bytes``: of the batches that were filled since the last look. They go at once, so that a producer under
-        load keeps its brokers at work; but those to a broker with much else to do only where they are many.
+        ``filled_bytes`` counts the batches filled since the last call. They are sent immediately, so that a producer
+        under load keeps its brokers busy; to a broker with much other work, only if they are many.
         """
         if filled_bytes >= (MANY_BYTES if self._depth == ALONE else 1):
             return False

@@ -1,7 +1,7 @@
-"""Which partition may be sent to which broker, when, and until when: the accumulator's view of time.
+"""Decides which partition may be sent to which broker, when, and until when: the accumulator's view of time.
 
-Nothing here walks over the partitions that exist. A partition is looked at when something happened to it (a record, an
-answer, its leader, a timer), and is then in the ready set of its leader, or waits for one of these.
+Nothing here iterates over all partitions. A partition is examined after an event (a record, an answer, a new leader, a
+timer), and is then in the ready set of its leader, or waits for the next event.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .idempotence import Sequencing
 __all__ = ["Schedule"]
 
 LINGERING_PARTITIONS = 32
-"""A request that carries more of them is worth to be sent in any case."""
+"""Requests with more partitions than this are sent without lingering."""
 
 _NO_LEADER = NO_LEADER
 
 
 class Schedule:
-    """Ready sets by broker, and the timers of batches that linger, back off, and run out of ``delivery_timeout_ms``."""
+    """Ready sets by broker, and the timers of batches that linger, back off, or expire by ``delivery_timeout_ms``."""
 
     def __init__(
         self,
@@ -35,32 +35,32 @@ class Schedule:
         notify: Callable[[], None],
     ) -> None:
         self.ready: dict[int, OrderedDict[PartitionQueue, None]] = {}
-        """By leader, the partitions that have something to send now; who waits longest comes first."""
+        """Sendable partitions by leader, longest-waiting first."""
         self.leaderless: dict[PartitionQueue, None] = {}
-        """Partitions with records and without a known leader."""
+        """Partitions with records but no known leader."""
         self.flushes = 0
-        """How many flushes are waiting: nothing lingers then."""
+        """Number of pending flushes. While any is pending, batches do not linger."""
         self.delivery_timeout_s = delivery_timeout_s
         self._linger_s = linger_s
         self._memory = memory
         self._sequencing = sequencing
         self._notify = notify
-        """Called when there is something to do now, or earlier than `next_at` said."""
+        """Called when there is work now, or earlier than `next_at` said."""
         self._lingering: deque[tuple[float, PartitionQueue]] = deque()
-        """When open batches go out, in that order; an entry whose batch was closed before is void."""
+        """Send times of open batches, in order; an entry whose batch was closed before is void."""
         self._timers: list[tuple[float, int, PartitionQueue]] = []
-        """A heap of partitions to look at again; an entry whose time is not the queue's ``wake_at`` is void."""
+        """Heap of partitions to examine again; an entry whose time is not the queue's ``wake_at`` is void."""
         self._expiries: list[tuple[float, int, PartitionQueue]] = []
-        """A heap of partitions that have batches, by when the oldest batch runs out of time, at the earliest."""
+        """Heap of partitions with batches, by the earliest time at which the oldest batch may expire."""
         self._timer_count = 0
-        """Tells timers of one instant apart."""
+        """Distinguishes timers of the same instant."""
 
     def _hurried(self) -> bool:
-        """Whether open batches go out without waiting for more records: on a flush, and when memory is short."""
+        """Return True if open batches are sent without lingering: on a flush, and when memory is short."""
         return self.flushes > 0 or bool(self._memory.waiting)
 
     def opened(self, batch: ProducerBatch, now: float) -> None:
-        """A new batch takes records."""
+        """Schedule a new batch that accepts records."""
         if not batch.queue.expiry_scheduled:
             self._expire_at(batch.queue, batch.created_at + self.delivery_timeout_s)
         if self._linger_s <= 0 or self._hurried():
@@ -73,7 +73,7 @@ class Schedule:
         self._lingering.append((batch.send_at, batch.queue))
 
     def hurry(self, now: float) -> None:
-        """Somebody waits for records to go out: nothing lingers any more."""
+        """Stop all lingering, because something waits for records to be sent."""
         lingering = self._lingering.copy()
         self._lingering.clear()
         for _, queue in lingering:
@@ -82,7 +82,7 @@ class Schedule:
                 self.evaluate(queue, now)
 
     def poll(self, now: float) -> None:
-        """Look at what is due."""
+        """Handle due timers."""
         lingering = self._lingering
         while lingering and lingering[0][0] <= now:
             _, queue = lingering.popleft()
@@ -96,7 +96,7 @@ class Schedule:
                 self.evaluate(queue, now)
 
     def next_at(self) -> float | None:
-        """When `poll` or `expired` has something to do next, at the earliest, if nothing happens before."""
+        """Return the earliest time at which `poll` or `expired` has work, if no event occurs before; None if never."""
         timers = self._timers
         while timers and timers[0][2].wake_at != timers[0][0]:
             heapq.heappop(timers)
@@ -108,7 +108,7 @@ class Schedule:
         return due
 
     def expired(self, now: float) -> Iterator[ProducerBatch]:
-        """Batches whose time is over, one by one. The caller settles the outcome of each before it goes on."""
+        """Yield expired batches. The caller settles the outcome of each before it continues."""
         while self._expiries and self._expiries[0][0] <= now:
             _, _, queue = heapq.heappop(self._expiries)
             queue.expiry_scheduled = False
@@ -122,7 +122,7 @@ class Schedule:
                 yield batch
 
     def evaluate(self, queue: PartitionQueue, now: float) -> None:
-        """Put the partition where it belongs, after anything happened to it."""
+        """Put the partition into the set where it belongs, after any change to it."""
         node_id = self.sendable_to(queue, now)
         if node_id == queue.ready_node:
             return
@@ -133,7 +133,7 @@ class Schedule:
             self._notify()
 
     def first_unsent(self, queue: PartitionQueue) -> ProducerBatch | None:
-        """The first batch that awaits no answer: the only one that may be sent next."""
+        """Return the first batch without a pending answer: the only one that may be sent next."""
         if not queue.in_flight:
             return queue.batches[0] if queue.batches else None
         for batch in queue.batches:
@@ -142,7 +142,7 @@ class Schedule:
         return None
 
     def sendable_to(self, queue: PartitionQueue, now: float) -> int:
-        """The broker that the partition's next batch may go to now, or -1."""
+        """Return the broker to which the partition's next batch may be sent now, or -1."""
         batch = self.first_unsent(queue)
         if batch is None:
             self.leaderless.pop(queue, None)
@@ -170,7 +170,7 @@ class Schedule:
         return leader_id
 
     def may_linger(self, node_id: int, now: float) -> bool:
-        """Whether all that is ready for the broker is full batches whose time is not over, and that take more yet."""
+        """Return True if everything ready for the broker is full batches that are not due and can still grow."""
         partitions = self.ready.get(node_id, ())
         if self._hurried() or len(partitions) > LINGERING_PARTITIONS:
             return False
@@ -181,7 +181,7 @@ class Schedule:
         return True
 
     def pop(self, node_id: int) -> PartitionQueue:
-        """Take the partition that was ready first out of the broker's ready set."""
+        """Take the longest-ready partition out of the broker's ready set."""
         partitions = self.ready[node_id]
         queue, _ = partitions.popitem(last=False)
         queue.ready_node = _NO_LEADER

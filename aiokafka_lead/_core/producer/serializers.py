@@ -1,4 +1,4 @@
-"""From what the application works with to the bytes of keys and values."""
+"""Converts the application's keys and values to bytes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ...types import Headers, SerializationContext
 __all__ = ["Serializers"]
 
 Made = bytes | WithHeaders | None
-"""A key or value on its way into a record."""
+"""A serialized key or value."""
 
 ToBytes = Callable[[Any, str, Headers], Any]
-"""From the content, the record's topic and its headers to `Made`, which has headers only where `Serializers.prepares`.
+"""Converts content, given topic and headers, to `Made`, which has headers only if `Serializers.prepares`.
 
-(Without such a serializer it gives bytes or None, which no check of types is to cost a record.)
+(Without such a serializer it returns bytes or None; the type is Any to spare each record a type check.)
 """
 
 
 class Serializers:
-    """What makes bytes of the application's keys and values; None is left alone."""
+    """The serializers of the application's keys and values; None is left alone."""
 
     __slots__ = ("_key", "_value", "key_bytes", "value_bytes")
 
@@ -32,32 +32,32 @@ class Serializers:
         self._key = None if key is None else inspected("key_serializer", key)
         self._value = None if value is None else inspected("value_serializer", value)
         self.key_bytes = _to_bytes("key", self._key)
-        """Makes bytes of a key at once, unless its serializer is to be awaited; raises `RecordSerializationError`."""
+        """Converts a key to bytes, unless its serializer is awaited; raises `RecordSerializationError`."""
         self.value_bytes = _to_bytes("value", self._value)
-        """The same of a value."""
+        """The same for a value."""
 
     @property
     def plain(self) -> bool:
-        """Whether there are none."""
+        """True if there are no serializers."""
         return self._key is None and self._value is None
 
     @property
     def awaited(self) -> str:
-        """The options that are coroutine functions; an empty text where none is."""
+        """Names of the options that are coroutine functions; empty if there are none."""
         parts = (("key_serializer", self._key), ("value_serializer", self._value))
         return " and ".join(name for name, one in parts if one is not None and one.waits)
 
     @property
     def prepares(self) -> bool:
-        """Whether one of them is `Prepared`: it is awaited before it can be called, and may give headers."""
+        """True if one of them is `Prepared`: it is awaited before it can be called, and may add headers."""
         return any(one is not None and one.prepare is not None for one in (self._key, self._value))
 
     async def await_key(self, key: Any, topic: str, headers: Headers) -> Made:
-        """The same as ``key_bytes``, of any kind of serializer."""
+        """Convert a key like ``key_bytes``, with any kind of serializer."""
         return await _wait_for_bytes("key", self._key, self.key_bytes, key, topic, headers)
 
     async def await_value(self, value: Any, topic: str, headers: Headers) -> Made:
-        """The same as ``value_bytes``, of any kind of serializer."""
+        """Convert a value like ``value_bytes``, with any kind of serializer."""
         return await _wait_for_bytes("value", self._value, self.value_bytes, value, topic, headers)
 
 

@@ -1,4 +1,4 @@
-"""What a producer measures for those who run the cluster (KIP-714)."""
+"""Metrics of a producer for the operators of the cluster (KIP-714)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ __all__ = ["ProducerTelemetry"]
 
 
 class ProducerTelemetry:
-    """The KIP's standard metrics first, then others of Java's that this producer counts in the same way."""
+    """The KIP's standard metrics first, then further ones of Java's that this producer counts in the same way."""
 
     def __init__(
         self, transactional_id: str | None, accumulator: Accumulator, connections: Callable[[], int] | None
     ) -> None:
-        """``connections`` says how many were made; None where they are not this producer's own."""
+        """Measure ``accumulator``. ``connections`` returns the number opened; None if they are shared."""
         self._transactional_id = transactional_id
         self._accumulator = accumulator
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """The transactional id, where there is one."""
+        """Return the transactional id, if there is one."""
         return () if self._transactional_id is None else (("transactional_id", self._transactional_id),)
 
     def measures(self) -> Iterator[Measure]:
-        """Of this moment."""
+        """Yield the current values."""
         counters = self._accumulator.counters
         if self._connections is not None:
             yield Measure(Kind.METER, "producer.connection.creation", self._connections())
@@ -47,6 +47,6 @@ class ProducerTelemetry:
         yield Measure(Kind.LEVEL, "producer.buffer.total.bytes", memory.limit)
         yield Measure(Kind.LEVEL, "producer.buffer.available.bytes", memory.limit - memory.used)
         topics = list(counters.settled_topics.items())
-        # By topic a record counts as sent once it is acknowledged.
+        # Per topic, a record counts as sent once it is acknowledged.
         yield from meters_by_topic("producer.topic.record.send", {name: each.records_acked for name, each in topics})
         yield from meters_by_topic("producer.topic.record.error", {name: each.records_failed for name, each in topics})

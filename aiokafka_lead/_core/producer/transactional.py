@@ -1,16 +1,16 @@
-"""Sequences of a transactional producer, and which partitions its transaction may be written to (KIP-98, KIP-890).
+"""Sequences of a transactional producer, and the partitions that its transaction may write to (KIP-98, KIP-890).
 
-All partitions share the producer's epoch, and a partition cannot start its sequences over by itself: where that would
-be needed, the transaction fails, and the epoch ends with it.
+All partitions share the producer's epoch, and a partition cannot restart its sequences alone: if that would be needed,
+the transaction fails, and the epoch ends with it.
 
-Without KIP-890 the coordinator must know a partition before its first batch leaves. With it, that batch makes the
-partition part of the transaction: the broker asks the coordinator, and answers an error if the same producer has it ask
-again before that is answered. So a broker gets one such request at a time, with all partitions that are ready then.
-Brokers get them one after the other: the coordinator takes one addition at a time, and a broker that is turned away
-comes back only 20 ms later (``add.partitions.to.txn.retry.backoff.ms``). For the same reason none of them gets one
-before the coordinator is done with the transaction before, where that is known.
+Without KIP-890 the coordinator must know a partition before its first batch leaves. With it, that batch adds the
+partition to the transaction: the broker asks the coordinator, and answers with an error if the same producer makes it
+ask again before the coordinator has answered. So a broker gets one such request at a time, with all partitions that are
+ready then. Brokers get them one by one: the coordinator accepts one addition at a time, and a broker that is turned
+away returns only 20 ms later (``add.partitions.to.txn.retry.backoff.ms``). For the same reason, none is sent before the
+coordinator has finished the previous transaction, if that is known.
 
-Compiled through ``transactional.pxd`` where a compiler is.
+Compiled through ``transactional.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .idempotence import IdempotentSequencing, is_later, sequence_after
 __all__ = ["TransactionalSequencing"]
 
 TOUCHES_APART_S = 0.1
-"""After this long another broker gets its first request although the one before has not answered. Brokers whose answers
-take long by themselves are still waited for one by one: where two of them have the coordinator add partitions at the
-same time, the one that is turned away comes back 20 ms later, again and again for up to 100 ms, and then refuses."""
+"""Delay after which another broker gets its first request although the previous one has not answered. Brokers with long
+answer times are still awaited one by one: if two of them make the coordinator add partitions at the same time, the one
+that is turned away returns 20 ms later, repeatedly for up to 100 ms, and then refuses."""
 
 _NO_SEQUENCE = NO_SEQUENCE
 _NO_LEADER = -1
@@ -54,34 +54,34 @@ class TransactionalSequencing(IdempotentSequencing):
     def __init__(self) -> None:
         super().__init__()
         self.transaction = 0
-        """The open transaction's number, or that of the latest."""
+        """Number of the open transaction, or of the latest."""
         self.v2 = False
-        """Whether it is one of KIP-890."""
+        """True if it is a transaction of KIP-890."""
         self.failed = True
-        """Whether nothing more of it is to be sent; also while none is open."""
+        """True if no more of it will be sent; also while none is open."""
         self.written = False
-        """Whether something of it was sent to a partition, and so may be in it."""
+        """True if a record of it was sent to a partition, and so may be in it."""
         self.gap = False
-        """Whether a batch was given up that had a sequence: the epoch cannot go on."""
+        """True if a batch with a sequence was given up: the epoch cannot continue."""
         self.held = False
-        """Whether partitions wait until the coordinator is done with the transaction before; see `release`."""
+        """True while partitions wait until the coordinator has finished the previous transaction; see `release`."""
         self.wanted: dict[PartitionQueue, None] = {}
-        """Partitions that the coordinator does not know of yet."""
+        """Partitions that the coordinator does not know yet."""
         self.on_wanted: Callable[[], None] = _ignore
-        """Called when there are more of them, or more that are held."""
+        """Called when partitions are added to them, or more are held."""
         self.on_failure: Callable[[KafkaError], None] = _ignore_error
         """Called when records of the transaction are given up."""
         self._touching: dict[int, dict[PartitionQueue, None]] = {}
-        """By broker, the partitions whose first batch of the transaction awaits its answer."""
+        """Partitions whose first batch of the transaction awaits its answer, by broker."""
         self._waiting: dict[PartitionQueue, None] = {}
-        """Those that wait for such answers, or are held."""
+        """Partitions that wait for such answers, or are held."""
         self._touch_at = 0.0
-        """When the next broker may get such a batch although another has not answered."""
+        """Time at which the next broker may get such a batch although another has not answered."""
 
     # --- the transaction ----------------------------------------------------------------------------------------------
 
     def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool, held: bool = False) -> None:
-        """The next transaction is open, under this identity."""
+        """Begin the next transaction, under this identity."""
         self.assign_producer_id(producer_id, producer_epoch)
         self.transaction = number
         self.v2 = v2
@@ -90,12 +90,12 @@ class TransactionalSequencing(IdempotentSequencing):
         self.wanted.clear()
 
     def end(self) -> None:
-        """Nothing more of the transaction is to be sent."""
+        """End the transaction: no more of it will be sent."""
         self.failed = True
         self.wanted.clear()
 
     def opened(self, queue: PartitionQueue) -> None:
-        """A partition has a new batch."""
+        """Handle a new batch of a partition."""
         if self.held:
             self.on_wanted()
         elif not self.v2 and queue.transaction != self.transaction and queue not in self.wanted:
@@ -103,17 +103,17 @@ class TransactionalSequencing(IdempotentSequencing):
             self.on_wanted()
 
     def added(self, queue: PartitionQueue) -> None:
-        """The coordinator knows that the partition is part of the transaction."""
+        """Record that the coordinator knows that the partition is part of the transaction."""
         self.wanted.pop(queue, None)
         queue.transaction = self.transaction
 
     def release(self) -> list[PartitionQueue]:
-        """The coordinator is done with the transaction before; those that need not wait any more."""
+        """Record that the coordinator has finished the previous transaction; return partitions that no longer wait."""
         self.held = False
         return self._waited()
 
     def requested(self, node_id: int, batches: Sequence[ProducerBatch], now: float) -> None:
-        """These batches go to a broker together."""
+        """Record that these batches are sent to a broker together."""
         self.written = True
         if not self.v2:
             return
@@ -123,7 +123,7 @@ class TransactionalSequencing(IdempotentSequencing):
                 self._touch_at = now + _TOUCHES_APART_S
 
     def answered(self, queue: PartitionQueue) -> list[PartitionQueue]:
-        """Something happened to a partition; those that need not wait any more."""
+        """Handle a change of a partition; return the partitions that no longer wait."""
         if not self._touching or queue.in_flight > 0:
             return _NONE
         found = self._touching.get(queue.in_flight_node)
@@ -141,7 +141,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return waiting
 
     def forget_producer_id(self) -> None:
-        """The cluster is another one, which never gave the producer id."""
+        """Forget a producer id that another cluster assigned."""
         super().forget_producer_id()
         self.on_failure(ClusterIdMismatchError("the transaction began in another cluster"))
 
@@ -174,7 +174,7 @@ class TransactionalSequencing(IdempotentSequencing):
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         queue = batch.queue
         if batch.producer_epoch != queue.producer_epoch or batch.producer_id != queue.producer_id:
-            return  # of a transaction before
+            return  # of a previous transaction
         if queue.batches[0] is batch:
             queue.proven_node = node_id
         if batch.producer_epoch == self.producer_epoch and batch.producer_id == self.producer_id and not self.failed:
@@ -189,7 +189,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return same and super().surely_in_log(batch)
 
     def rejected(self, batch: ProducerBatch) -> None:
-        """Nothing: a caller that takes this for a new start of the sequences gives the batch up instead."""
+        """Do nothing: a caller that takes this for a restart of the sequences gives the batch up instead."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         batch.queue.proven_node = _NO_LEADER

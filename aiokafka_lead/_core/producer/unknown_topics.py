@@ -1,7 +1,7 @@
-"""Records that were taken before metadata knew their topic, for a call that does not wait.
+"""Records accepted before metadata knows their topic, for a call that does not wait.
 
 They are kept with their arguments, in order, and put into batches as soon as metadata knows the topic: before a call
-that waited for that metadata goes on.
+that waited for that metadata continues.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class UnknownTopics:
         return sum(len(waiting.records) for waiting in self._topics.values())
 
     def append(self, record: Record) -> Delivery | None:
-        """Take a record; None when memory is short. Raises `MessageTooLargeError`."""
+        """Accept a record; return None if memory is short. Raises `MessageTooLargeError`."""
         accumulator = self._accumulator
         if not accumulator.memory.take(accumulator.record_size(record)):
             return None
@@ -57,7 +57,7 @@ class UnknownTopics:
         return Delivery(waiting.outcome, len(waiting.records) - 1, record.timestamp_ms)
 
     def on_snapshot(self, now: float) -> None:
-        """Metadata changed: put the records of topics that it knows into batches."""
+        """Put the records of topics that new metadata knows into batches."""
         for name in [name for name in self._topics if self._accumulator.topic(name) is not None]:
             waiting = self._topics.pop(name)
             parts: list[Part] = []
@@ -70,7 +70,7 @@ class UnknownTopics:
             self._accumulator.finish(waiting.ordinal)
 
     def _put(self, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
-        """Where the record went; an outcome of its own where it cannot go anywhere."""
+        """Return the record's place; in an outcome of its own if it cannot be appended."""
         topic = self._accumulator.topic(record.topic)
         assert topic is not None
         try:
@@ -82,7 +82,7 @@ class UnknownTopics:
             return outcome, 0
 
     def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
-        """Give up a topic's records, and say how many; ``make_error`` takes a text that says what became of them."""
+        """Give up a topic's records, and return their number; ``make_error`` takes a text that describes their fate."""
         waiting = self._topics.pop(topic, None)
         if waiting is None:
             return 0
@@ -96,6 +96,6 @@ class UnknownTopics:
         return len(waiting.records)
 
     def drop_all(self, make_error: Callable[[str], KafkaError]) -> None:
-        """Give up everything."""
+        """Give up all records."""
         for topic in list(self._topics):
             self.drop(topic, make_error)

@@ -1,4 +1,4 @@
-"""What becomes part of a transaction, partitions and offsets: requests in each version's shape, and their answers."""
+"""Requests that add partitions and offsets to a transaction, in each version's form, and readers of the answers."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ __all__ = [
 ]
 
 LAST_OF_CLIENTS = 3
-"""AddPartitionsToTxn from 4 on is for brokers."""
+"""From version 4 on, AddPartitionsToTxn is for brokers."""
 
 FIRST_WITH_MEMBER = 3
-"""TxnOffsetCommit from here on names the group's member, so that one that is out cannot commit (KIP-447)."""
+"""First version of TxnOffsetCommit that names the group's member, so that a removed one cannot commit (KIP-447)."""
 
 FIRST_OF_V2 = 5
-"""TxnOffsetCommit from here on makes the group part of the transaction (KIP-890)."""
+"""First version of TxnOffsetCommit that adds the group to the transaction (KIP-890)."""
 
 
 OFFSETS = map_of("TopicPartition to offset", topic_partition, offset)
-"""Checks the offsets that the application gives."""
+"""Checks offsets given by the application."""
 
 
 def checked_group(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
-    """A group as given by the application. Raises `ConfigTypeError` or `ConfigError`."""
+    """Return a group given by the application, checked. Raises `ConfigTypeError` or `ConfigError`."""
     found = ConsumerGroupMetadata(group) if isinstance(group, str) else group
     if not isinstance(found, ConsumerGroupMetadata):
         raise ConfigTypeError(f"group_metadata must be a ConsumerGroupMetadata or a str, not {type(group).__name__}")
@@ -60,7 +60,7 @@ def checked_group(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
 def add_partitions_request(
     state: TransactionState, partitions: Iterable[TopicPartition], versions: ApiVersions
 ) -> tuple[AddPartitionsToTxnRequest, int]:
-    """The request and its version. Raises `UnsupportedVersionError`."""
+    """Return the request and its version. Raises `UnsupportedVersionError`."""
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, AddPartitionsToTxnTopic(name=tp.topic)).partitions.append(tp.partition)
@@ -74,7 +74,7 @@ def add_partitions_request(
 
 
 def read_added(response: AddPartitionsToTxnResponse) -> KafkaError | None:
-    """The answer's worst error: the coordinator adds all partitions, or none. That one was not tried is no reason."""
+    """Return the answer's most significant error, since all partitions fail together: "not tried" is no reason."""
     reason: KafkaError | None = None
     for topic in response.results_by_topic_v3_and_below:
         for result in topic.results_by_partition:
@@ -89,7 +89,7 @@ def read_added(response: AddPartitionsToTxnResponse) -> KafkaError | None:
 def add_offsets_request(
     state: TransactionState, group_id: str, versions: ApiVersions
 ) -> tuple[AddOffsetsToTxnRequest, int]:
-    """The request and its version. Raises `UnsupportedVersionError`."""
+    """Return the request and its version. Raises `UnsupportedVersionError`."""
     request = AddOffsetsToTxnRequest(
         transactional_id=state.transactional_id,
         producer_id=state.producer_id,
@@ -105,12 +105,12 @@ def offsets_request(
     group: ConsumerGroupMetadata,
     versions: ApiVersions,
 ) -> tuple[TxnOffsetCommitRequest, int]:
-    """The request and its version.
+    """Return the request and its version.
 
-    Raises `UnsupportedVersionError`, also for a member of a group where the broker cannot tell whether it still is one.
+    Raises `UnsupportedVersionError`, also for a group's member if the broker cannot check its membership.
     """
     lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
-    # Later ones name topics by ids (KIP-1319): those that the offsets were read from are not known here.
+    # Later versions name topics by id (KIP-1319): the ids at the time of reading are unknown here.
     highest = FIRST_OF_V2 if state.v2 else FIRST_OF_V2 - 1
     version = versions.version_for(TxnOffsetCommitRequest, lowest=lowest, highest=highest)
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
@@ -138,7 +138,7 @@ def offsets_request(
 
 
 def read_offsets(response: TxnOffsetCommitResponse) -> dict[TopicPartition, KafkaError]:
-    """The partitions whose offset did not become part of the transaction."""
+    """Return the partitions whose offset was not added to the transaction, with their errors."""
     failed: dict[TopicPartition, KafkaError] = {}
     for topic in response.topics:
         for partition in topic.partitions:

@@ -1,6 +1,6 @@
 """Transactions of several transactional ids that are in flight at the same time, and end in the order of their begins.
 
-Each is committed when the one before it is. When one is not, all that are behind it are aborted: they may rest on it.
+Each is committed after the previous one. If one is not, all later ones are aborted, because they may depend on it.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ __all__ = ["TRANSITIONS", "Chain", "Chained", "Event", "Stage"]
 
 
 class Stage(Enum):
-    """Where one of these transactions is."""
+    """Stages of one of these transactions."""
 
     OPEN = "open"
-    """It takes records and offsets."""
+    """It accepts records and offsets."""
     STORED = "stored"
-    """What it took is stored, and it waits for the one before it."""
+    """Its content is stored, and it waits for the previous one."""
     COMMITTING = "committing"
-    """It is the first one, and the coordinator is asked to commit it."""
+    """It is the first one, and the coordinator is being asked to commit it."""
     DOOMED = "doomed"
-    """It is to be aborted, or is being aborted."""
+    """It has to be aborted, or is being aborted."""
     OVER = "over"
-    """Nothing waits for it any more."""
+    """It has ended."""
 
 
 class Event(Enum):
-    """What leads from stage to stage."""
+    """Events that lead from stage to stage."""
 
     STORE = "store"
-    """The application is done with it, and what it took is stored."""
+    """The application has finished it, and its content is stored."""
     COMMIT = "commit"
-    """All that were before it are committed."""
+    """All earlier ones are committed."""
     DOOM = "doom"
-    """The application does not want it, the coordinator refuses it, or one before it is not committed."""
+    """The application aborts it, the coordinator refuses it, or an earlier one is not committed."""
     END = "end"
     """Its fate is known."""
 
@@ -62,15 +62,15 @@ class Chained:
     def __init__(self) -> None:
         self.stage = TRANSITIONS.first
         self.reason: KafkaError | None = None
-        """Where one before it is not committed: the error that says so."""
+        """The error to raise if an earlier one is not committed."""
 
     @property
     def left(self) -> bool:
-        """Whether the application has left it in the belief that it will be committed."""
+        """True if the application has left it in the belief that it will be committed."""
         return self.stage in (Stage.STORED, Stage.COMMITTING)
 
     def take(self, event: Event) -> None:
-        """Go to the stage that follows."""
+        """Go to the next stage."""
         self.stage = TRANSITIONS.after(self.stage, event)
 
 
@@ -78,7 +78,7 @@ T = TypeVar("T", bound=Chained)
 
 
 class Chain(Generic[T]):
-    """Says what is to be done next; its owner does that, and says what came of it."""
+    """Decides the next actions; its owner performs them and reports the results."""
 
     def __init__(self) -> None:
         self._in_flight: list[T] = []
@@ -91,27 +91,27 @@ class Chain(Generic[T]):
 
     @property
     def calm(self) -> bool:
-        """Whether nothing is to be aborted: only then another transaction may begin, which would not be after that."""
+        """True if none has to be aborted: otherwise a new transaction would begin before the abort."""
         return all(chained.stage is not Stage.DOOMED for chained in self._in_flight)
 
     def begin(self, chained: T) -> None:
-        """A transaction begins behind the others."""
+        """Add a transaction after the others."""
         self._in_flight.append(chained)
 
     def next(self) -> T | None:
-        """The transaction that is to be committed now, if there is one: it is taken to be asked for."""
+        """Return the transaction to commit now, or None; its commit counts as requested."""
         if not self._in_flight or self._in_flight[0].stage is not Stage.STORED:
             return None
         self._in_flight[0].take(Event.COMMIT)
         return self._in_flight[0]
 
     def ended(self, chained: T) -> None:
-        """Its fate is known; where that is not a commit, `doom_behind` comes first."""
+        """Remove a transaction whose fate is known; if that is not a commit, call `doom_behind` first."""
         chained.take(Event.END)
         self._in_flight.remove(chained)
 
     def doom_behind(self, chained: T, reason: KafkaError | None) -> list[T]:
-        """The transaction is not committed: those behind it which are to be aborted for that reason, from now on."""
+        """Doom the transactions after one that is not committed; return them."""
         behind = [
             each for each in self._in_flight[self._in_flight.index(chained) + 1 :] if each.stage is not Stage.DOOMED
         ]

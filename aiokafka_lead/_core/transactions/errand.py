@@ -1,7 +1,7 @@
-"""What is asked of the transaction coordinator, step by step, until the next transaction may begin.
+"""The series of requests to the transaction coordinator, until the next transaction may begin.
 
-An errand is a new producer id, the end of a transaction, or a new epoch; each answer decides what is asked next. It is
-over when the producer is ready for its next transaction, or never will be.
+An errand gets a new producer id, ends a transaction, or gets a new epoch; each answer determines the next request. It
+ends when the producer is ready for its next transaction, or never will be.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .verdicts import Call, Verdict, verdict_of
 __all__ = ["Errand", "Outcome", "ask_request", "read_ended"]
 
 FIRST_INIT_WITH_EPOCH = 3
-"""InitProducerId from here on gives the next epoch of a producer that names its own (KIP-360)."""
+"""First version of InitProducerId that returns the next epoch of a producer that names its own (KIP-360)."""
 
 FIRST_END_WITH_EPOCH = 5
-"""EndTxn from here on is that of KIP-890: it ends the epoch with the transaction, and answers with the next one."""
+"""First version of EndTxn by KIP-890: it ends the epoch with the transaction, and returns the next one."""
 
 _ENDING = ("PrepareAbort", "PrepareCommit", "PrepareEpochFence")
 _TIMED_OUT = "CompleteAbort"
@@ -38,31 +38,31 @@ _INITIALIZED = "Empty"
 
 
 def ask_request(transactional_id: str, versions: ApiVersions) -> tuple[DescribeTransactionsRequest, int]:
-    """The request for what the coordinator knows of a transactional id, and its version."""
+    """Return the request for the coordinator's state of a transactional id, and its version."""
     version = versions.version_for(DescribeTransactionsRequest)
     return DescribeTransactionsRequest(transactional_ids=[transactional_id]), version
 
 
 def read_ended(response: DescribeTransactionsResponse) -> KafkaError | None:
-    """None if the coordinator is done with the end of the transaction, or says nothing of it."""
+    """Return None if the coordinator has finished the end of the transaction, or does not mention it."""
     ending = any(found.transaction_state in _ENDING for found in response.transaction_states)
     return ConcurrentTransactionsError() if ending else None
 
 
 class Outcome(Enum):
-    """What became of a transaction."""
+    """Outcomes of a transaction."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """The answer to the commit was lost, and the coordinator knows a later transaction, or another producer, by now."""
+    """The answer to the commit was lost, and the coordinator has a later transaction, or another producer, by now."""
 
 
 _FATES = {"CompleteCommit": Outcome.COMMITTED, "CompleteAbort": Outcome.ABORTED}
 
 
 class Errand:
-    """One errand. `request` says what to ask, `answered` and `lost` take what came of it, until ``call`` is None."""
+    """One errand. Send `request` and call `answered` or `lost`, until ``call`` is None."""
 
     def __init__(
         self,
@@ -75,36 +75,36 @@ class Errand:
         v2: bool = False,
         renew: bool = False,
     ) -> None:
-        """Begins with ``call``. ``v2``: the transaction is one of KIP-890. ``renew``: its epoch ends with it anyway."""
+        """Begin with ``call``. ``v2``: the transaction is one of KIP-890. ``renew``: its epoch ends with it anyway."""
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self.call: Call | None = call
-        """What is asked now; None when the errand is over."""
+        """The current request; None when the errand has ended."""
         self.producer_id = producer_id
-        """The producer's own, until there is a new one."""
+        """The producer's own id, until there is a new one."""
         self.epoch = epoch
         self.v2 = v2
         self.renew = renew
         self._ends = call in (Call.COMMIT, Call.ABORT)
-        """Whether it is for the end of a transaction."""
+        """True if it ends a transaction."""
         self.outcome: Outcome | None = None
-        """What became of the transaction, once that is known; the errand may go on then."""
+        """The outcome of the transaction, once known; the errand may continue then."""
         self.refusal: KafkaError | None = None
-        """Why the errand ended before it was done."""
+        """The reason why the errand ended early."""
         self.reason: KafkaError | None = None
-        """Why the transaction is aborted though it was to be committed, or why somebody else is asked about."""
+        """The reason for an abort instead of a commit, or for asking the coordinator about a rival."""
         self.latest: KafkaError | None = None
-        """The error of the latest answer, or why there was none; None if it was no error."""
+        """Error of the latest answer, or of its absence; None if it was a success."""
         self.in_doubt = False
-        """Whether an EndTxn that commits may have been carried out though no answer came."""
+        """True if an EndTxn that commits may have been executed although it was not answered."""
 
     @property
     def fenced(self) -> bool:
-        """Whether it ended with the finding that another producer has the transactional id."""
+        """True if it ended because another producer has the transactional id."""
         return isinstance(self.refusal, ProducerFencedError)
 
     def request(self, versions: ApiVersions) -> tuple[Request[Any], int]:
-        """What to ask a broker of these versions, and in which version. Raises `UnsupportedVersionError`."""
+        """Return the next request for a broker of these versions, and its version. Raises `UnsupportedVersionError`."""
         call = self.call
         if call is Call.ASK:
             return ask_request(self.transactional_id, versions)
@@ -127,10 +127,10 @@ class Errand:
         return init, version
 
     def lost(self) -> None:
-        """The request may have been carried out, but its answer is lost.
+        """Record a lost answer; the request may have been executed.
 
-        Without KIP-890 it may even be carried out later, in another transaction of the same epoch (KAFKA-17754): that
-        one must have another epoch.
+        Without KIP-890 it may even be executed later, in another transaction of the same epoch (KAFKA-17754): that one
+        must have another epoch.
         """
         if self.call is Call.COMMIT:
             self.in_doubt = True
@@ -138,7 +138,7 @@ class Errand:
             self.renew = True
 
     def answered(self, response: Any) -> Verdict | None:
-        """The coordinator has answered. None if the errand has made its step, else when to ask the same again."""
+        """Process an answer. Return None after a step of the errand, else the verdict on repeating the same request."""
         self.latest = None
         if self.call is Call.ASK:
             return self._learn(response)
@@ -153,12 +153,12 @@ class Errand:
         return None
 
     def failed(self, error: KafkaError) -> Verdict | None:
-        """The coordinator refused, or could not be asked. None if the errand has made its step, or is over."""
+        """Process a refusal or a failure. Return None after a step of the errand, or at its end."""
         assert self.call is not None
         self.latest = error
         verdict = verdict_of(self.call, type(error))
         if verdict is Verdict.REFUSE and self.in_doubt and self.call is Call.COMMIT:
-            verdict = Verdict.RETRY  # what became of the transaction has to be learnt, however long that takes
+            verdict = Verdict.RETRY  # the outcome of the transaction must be found out, however long that takes
         step = _STEPS.get(verdict)
         if step is None:
             return verdict
@@ -174,15 +174,15 @@ class Errand:
         self.call = Call.RENEW if self.renew else None
 
     def _abort(self, error: KafkaError) -> None:
-        """The commit was refused, now and for ever: whatever is open is aborted, in the next step.
+        """Abort after a commit that was finally refused: any open transaction is aborted in the next step.
 
-        Without KIP-890 that is not certain where an earlier one may have been carried out: the coordinator knows.
+        Without KIP-890 the refusal is not certain if an earlier commit may have been executed: the coordinator knows.
         """
         self.reason = error
         self.call = Call.ASK if self.in_doubt and not self.v2 else Call.ABORT
 
     def _go_on(self, error: KafkaError) -> None:
-        """There is nothing to end."""
+        """Continue without a transaction to end."""
         self._not_committed(error)
         self.call = Call.RENEW
 
@@ -215,11 +215,11 @@ class Errand:
         self._refuse(fenced)
 
     def _learn(self, response: DescribeTransactionsResponse) -> Verdict | None:
-        """Tell a transaction that took too long from a rival.
+        """Distinguish a transaction that took too long from a rival.
 
-        The coordinator aborts the former under the next epoch of the same producer, and forgets the one before: so the
-        new epoch has to be asked for after that next one. A rival that began and aborted a transaction meanwhile looks
-        the same, and is fenced then, as by any producer that is started later; nothing is lost.
+        The coordinator aborts the former under the next epoch of the same producer, and forgets the previous one: so
+        the new epoch must be requested as the successor of that one. A rival that began and aborted a transaction in
+        the meantime looks the same, and is then fenced, as by any producer that is started later; no data is lost.
         """
         found = next((s for s in response.transaction_states if s.transactional_id == self.transactional_id), None)
         if found is None:
@@ -230,7 +230,9 @@ class Errand:
         own = found.producer_id == self.producer_id and found.producer_epoch in (self.epoch, self.epoch + 1)
         if own and found.transaction_state in _ENDING:
             return Verdict.RETRY
-        if own and found.producer_epoch == self.epoch:  # nobody has taken over, whatever the coordinator said before
+        if (
+            own and found.producer_epoch == self.epoch
+        ):  # no rival has taken over, despite the coordinator's earlier answer
             if isinstance(self.reason, InvalidTxnStateError):
                 self.outcome = self._fate_in(found.transaction_state)
             self._go_on(self.reason or ProducerFencedError())
@@ -251,10 +253,10 @@ class Errand:
         return None
 
     def _fate_in(self, state: str) -> Outcome:
-        """What became of the transaction, by the coordinator's state under its own epoch or the next.
+        """Return the outcome of the transaction, by the coordinator's state under its own epoch or the next.
 
-        An InitProducerId leaves nothing of a transaction that has ended but an empty state. Without KIP-890 that one
-        was committed: nobody has asked for its abort, and whatever else aborts takes the next epoch by itself.
+        An InitProducerId leaves only an empty state of a transaction that has ended. Without KIP-890 such a transaction
+        was committed: no producer has requested its abort, and any other abort takes the next epoch by itself.
         """
         if state == _INITIALIZED and self.in_doubt and not self.v2:
             return Outcome.COMMITTED

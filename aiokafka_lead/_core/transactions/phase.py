@@ -1,7 +1,7 @@
 """The phases of a transactional producer, and the events that lead from one to another.
 
-Java's states have a FATAL_ERROR, which nothing leaves. Here only FENCED is for ever: another producer has the
-transactional id, and must not be disturbed. Whatever a new epoch can mend leads to an abort and on to READY.
+Java's states include a FATAL_ERROR, which is never left. Here only FENCED is permanent: another producer has the
+transactional id, and must not be disturbed. Anything that a new epoch can mend leads to an abort and on to READY.
 """
 
 from __future__ import annotations
@@ -14,63 +14,63 @@ __all__ = ["TRANSITIONS", "Event", "Phase"]
 
 
 class Phase(Enum):
-    """What a transactional producer does."""
+    """Phases of a transactional producer."""
 
     NEW = "new"
-    """It has no producer id, and asks for one when it is started or begins a transaction."""
+    """It has no producer id, and requests one when it is started or begins a transaction."""
     STARTING = "starting"
-    """It asks for its producer id, which fences the producer that had the transactional id before."""
+    """It is requesting its producer id, which fences the previous producer of the transactional id."""
     READY = "ready"
     """The next transaction may begin."""
     OPEN = "open"
-    """A transaction takes records and offsets."""
+    """A transaction accepts records and offsets."""
     FAILED = "failed"
-    """Something of the transaction has failed: it can only be aborted."""
+    """Part of the transaction has failed: it can only be aborted."""
     STORED = "stored"
-    """All that the transaction took is stored; its end waits for that of another one (`Chain`)."""
+    """The content of the transaction is stored; its end waits for another one (`Chain`)."""
     COMMITTING = "committing"
-    """What it took goes out, then the coordinator is asked to commit."""
+    """Its content is being sent, then the coordinator is asked to commit."""
     ABORTING = "aborting"
-    """What was not sent is discarded, then the coordinator is asked to abort."""
+    """Unsent records are discarded, then the coordinator is asked to abort."""
     RENEWING = "renewing"
-    """The transaction is over, and a new epoch is asked for before the next one (KIP-360)."""
+    """The transaction has ended, and a new epoch is requested before the next one (KIP-360)."""
     HANDED_OVER = "handed over"
-    """All that the transaction took is stored; another process ends it."""
+    """The content of the transaction is stored; another process ends it."""
     FENCED = "fenced"
     """Another producer has taken over the transactional id."""
 
 
 class Event(Enum):
-    """What leads from phase to phase."""
+    """Events that lead from phase to phase."""
 
     START = "start"
-    """A producer id is wanted, whatever came before."""
+    """A producer id is needed, from any phase."""
     STARTED = "started"
-    """The coordinator gave one."""
+    """The coordinator returned one."""
     BEGIN = "begin"
     """The application begins a transaction."""
     FAIL = "fail"
     """A record, or offsets, cannot become part of the transaction, or the coordinator refuses to commit it."""
     COMMIT = "commit"
-    """The application wants it committed."""
+    """The application commits it."""
     STORE = "store"
-    """What it took is stored, and it is not to be ended yet."""
+    """Its content is stored, and it is not ended yet."""
     ABORT = "abort"
-    """It is to be aborted."""
+    """The application, or an error, aborts it."""
     ENDED = "ended"
-    """The coordinator has committed or aborted it, or there was nothing to end."""
+    """The coordinator has committed or aborted it, or there was no transaction to end."""
     RENEW = "renew"
-    """The epoch may not be used any more, though the transaction is over."""
+    """The epoch may not be used any longer, though the transaction has ended."""
     RENEWED = "renewed"
     """There is a new epoch."""
     REFUSED = "refused"
-    """The coordinator refuses, and asking again would not help now: for want of a permission, say."""
+    """The coordinator refuses, and asking again would not help now, for example without a permission."""
     RESUME = "resume"
-    """The open transaction of another process is this producer's from now on."""
+    """The open transaction of another process now belongs to this producer."""
     HAND_OVER = "hand over"
-    """What the transaction took is stored, and its end is left to another process."""
+    """The content of the transaction is stored, and its end is left to another process."""
     FENCE = "fence"
-    """The coordinator knows another producer under the transactional id."""
+    """The coordinator has another producer under the transactional id."""
 
 
 TRANSITIONS = Transitions(

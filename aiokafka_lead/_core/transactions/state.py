@@ -1,4 +1,4 @@
-"""One transactional producer's state: its phase, its identity, and what the open transaction has."""
+"""One transactional producer's state: its phase, its identity, and the state of the open transaction."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .verdicts import Call
 __all__ = ["Fate", "OpenTransaction", "TransactionHealth", "TransactionState"]
 
 _PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
-"""What becomes known first of a transaction that the coordinator has aborted."""
+"""The first error after the coordinator has aborted a transaction."""
 
 _NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.STORED, Phase.COMMITTING, Phase.ABORTING)
 
 
 class TransactionHealth(NamedTuple):
-    """How a transactional producer is doing; see `Producer.transaction_health`."""
+    """State of a transactional producer; see `Producer.transaction_health`."""
 
     transactional_id: str
     phase: str
@@ -35,44 +35,44 @@ class TransactionHealth(NamedTuple):
     """-1 before the first."""
     producer_epoch: int
     version: int
-    """2 where the latest transaction is one of KIP-890, else 1."""
+    """2 if the latest transaction is one of KIP-890, else 1."""
     age_ms: float | None
-    """How long a transaction is open; None while none is."""
+    """Age of the open transaction; None if there is none."""
     timeout_ms: float
-    """When it is that old, the coordinator aborts it."""
+    """Age at which the coordinator aborts it."""
     error: KafkaError | None
-    """Why the transaction can only be aborted, or what ended the producer."""
+    """Reason why the transaction can only be aborted, or why the producer ended."""
 
     @property
     def late(self) -> bool:
-        """Whether more than half of the time is used up that the coordinator leaves to the open transaction."""
+        """True if more than half of the open transaction's time is used up."""
         return self.age_ms is not None and self.age_ms > self.timeout_ms / 2
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction, as one process hands it to another, which ends it."""
+    """An open transaction, passed from one process to another, which ends it."""
 
     transactional_id: str
     producer_id: int
     epoch: int
     version: int
-    """2 where it is one of KIP-890, else 1: it has to end in the version that it began in."""
+    """2 if it is one of KIP-890, else 1: it must end in the version in which it began."""
     begun: bool
-    """Whether the coordinator may know of it: not where nothing was sent."""
+    """True if the coordinator may know it: not if no record or offset was sent."""
 
 
 class Fate:
-    """What became of one transaction: what is left of it when the next one has begun."""
+    """The outcome of one transaction, which remains when the next one has begun."""
 
     __slots__ = ("outcome",)
 
     def __init__(self) -> None:
         self.outcome: Outcome | None = None
-        """None while it is not known."""
+        """None while unknown."""
 
 
 class TransactionState:
-    """The phase and what goes with it. Changes are announced by their names; it does no I/O and reads no clock."""
+    """The phase and its details. Changes are logged by name; it does no I/O and reads no clock."""
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -81,26 +81,26 @@ class TransactionState:
         self.producer_id = -1
         self.epoch = -1
         self.v2 = False
-        """Whether the latest transaction is one of KIP-890."""
+        """True if the latest transaction is one of KIP-890."""
         self.number = 0
-        """Of the latest transaction, from 1."""
+        """Number of the latest transaction, from 1."""
         self.touched = False
-        """Whether the coordinator may know of the transaction: without, there is nothing to end."""
+        """True if the coordinator may know the transaction: otherwise there is no transaction to end."""
         self.renew = False
-        """Whether the epoch may not outlive the transaction: a request of it may still be on its way (KAFKA-17754), or
-        sequences have a gap."""
+        """True if the epoch may not outlive the transaction: one of its requests may still be in flight (KAFKA-17754),
+        or sequences have a gap."""
         self._asked = False
-        """Whether its end was asked for: what becomes of it is up to the coordinator."""
+        """True if its end was requested: the coordinator decides its outcome."""
         self.error: KafkaError | None = None
-        """Why the transaction can only be aborted; in the phase FENCED, what ended the producer."""
+        """Reason why the transaction can only be aborted; in the phase FENCED, why the producer ended."""
         self.fate = Fate()
-        """That of the latest transaction."""
+        """Fate of the latest transaction."""
         self.began_at = 0.0
 
-    # --- the application's wishes -------------------------------------------------------------------------------------
+    # --- the application's calls --------------------------------------------------------------------------------------
 
     def check_begin(self) -> None:
-        """Raise if no transaction can begin, even after whatever is still under way."""
+        """Raise if no transaction can begin, even after everything in progress."""
         self.check_fenced()
         if self.phase is Phase.HANDED_OVER:
             raise IllegalStateError("the transaction was handed over: this producer begins no other one")
@@ -108,7 +108,7 @@ class TransactionState:
             raise IllegalStateError("a transaction is open: commit or abort it before the next one begins")
 
     def check_open(self, number: int) -> None:
-        """Raise unless this transaction takes records and offsets."""
+        """Raise unless this transaction accepts records and offsets."""
         if self.phase is Phase.OPEN and self.number == number:
             return
         self.check_fenced()
@@ -125,7 +125,7 @@ class TransactionState:
             raise own_copy(self.error)
 
     def begin(self, v2: bool, now: float) -> None:
-        """A transaction begins."""
+        """Begin a transaction."""
         self._take(Event.BEGIN)
         self.number += 1
         self.v2 = v2
@@ -135,7 +135,7 @@ class TransactionState:
         self.began_at = now
 
     def fail(self, error: KafkaError) -> bool:
-        """The transaction can only be aborted from now on; whether that is news."""
+        """Mark the transaction as failed, so that it can only be aborted; return True if that is new."""
         if self._asked or self.phase not in (Phase.OPEN, Phase.STORED, Phase.COMMITTING):
             return False
         self._take(Event.FAIL)
@@ -143,32 +143,32 @@ class TransactionState:
         return True
 
     def commit(self) -> None:
-        """The transaction takes nothing more; what it has is to be sent."""
+        """Begin to commit: the transaction accepts no more, and its content is sent."""
         self._take(Event.COMMIT)
 
     def store(self) -> None:
-        """All that it took is stored: it is to be committed later, or aborted."""
+        """Record that all its content is stored: it will be committed later, or aborted."""
         self._take(Event.STORE)
 
     def abort(self) -> None:
-        """The transaction takes nothing more; what it has is to be discarded."""
+        """Begin to abort: the transaction accepts no more, and its content is discarded."""
         self._take(Event.ABORT)
 
     def hand_over(self) -> OpenTransaction:
-        """Another process ends the transaction, of which all is stored."""
+        """Leave the end of the fully stored transaction to another process."""
         self._take(Event.HAND_OVER)
         return OpenTransaction(
             self.transactional_id, self.producer_id, self.epoch, 2 if self.v2 else 1, begun=self.touched
         )
 
     def resume(self, opened: OpenTransaction, now: float) -> None:
-        """The transaction of another process is this one's: offsets may be added, and it can be ended."""
+        """Take over another process's transaction: offsets may be added, and it can be ended."""
         self._take(Event.RESUME)
         self.number += 1
         self.producer_id, self.epoch = opened.producer_id, opened.epoch
         self.v2 = opened.version == 2
         self.touched = opened.begun
-        self.renew = not self.v2  # the sequences of that process are not known here
+        self.renew = not self.v2  # the sequences of that process are unknown here
         self._asked = False
         self.error = None
         self.fate = Fate()
@@ -177,17 +177,17 @@ class TransactionState:
     # --- errands ------------------------------------------------------------------------------------------------------
 
     def start(self) -> Errand:
-        """Ask for a producer id."""
+        """Return the errand that gets a producer id."""
         self._take(Event.START)
         return Errand(self.transactional_id, self.timeout_ms, Call.START)
 
     def renewal(self) -> Errand:
-        """Ask for a new epoch outside of a transaction."""
+        """Return the errand that gets a new epoch outside a transaction."""
         self._take(Event.RENEW)
         return self._errand(Call.RENEW)
 
     def end(self) -> Errand | None:
-        """Ask for the end of the transaction; None where the coordinator does not know of it: then it is over."""
+        """Return the errand that ends the transaction; end it here and return None if no coordinator knows it."""
         committed = self.phase is Phase.COMMITTING
         if not self.touched:
             self.fate.outcome = Outcome.COMMITTED if committed else Outcome.ABORTED
@@ -202,7 +202,7 @@ class TransactionState:
         )
 
     def advanced(self, errand: Errand) -> None:
-        """An errand has made a step, or is over."""
+        """Process a step or the end of an errand."""
         if self.phase is Phase.COMMITTING and errand.reason is not None and errand.call is Call.ABORT:
             self._take(Event.FAIL)
             self.error = errand.reason
@@ -232,10 +232,10 @@ class TransactionState:
         else:
             self._take(Event.REFUSED)
 
-    # --- what others may know -----------------------------------------------------------------------------------------
+    # --- errors and health --------------------------------------------------------------------------------------------
 
     def aborted(self, text: str) -> TransactionAbortedError:
-        """The error for what is, or will be, aborted."""
+        """Return the error for a transaction that was, or will be, aborted."""
         if self.error is not None:
             text = f"{text}: {self.error}"
         if isinstance(self.error, _PERHAPS_TIMED_OUT):
@@ -247,7 +247,7 @@ class TransactionState:
         return failure
 
     def health(self, now: float) -> TransactionHealth:
-        """How it is doing at this moment."""
+        """Return the current state."""
         return TransactionHealth(
             transactional_id=self.transactional_id,
             phase=self.phase.value,

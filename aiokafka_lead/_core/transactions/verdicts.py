@@ -1,8 +1,8 @@
-"""What each error of each call means for a transaction: the table, as data.
+"""The meaning of each error of each call for a transaction: the table, as data.
 
-It departs from Java's (``TransactionManager``, 4.3) where that gives up for good. There PRODUCER_FENCED and its like
-end the producer wherever they come. Here they fail the transaction, and the coordinator's answer to the abort decides:
-it may have aborted a transaction that took too long, which a new epoch mends, or have another producer under the id.
+It differs from Java's (``TransactionManager``, 4.3), which gives up permanently. There PRODUCER_FENCED and similar
+errors always end the producer. Here they fail the transaction, and the coordinator's answer to the abort decides: it
+may have aborted a transaction that took too long, which a new epoch mends, or have another producer under the id.
 """
 
 from __future__ import annotations
@@ -36,47 +36,47 @@ __all__ = ["FENCED", "VERDICTS", "Call", "Verdict", "verdict_of"]
 
 
 class Call(Enum):
-    """What is asked of a coordinator."""
+    """Requests to a coordinator."""
 
     START = "InitProducerId"
-    """For a producer id, whatever producer had one before."""
+    """Get a producer id, whichever producer had one before."""
     RENEW = "InitProducerId with an epoch"
-    """For the next epoch after one's own (KIP-360)."""
+    """Get the next epoch after one's own (KIP-360)."""
     ADD_PARTITIONS = "AddPartitionsToTxn"
     ADD_OFFSETS = "AddOffsetsToTxn"
     COMMIT_OFFSETS = "TxnOffsetCommit"
-    """Of the group's coordinator."""
+    """To the group's coordinator."""
     COMMIT = "EndTxn to commit"
     ABORT = "EndTxn to abort"
     ASK = "DescribeTransactions"
-    """Whom the coordinator knows under the transactional id, after it refused this producer."""
+    """Get the coordinator's state of the transactional id, after it refused this producer."""
 
 
 class Verdict(Enum):
-    """What to do after an error."""
+    """Reactions to an error."""
 
     RETRY = "retry"
-    """Ask the same again after a wait: whoever is the coordinator then."""
+    """Repeat the request after a delay, to the coordinator at that time."""
     FAIL = "fail"
     """The transaction can only be aborted."""
     ABORT = "abort"
     """The transaction is not committed, and never will be: abort it."""
     RENEW = "renew"
-    """There is nothing to end any more: go on with a new epoch."""
+    """There is no transaction to end any more: continue with a new epoch."""
     START = "start"
-    """The coordinator has forgotten the transactional id: go on as a new producer."""
+    """The coordinator has forgotten the transactional id: continue as a new producer."""
     ASK = "ask"
     """A rival, or a transaction that took too long? Ask the coordinator."""
     FENCED = "fenced"
     """A rival: stop."""
     REFUSE = "refuse"
-    """The caller has to know: it may ask again when the reason is gone."""
+    """Report it to the caller, which may try again when the cause is gone."""
 
 
 Verdicts = Mapping[type[KafkaError], Verdict]
 
 FENCED: tuple[type[KafkaError], ...] = (ProducerFencedError, InvalidProducerEpochError)
-"""One error under two names: older versions of the protocol have the second only."""
+"""One error under two names: older versions of the protocol have only the second."""
 
 _NOT_MINE: Verdicts = dict.fromkeys((*FENCED, InvalidProducerIdMappingError), Verdict.ASK)
 _UNEXPLAINED: Verdicts = {UnknownServerError: Verdict.RETRY}
@@ -142,7 +142,7 @@ VERDICTS: Mapping[Call, Verdicts] = {
         UnsupportedVersionError: Verdict.FENCED,
     },
 }
-"""By call and error. CONCURRENT_TRANSACTIONS and all other retriable errors are RETRY (see `verdict_of`)."""
+"""Verdicts by call and error. CONCURRENT_TRANSACTIONS and all other retriable errors are RETRY (see `verdict_of`)."""
 
 _OTHERWISE = {
     Call.ADD_PARTITIONS: Verdict.FAIL,
@@ -150,11 +150,11 @@ _OTHERWISE = {
     Call.COMMIT_OFFSETS: Verdict.FAIL,
     Call.ASK: Verdict.FENCED,
 }
-"""Errors that a call does not expect."""
+"""Verdicts on errors that a call does not expect."""
 
 
 def verdict_of(call: Call, kind: type[KafkaError]) -> Verdict:
-    """What an error of a call means."""
+    """Return the meaning of an error of a call."""
     table = VERDICTS[call]
     for known in kind.__mro__:
         if known in table:

@@ -1,7 +1,7 @@
-"""Whether transactions are those of KIP-890 (V2), or as they were before (V1).
+"""Decides if transactions follow KIP-890 (V2), or the earlier protocol (V1).
 
-The cluster decides, by its finalized feature ``transaction.version``: ranges of versions alone say nothing, since
-brokers offer the new ones before the feature is raised. A client hears of it when it connects.
+The cluster decides, by its finalized feature ``transaction.version``: version ranges alone do not show it, because
+brokers offer the new versions before the feature is raised. A client hears of it when it connects.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _NEEDED = ((ProduceRequest, 12), (EndTxnRequest, 5), (TxnOffsetCommitRequest, 5)
 
 
 class TransactionVersion:
-    """What the newest answer said; a transaction ends in the version that it began in."""
+    """The feature in the newest answer; a transaction ends in the version in which it began."""
 
     def __init__(self) -> None:
         self._newest = -1
-        """The finalized features' epoch in that answer."""
+        """Epoch of the finalized features in that answer."""
         self._level = 0
         self._offered: list[ApiVersions] = []
         self._v2 = False
-        """What follows from these."""
+        """The version that follows from these."""
 
     def v2(self, offers: Iterable[ApiVersions]) -> bool:
-        """Whether the next transaction is to be one of KIP-890, by what the brokers connected to have offered."""
+        """Return True if the next transaction should be one of KIP-890, by the offers of the connected brokers."""
         offered = list(offers)
         if len(offered) != len(self._offered) or not all(map(is_, offered, self._offered)):
             self._offered = offered

@@ -1,1 +1,1 @@
-"""What TLS works with, made of files and texts: authorities, certificates and keys, in PEM and PKCS #12."""
+"""Authorities, certificates and keys for TLS, from files and texts in PEM and PKCS #12."""

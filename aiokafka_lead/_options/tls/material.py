@@ -1,4 +1,4 @@
-"""`TlsMaterial`: what the ``ssl_*`` options name, and the `ssl.SSLContext` that it makes."""
+"""`TlsMaterial`: the files and texts of the ``ssl_*`` options, and the `ssl.SSLContext` made from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JKS_CURE = "keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 
 class TlsMaterial:
     """Authorities to trust and a certificate to present, by the options of the same names.
 
-    ``names`` is what errors call an option where that is not its own name.
+    ``names`` gives the names of options in errors, if they differ from their own.
     """
 
     ssl_cafile: str | None = None
@@ -42,7 +42,7 @@ class TlsMaterial:
         return tuple(path for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile) if path is not None)
 
     def check(self) -> None:
-        """Raise `ConfigError` for options that exclude or lack one another."""
+        """Raise `ConfigError` for options that exclude or require one another."""
         for data, file in (("ssl_certdata", "ssl_certfile"), ("ssl_keydata", "ssl_keyfile")):
             if getattr(self, data) is not None and getattr(self, file) is not None:
                 raise ConfigError(f"{self._name(data)} and {self._name(file)} exclude each other")
@@ -55,9 +55,9 @@ class TlsMaterial:
             raise ConfigError(f"{self._name('ssl_cafile')} is missing: {self._name('ssl_ca_password')} is given")
 
     def context(self) -> ssl.SSLContext:
-        """A client's context; the system's authorities where none is named.
+        """Return a client context, with the system's authorities if none is named.
 
-        Reads the files. Raises `ConfigError`, which names the option, and the file where there is one.
+        Reads the files. Raises `ConfigError`, which names the option, and the file if there is one.
         """
         try:
             return self._made()
@@ -97,7 +97,7 @@ class TlsMaterial:
         return context
 
     def _cadata(self) -> str | bytes | None:
-        """PEM as a str, and DER as bytes, as `ssl` wants them."""
+        """Return PEM as a str and DER as bytes, as `ssl` requires."""
         given = self.ssl_cadata
         if given is None:
             return None
@@ -162,12 +162,12 @@ class TlsMaterial:
         return self.names.get(option, option)
 
     def _where(self, option: str) -> str:
-        """The option, with the file that it names."""
+        """Return the option's name, with the file that it names."""
         value = getattr(self, option)
         return f"{self._name(option)} ({value})" if option.endswith("file") else self._name(option)
 
     def _source(self, what: str) -> tuple[str, bytes] | None:
-        """The option that holds a certificate or key, file or text, and what is in it; None where neither is given."""
+        """Return the option of a certificate or key, file or text, and its content; None if neither is given."""
         if getattr(self, f"{what}file") is not None:
             return f"{what}file", self._read(f"{what}file")
         text = getattr(self, f"{what}data")

@@ -1,4 +1,4 @@
-"""A file that only OpenSSL gets to see: Python loads keys from files alone."""
+"""A temporary file that only OpenSSL reads: Python loads keys only from files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["one_time_file"]
 
 @contextmanager
 def one_time_file(content: bytes) -> Iterator[str]:
-    """The path of a file with this content, for the length of the block; in memory where the system can, else 0600."""
+    """Provide the path of a file with this content inside the block; in memory if possible, else mode 0600."""
     handle, path, on_disk = _create()
     try:
         with os.fdopen(handle, "wb") as file:

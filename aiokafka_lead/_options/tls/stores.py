@@ -24,7 +24,7 @@ _LINE = 64
 
 
 class Kind(Enum):
-    """What the bytes of a store are."""
+    """Format of a certificate store."""
 
     PEM = "PEM"
     DER = "DER"
@@ -34,22 +34,22 @@ class Kind(Enum):
 
 
 def kind_of(data: bytes) -> Kind:
-    """By the first bytes; PEM by its first line, wherever that stands."""
+    """Return the format by the first bytes; PEM by its first line, anywhere in the file."""
     if _BEGIN in data:
         return Kind.PEM
     if data.startswith(_JKS):
         return Kind.JKS
     if len(data) < 2 or data[0] != _SEQUENCE:
         return Kind.OTHER
-    # In a PKCS #12 store the first thing is its version, in a certificate another sequence.
+    # A PKCS #12 store begins with its version, a certificate with another sequence.
     first = 2 + (data[1] - _LONG if data[1] > _LONG else 0)
     return Kind.PKCS12 if data[first : first + 1] == bytes([_INTEGER]) else Kind.DER
 
 
 def pem_blocks(name: str, data: bytes) -> bytes:
-    """The blocks of a PEM text as OpenSSL wants them, without what stands around them in whatever encoding.
+    """Return the blocks of a PEM text as OpenSSL requires, without the text around them, in any encoding.
 
-    Blanks count as line ends, as in Java, where such a text may be one line. Raises `ConfigError`, which names the
+    Blanks count as line ends, as in Java, because such a text may be on one line. Raises `ConfigError`, which names the
     option, for a block without an end and for line ends that are written out as two characters.
     """
     blocks = _BLOCK.findall(data)
@@ -62,7 +62,7 @@ def pem_blocks(name: str, data: bytes) -> bytes:
 
 
 def certificates_in(pem: bytes) -> str:
-    """The blocks of certificates of a PEM text that holds a key, too."""
+    """Return the certificate blocks of a PEM text that also holds a key."""
     found = (block[0] for block in _BLOCK.finditer(pem) if block[1].endswith(b"CERTIFICATE"))
     return b"\n".join(found).decode("ascii", errors="replace")
 
@@ -75,7 +75,7 @@ def _lines(body: bytes) -> bytes:
 
 
 def pem_of(name: str, data: bytes, password_name: str, password: str | None) -> tuple[bytes, str]:
-    """The key of a PKCS #12 store with its certificates, and the password that the key is encrypted with now.
+    """Return the key of a PKCS #12 store with its certificates, and the password that now encrypts the key.
 
     Raises `ConfigError`, which names the option, for a store that cannot be opened or lacks key or certificate.
     """
@@ -92,7 +92,7 @@ def pem_of(name: str, data: bytes, password_name: str, password: str | None) -> 
 
 
 def authorities_of(name: str, data: bytes, password_name: str, password: str | None) -> bytes:
-    """All certificates of a PKCS #12 store, one after the other in DER; `ConfigError` as `pem_of`."""
+    """Return all certificates of a PKCS #12 store, concatenated in DER; raises `ConfigError` like `pem_of`."""
     store = _opened(name, data, password_name, password)
     from cryptography.hazmat.primitives.serialization import Encoding
 

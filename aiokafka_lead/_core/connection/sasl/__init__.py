@@ -1,8 +1,8 @@
 """SASL mechanisms without I/O (KIP-43, KIP-84): challenges in, responses out.
 
-A mechanism is one class in one module; one that needs name and password is one line in `MECHANISMS`. What has to be
-fetched first, like OAUTHBEARER's token, is fetched by the login of `_io.connection.login`, which then makes the
-mechanism.
+A mechanism is one class in one module; one that needs name and password is one line in `MECHANISMS`. A credential that
+must be fetched first, like OAUTHBEARER's token, is fetched by the login of `_io.connection.login`, which then creates
+the mechanism.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ MECHANISMS: dict[str, Callable[[Credentials], SaslMechanism]] = {
     "SCRAM-SHA-256": _scram("sha256"),
     "SCRAM-SHA-512": _scram("sha512"),
 }
-"""Kafka's name of a mechanism, and what makes one authentication with it."""
+"""Factories of mechanisms by Kafka's names."""
 
 
 def new_mechanism(name: str, credentials: Credentials) -> SaslMechanism:
-    """One authentication, about to begin; `ConfigError` for a mechanism that this client lacks."""
+    """Begin one authentication; raise `ConfigError` for a mechanism that this client lacks."""
     make = MECHANISMS.get(name)
     if make is None:
         raise ConfigError(f"sasl_mechanism must be one of {', '.join(MECHANISMS)}, not {name}")

@@ -1,4 +1,4 @@
-"""SASL GSSAPI without the GSS-API (RFC 4752): which message comes when, and what may be agreed on.
+"""SASL GSSAPI without the GSS-API (RFC 4752): the order of messages, and the negotiation of layers.
 
 The calls of the GSS-API talk to a KDC and block; `_io.connection.gssapi_login` makes them.
 """
@@ -13,30 +13,30 @@ from ...transitions import Transitions
 __all__ = ["NO_LAYER", "Event", "Phase", "kerberos_error", "layer_answer", "phases"]
 
 NO_LAYER = 1
-"""The bit of "no security layer" (QOP auth): Kafka protects nothing after the authentication."""
+"""The bit of "no security layer" (QOP auth): Kafka protects no data after the authentication."""
 
 _OFFER_BYTES = 4
 
 
 class Phase(Enum):
-    """Whose message comes next in an exchange."""
+    """The expected next message of an exchange."""
 
     CONTEXT = auto()
     """The broker's part of the security context."""
     LAYER = auto()
     """The broker's offer of security layers."""
     OUTCOME = auto()
-    """The broker's word that the client is who it claims to be."""
+    """The broker's confirmation of the client's identity."""
     DONE = auto()
 
 
 class Event(Enum):
-    """What a message did."""
+    """Effects of a message."""
 
     CONTINUED = auto()
-    """The context needs one more."""
+    """The context needs another message."""
     ESTABLISHED = auto()
-    """The context is complete, and the broker has proved who it is."""
+    """The context is complete, and the broker has proved its identity."""
     CHOSEN = auto()
     """The layer is agreed on."""
     ACCEPTED = auto()
@@ -55,10 +55,10 @@ phases: Transitions[Phase, Event] = Transitions(
 
 
 def layer_answer(offer: bytes, principal: str) -> bytes:
-    """The answer to the broker's unwrapped offer: no layer, no room for protected messages, and who the client is.
+    """Answer the broker's unwrapped offer: no layer, no room for protected messages, and the client's principal.
 
     Java sends its principal as the authorization identity, too. Raises `SaslAuthenticationFailedError` for a broker
-    that insists on a layer, or whose offer is no offer.
+    that requires a layer, or sends an invalid offer.
     """
     if len(offer) != _OFFER_BYTES:
         raise SaslAuthenticationFailedError(f"the broker's offer of security layers is {len(offer)} bytes long, not 4")
@@ -69,7 +69,7 @@ def layer_answer(offer: bytes, principal: str) -> bytes:
     return bytes([NO_LAYER, 0, 0, 0]) + principal.encode()
 
 
-# Of krb5.h; the GSS-API's minor codes are these.
+# From krb5.h; the GSS-API's minor codes are these.
 _BASE = -1765328384
 _CURES = {
     _BASE + 6: "the KDC does not know sasl_kerberos_principal",
@@ -90,13 +90,13 @@ _PASSING = {
     _BASE + 154: "the KDC's realm or address cannot be found",
     _BASE + 156: "no KDC can be reached",
 }
-"""What may be over in a moment."""
+"""Errors that may pass soon."""
 
 
 def kerberos_error(doing: str, minor: int, text: str) -> KafkaError:
-    """The error for a call of the GSS-API that failed, by its minor code.
+    """Return the error for a failed call of the GSS-API, by its minor code.
 
-    `KafkaConnectionError`, which is retriable, where the KDC is out of reach or clocks are apart; else
+    `KafkaConnectionError`, which is retriable, if the KDC is unreachable or clocks differ; else
     `SaslAuthenticationFailedError`.
     """
     code = minor - 2**32 if minor >= 2**31 else minor

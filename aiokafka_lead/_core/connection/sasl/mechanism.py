@@ -1,4 +1,4 @@
-"""What the mechanisms have in common."""
+"""The common interface of the mechanisms."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ __all__ = ["Credentials", "SaslMechanism"]
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who authenticates; one object serves every connection of a client. The password never shows in ``repr``."""
+    """The user; one object serves every connection of a client. The password never shows in ``repr``."""
 
     username: str
     password: str = field(repr=False)
     is_delegation_token: bool = False
-    """Whether name and password are a delegation token's id and HMAC (KIP-48), which SCRAM says."""
+    """True if name and password are a delegation token's id and HMAC (KIP-48), which SCRAM declares."""
     derived_keys: dict[object, bytes] = field(default_factory=dict, repr=False, compare=False)
-    """Room for what a mechanism derives from the password at some cost, so that a reconnect need not again."""
+    """Cache of keys that a mechanism derives from the password at some cost, so that a reconnect need not."""
 
 
 class SaslMechanism(Protocol):
     """One authentication: `start` once, then `respond` to each challenge until ``done``.
 
-    `SaslAuthenticationFailedError` from either says that the server cannot be trusted or the mechanism cannot go on.
+    Both raise `SaslAuthenticationFailedError` if the server cannot be trusted or the mechanism cannot continue.
     """
 
     @property
     def done(self) -> bool:
-        """Whether the client has nothing more to send and the server has proved what the mechanism lets it prove."""
+        """True if the client has no more to send and the server has proved all that the mechanism lets it prove."""
         ...
 
     def start(self) -> bytes:
-        """The first message."""
+        """Return the first message."""
         ...
 
     def respond(self, challenge: bytes) -> bytes:
-        """The answer to the server's message; meaningless once ``done``."""
+        """Return the answer to the server's message; undefined once ``done``."""
         ...

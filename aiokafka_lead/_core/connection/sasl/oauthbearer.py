@@ -1,4 +1,4 @@
-"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-342): a bearer token. Anyone that holds it may use it, so it needs TLS."""
+"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-342): a bearer token. Any holder may use it, so it needs TLS."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class OAuthBearer:
         self.done = False
         self._token = token
         self.refused: str | None = None
-        """Why the broker does not take the token, in its words made safe to show; None unless it has said so."""
+        """The broker's reason for refusing the token, made safe to show; None unless it has sent one."""
 
     def start(self) -> bytes:
-        """The token and its extensions."""
+        """Return the token and its extensions."""
         pairs = {"auth": f"Bearer {self._token.value}", **self._token.extensions}
         return f"n,,{_KVSEP}{''.join(f'{name}={value}{_KVSEP}' for name, value in pairs.items())}{_KVSEP}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """Nothing where the broker accepts; else what makes it answer with its error (RFC 7628, section 3.2.3)."""
+        """Return an empty message if the broker accepts; else the reply that makes it send its error (RFC 7628)."""
         if self.refused is not None:
             raise SaslAuthenticationFailedError(f"the broker refused the token: {self.refused}")
         if challenge:

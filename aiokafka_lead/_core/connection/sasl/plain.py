@@ -1,4 +1,4 @@
-"""SASL PLAIN (RFC 4616): name and password as they are, so it needs TLS to be any good."""
+"""SASL PLAIN (RFC 4616): name and password in clear text, so it is only secure with TLS."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ __all__ = ["Plain"]
 
 
 class Plain:
-    """One PLAIN authentication, without an authorization identity of its own."""
+    """One PLAIN authentication, without a separate authorization identity."""
 
     def __init__(self, credentials: Credentials) -> None:
         self.done = False
         self._credentials = credentials
 
     def start(self) -> bytes:
-        """NUL, name, NUL, password."""
+        """Return NUL, name, NUL, password."""
         name, password = self._credentials.username, self._credentials.password
         if "\0" in name or "\0" in password:
             raise SaslAuthenticationFailedError("PLAIN cannot carry a NUL character in name or password")
         return f"\0{name}\0{password}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """The broker has accepted, or would have answered with an error; there is nothing to add."""
+        """Finish: the broker has accepted, or would have answered with an error."""
         self.done = True
         return b""

@@ -1,4 +1,4 @@
-"""When a token is fetched anew, ahead of its end (Java: ``ExpiringCredentialRefreshingLogin.refreshMs``)."""
+"""The time at which a token is refreshed, before it expires (Java: ``ExpiringCredentialRefreshingLogin.refreshMs``)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class RefreshWindow(NamedTuple):
     """The ``sasl_login_refresh_*`` options."""
 
     factor: float
-    """The part of a token's life after which it is refreshed."""
+    """Fraction of a token's lifetime after which it is refreshed."""
     jitter: float
-    """The part that is added to it at most, at random."""
+    """Largest fraction that is added to it at random."""
     min_period_s: float
     buffer_s: float
 
     def refresh_after_s(self, left_s: float, rng: Callable[[], float] = random) -> float:
-        """How long to wait, from now that a token was fetched that ends in ``left_s``.
+        """Return the time to wait before the refresh of a token that expires in ``left_s``.
 
-        Not before ``min_period_s``, and so that ``buffer_s`` of its life are left: neither counts where the token lives
-        for less than both together.
+        At least ``min_period_s``, and so that ``buffer_s`` of its lifetime remain: both are ignored if the lifetime is
+        shorter than their sum.
         """
         proposed_s = left_s * (self.factor + self.jitter * rng())
         if self.min_period_s + self.buffer_s > left_s:

@@ -1,7 +1,7 @@
-"""SCRAM (RFC 5802, RFC 7677): the password is proved by both sides and sent by neither.
+"""SCRAM (RFC 5802, RFC 7677): both sides prove the password, and neither sends it.
 
-Names and passwords are taken as UTF-8 without SASLprep, because Kafka stores and checks them so (``ScramFormatter``):
-with SASLprep a password like "Ⅸ" would not match what ``kafka-configs`` stored.
+Names and passwords are encoded in UTF-8 without SASLprep, because Kafka stores and checks them that way
+(``ScramFormatter``): with SASLprep a password like "Ⅸ" would not match the password that ``kafka-configs`` stored.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from .mechanism import Credentials
 __all__ = ["SaltedPassword", "Scram", "keep_key"]
 
 MIN_ITERATIONS = 4096
-"""RFC 7677's floor and Kafka's: fewer would make a captured exchange cheap to guess passwords with."""
+"""The minimum of RFC 7677 and of Kafka: fewer would make guessing passwords from a captured exchange cheap."""
 
 MAX_ITERATIONS = 1_000_000
-"""Kafka's own ceiling is 16384. This is about a second of a processor, which a hostile server can ask for."""
+"""Kafka's own maximum is 16384. This takes about a second of CPU time, which a hostile server can demand."""
 
 _CHANNEL_BINDING = "biws"  # base64 of "n,,": no channel binding, no authorization identity
 _NONCE_BYTES = 24
 
 
 class SaltedPassword(NamedTuple):
-    """What a password becomes for a server; deriving it is most of SCRAM's work."""
+    """A password salted for a server; deriving it is most of SCRAM's work."""
 
     hash_name: str
     salt: bytes
     iterations: int
 
     def derive(self, password: str) -> bytes:
-        """Takes milliseconds to a second."""
+        """Derive the key, which takes milliseconds to a second."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), self.salt, self.iterations)
 
 
 def keep_key(credentials: Credentials, derived_by: SaltedPassword, key: bytes) -> None:
-    """For the next connections, in place of the last one: a user's salt is the same at every broker."""
+    """Keep the key for the next connections, replacing the last one: a user's salt is the same at every broker."""
     credentials.derived_keys.clear()
     credentials.derived_keys[derived_by] = key
 
@@ -48,7 +48,7 @@ def keep_key(credentials: Credentials, derived_by: SaltedPassword, key: bytes) -
 class Scram:
     """One SCRAM authentication with the given hash.
 
-    ``nonce`` is the client's part of the nonce, drawn at random but for test vectors.
+    ``nonce`` is the client's part of the nonce, random except for test vectors.
     """
 
     def __init__(self, credentials: Credentials, hash_name: str, nonce: str | None = None) -> None:
@@ -60,14 +60,14 @@ class Scram:
         if credentials.is_delegation_token:
             self._first_bare += ",tokenauth=true"  # KIP-48: Java's ScramExtensions
         self._server_signature: bytes | None = None
-        """What the server has to answer to the final message; None before that was sent."""
+        """The server's expected answer to the final message; None before that was sent."""
 
     def start(self) -> bytes:
-        """client-first-message."""
+        """Return the client-first-message."""
         return f"n,,{self._first_bare}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """client-final-message for server-first-message; nothing for server-final-message."""
+        """Return the client-final-message for the server-first-message; an empty one for the server-final-message."""
         text = _decoded(challenge)
         if self._server_signature is None:
             return self._prove(text)
@@ -76,7 +76,7 @@ class Scram:
         return b""
 
     def missing_key(self, challenge: bytes) -> SaltedPassword | None:
-        """What `respond` would have to derive for this challenge; None where it is kept, or nothing is needed."""
+        """Return the key that `respond` must derive for this challenge; None if it is cached or not needed."""
         if self._server_signature is not None:
             return None
         _, wanted = self._server_first(_decoded(challenge))
@@ -112,7 +112,7 @@ class Scram:
     def _verify(self, server_final: str, expected: bytes) -> None:
         name, value = _fields(server_final)[0]
         if name == "e":
-            # The value is one of RFC 5802's short words; anything else is not worth repeating.
+            # The value is one of RFC 5802's short words; any other text is not worth repeating.
             reason = value if value.replace("-", "").isalpha() and len(value) < 50 else "unknown error"
             raise SaslAuthenticationFailedError(f"the server refused the SCRAM proof: {reason}")
         if name != "v" or not hmac.compare_digest(_base64(value), expected):
@@ -136,7 +136,7 @@ def _sasl_name(name: str) -> str:
 
 
 def _fields(message: str) -> list[tuple[str, str]]:
-    """The attributes in order; the message names what it lacks, never what it holds."""
+    """Return the attributes in order; errors name missing ones, and never repeat contents."""
     fields = []
     for part in message.split(","):
         name, equals, value = part.partition("=")

@@ -14,7 +14,7 @@ CORE   := $(VENV)/.installed
 SPARK  := $(VENV)/.installed-spark
 DEV    := $(VENV)/.installed-dev
 DOCS   := $(VENV)/.installed-docs
-MERMAID := .cache/mermaid/package/dist/mermaid.tiny.js
+SCRIPTS := .cache/mermaid .cache/iframe-worker
 
 # node and npm, by pip where the system has none or an old one.
 NODE   := npm --version >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' \
@@ -116,6 +116,7 @@ imports: $(DEV)
 generated: $(DEV)
 	$(PY) -m aiokafka_lead._wire.codegen --check
 	$(PY) -m tools.monitoring --check
+	$(PY) -m tools.docs_pages --check
 
 prose: $(DEV)
 	$(PY) -m tools.prose
@@ -134,7 +135,7 @@ bench: $(DEV) $(BUILT)
 
 build: $(BUILT)
 
-docs: $(DOCS) $(MERMAID)
+docs: $(DOCS) $(SCRIPTS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "build/site/index.html"
 
@@ -182,11 +183,13 @@ $(DOCS): $(CORE)
 	@$(NODE)
 	@touch $@
 
-$(MERMAID): | $(DOCS)
-	@echo "Fetching Mermaid, which draws the diagrams of the documentation"
-	@mkdir -p .cache/mermaid
-	@cd .cache/mermaid && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm pack --silent @mermaid-js/tiny@11.17.2 >/dev/null
-	@tar -xzmf .cache/mermaid/mermaid-js-tiny-11.17.2.tgz -C .cache/mermaid
+# For the reader's browser: one draws the diagrams, the other lets the search work on pages that are opened from a folder.
+.cache/mermaid: PACKED := @mermaid-js/tiny@11.17.2
+.cache/iframe-worker: PACKED := iframe-worker@1.0.4
+$(SCRIPTS): | $(DOCS)
+	@echo "Fetching $(PACKED) for the documentation"
+	@mkdir -p $@
+	@cd $@ && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm pack --silent $(PACKED) >/dev/null && tar -xzmf *.tgz
 
 # Python prefers a compiled module, so that an old one would hide a change of its source.
 $(BUILT): $(CORE) setup.py $(HOT) $(HOT:.py=.pxd)

@@ -13,7 +13,6 @@ import pytest
 
 import aiokafka_lead
 from benchmarks import pictures
-from tools import docs_pages
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "aiokafka_lead"
@@ -25,7 +24,6 @@ DOCUMENTS = [
 ]
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`]+)`")
-LINK = re.compile(r"\]\(([^)#:]+)\)")
 PATH = re.compile(r"[\w.*-]*(/[\w.*-]+)+/?|[\w-]+\.(py|pxd|md|toml|txt)")
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -96,13 +94,6 @@ def words() -> frozenset[str]:
 
 def is_module(name: str) -> bool:
     return exists(f"{name.replace('.', '/')}.py") or exists(f"{name.replace('.', '/')}/__init__.py")
-
-
-def test_links_lead_somewhere(document: Path) -> None:
-    links = LINK.findall(FENCED.sub("", document.read_text()))
-    made = {ROOT / "docs" / name for name in (*docs_pages.PAGES, *docs_pages.pictures())}
-    places = {link: (document.parent / link).resolve() for link in links}
-    assert [link for link, place in places.items() if not place.exists() and place not in made] == []
 
 
 def test_paths_exist(document: Path) -> None:

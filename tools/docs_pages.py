@@ -1,16 +1,23 @@
-"""What of the site comes from elsewhere: options, errors, Spark's README, the benchmarks' pictures, and Mermaid.
+"""Pages that are generated: options and errors from the sources, Spark's page and the pictures from where they stand.
 
-A hook of mkdocs (``make docs``).
+``python -m tools.docs_pages`` writes ``docs/options.md`` and ``docs/errors.md``. With ``--check`` it fails if they
+differ from the sources, or if a link of any document leads nowhere. As a hook of mkdocs (``make docs``) it adds the
+pages, pictures and scripts from elsewhere in the repository.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
+import sys
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import MISSING
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiokafka_lead import errors
 from aiokafka_lead._core.run.options import RunConfig
@@ -25,53 +32,62 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "aiokafka_lead"
-MERMAID = ROOT / ".cache" / "mermaid" / "package" / "dist" / "mermaid.tiny.js"
-"""Draws the diagrams in the reader's browser; `make docs` has fetched it."""
+DOCS = ROOT / "docs"
+SCRIPTS = {
+    "mermaid.tiny.js": ROOT / ".cache" / "mermaid" / "package" / "dist" / "mermaid.tiny.js",
+    "iframe-worker.js": ROOT / ".cache" / "iframe-worker" / "package" / "shim" / "index.js",
+}
+"""Scripts for the reader's browser, which `make docs` has fetched: one draws the diagrams, the other lets the search
+work on pages that are opened from a folder."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what is made here."""
+    """Add the pages, pictures and scripts that stand elsewhere."""
     from mkdocs.structure.files import File  # pyright: ignore[reportMissingImports]
 
-    for name, page in PAGES.items():
-        files.append(File.generated(config, name, content=page()))
-    for name, picture in pictures().items():
-        files.append(File.generated(config, name, abs_src_path=str(picture)))
-    if not MERMAID.exists():
-        raise FileNotFoundError(f"{MERMAID} is missing: `make docs` fetches it")
-    files.append(File.generated(config, MERMAID.name, abs_src_path=str(MERMAID)))
+    files.append(File.generated(config, "spark.md", content=spark_page()))
+    for picture in sorted((ROOT / "benchmarks" / "results").glob("*.svg")):
+        files.append(File.generated(config, f"pictures/{picture.name}", abs_src_path=str(picture)))
+    for name, script in SCRIPTS.items():
+        if not script.exists():
+            raise FileNotFoundError(f"{script} is missing: `make docs` fetches it")
+        files.append(File.generated(config, name, abs_src_path=str(script)))
     return files
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Spark's README is a page here; in the source tree it stands with its package."""
-    return markdown.replace("](../aiokafka_lead/spark/README.md", "](spark.md")
+    """Redirect links out of the folder of documents to their copies in the site."""
+    markdown = markdown.replace("](../aiokafka_lead/spark/README.md", "](spark.md")
+    return markdown.replace("](../benchmarks/results/", "](pictures/")
 
 
 def on_post_page(output: str, page: Page, **_: object) -> str:
-    """Pages with diagrams bring Mermaid along: the theme would have it from another site."""
+    """Add Mermaid to pages with diagrams: the theme would load it from another site."""
     if 'class="mermaid"' not in output:
         return output
-    script = f'<script src="{page.url.count("/") * "../"}{MERMAID.name}"></script>'
+    script = f'<script src="{page.url.count("/") * "../"}mermaid.tiny.js"></script>'
     return output.replace("</body>", f"{script}</body>")
 
 
-def pictures() -> dict[str, Path]:
-    """By their place in the site."""
-    return {f"pictures/{path.name}": path for path in sorted((ROOT / "benchmarks" / "results").glob("*.svg"))}
-
-
 def cell(text: str) -> str:
-    """A docstring in a table: one line, names as Markdown has them."""
+    """Return a docstring as a table's cell: one line, with names in Markdown."""
     return re.sub(r"\s+", " ", text.replace("``", "`").replace("|", "\\|")).strip()
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
-def described() -> dict[str, list[tuple[str, str]]]:
-    """By the class of options: each option that it adds, and what stands below it."""
-    found: dict[str, list[tuple[str, str]]] = {}
+class Option(NamedTuple):
+    """An option as its class declares it."""
+
+    name: str
+    kind: str
+    text: str
+
+
+def described() -> dict[str, list[Option]]:
+    """Return, by class of options, the options that it adds."""
+    found: dict[str, list[Option]] = {}
     runs = (PACKAGE / "_core" / "run" / "options.py", PACKAGE / "_core" / "share" / "run_options.py")
     for path in (*PACKAGE.glob("config/*.py"), *PACKAGE.glob("_options/*.py"), *runs):
         for node in ast.parse(path.read_text()).body:
@@ -80,10 +96,10 @@ def described() -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def documented(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def documented(node: ast.ClassDef) -> Iterator[Option]:
     for field, text in zip(node.body, node.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-            yield field.target.id, str(ast.literal_eval(text.value))
+            yield Option(field.target.id, ast.unparse(field.annotation), str(ast.literal_eval(text.value)))
 
 
 def options_page() -> str:
@@ -94,7 +110,7 @@ def options_page() -> str:
         "",
         "Options are keyword arguments. A mistake in one raises `ConfigError` or `ConfigTypeError` at once, and its",
         "message names the option. Names are those of aiokafka, else of the Java client in snake case; defaults are",
-        "Java's. Times are in milliseconds. What stands in brackets is the default.",
+        "Java's. Times are in milliseconds. The default stands in brackets. Options of security come last.",
     ]
     sections = {
         "Every client": ["ClientOptions"],
@@ -112,9 +128,9 @@ def options_page() -> str:
     }
     for title, names in sections.items():
         rows = [row for name in names for row in classes.get(name, [])]
-        lines += ["", f"## {title}", "", "| option | meaning |", "|---|---|"]
-        lines += [f"| `{name}` | {cell(text)} |" for name, text in rows]
-    known = {name for rows in classes.values() for name, _ in rows}
+        lines += ["", f"## {title}", "", "| option | type | meaning |", "|---|---|---|"]
+        lines += [f'| <a id="{row.name}"></a>`{row.name}` | `{cell(row.kind)}` | {cell(row.text)} |' for row in rows]
+    known = {row.name for rows in classes.values() for row in rows}
     for config in (ProducerConfig, ConsumerConfig, ShareConsumerConfig, AdminConfig, RunConfig, ShareRunConfig):
         missing = config.__dataclass_fields__.keys() - known - {"bootstrap_servers"}
         if missing:
@@ -208,5 +224,62 @@ def spark_page() -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:|#)([^)]+)\)", r"\1", text)
 
 
-PAGES = {"errors.md": errors_page, "options.md": options_page, "spark.md": spark_page}
-"""The pages that are made here."""
+# --- links -----------------------------------------------------------------------------------------------------------
+
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
+FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+
+
+def dead_links(documents: Iterator[Path]) -> Iterator[str]:
+    """Yield each link to a file or heading that the repository does not have, with its document."""
+    for document in documents:
+        for target, anchor in LINK.findall(FENCED.sub("", document.read_text())):
+            place = (document.parent / target).resolve() if target else document
+            if not place.exists():
+                yield f"{document.relative_to(ROOT)}: there is no {target}"
+            elif anchor and place.suffix == ".md" and anchor not in anchors(place):
+                yield f"{document.relative_to(ROOT)}: {target} has no heading #{anchor}"
+
+
+@cache
+def anchors(document: Path) -> set[str]:
+    """Return what can be linked to in a document: its headings, as the site and GitHub name them, and its ids."""
+    text = FENCED.sub("", document.read_text())
+    seen: Counter[str] = Counter()
+    found = set(re.findall(r'<a id="([^"]+)"', text))
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        plain = unicodedata.normalize("NFKD", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading))
+        name = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+        found.add(f"{name}_{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return found
+
+
+def documents() -> Iterator[Path]:
+    """Yield every Markdown file that the project keeps."""
+    yield from ROOT.glob("*.md")
+    for folder in ("docs", "aiokafka_lead", "examples", ".github"):
+        yield from (ROOT / folder).rglob("*.md")
+
+
+def main() -> int:
+    """Write the generated pages, or check them and all links."""
+    pages = {DOCS / "errors.md": errors_page(), DOCS / "options.md": options_page()}
+    parser = argparse.ArgumentParser("tools.docs_pages", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is old or a link is dead")
+    if not parser.parse_args().check:
+        for path, page in pages.items():
+            path.write_text(page)
+        return 0
+    faults = [
+        f"{path.relative_to(ROOT)} differs from the sources: run python -m tools.docs_pages"
+        for path, page in pages.items()
+        if not path.exists() or path.read_text() != page
+    ]
+    faults += dead_links(documents())
+    print("\n".join(faults) or "Generated pages and links hold", file=sys.stderr if faults else sys.stdout)
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

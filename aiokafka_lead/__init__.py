@@ -38,15 +38,16 @@ if TYPE_CHECKING:
     from ._core.share.run_options import ShareRunOptions
     from ._core.transactions.state import TransactionHealth
     from ._io.share.acknowledging import Acknowledgement
-    from ._io.transactions.calls import Transaction
     from ._records.record import ConsumerRecord
     from .admin import AdminClient
     from .client import Client, ClientHealth
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
-    from .pipeline import TransactionPipeline
+    from .consumer.listener import RebalanceListener
     from .producer import Producer
+    from .producer.pipeline import TransactionPipeline
+    from .producer.transaction import Transaction
     from .share import ShareConsumer
 
 __all__ = [
@@ -81,6 +82,7 @@ __all__ = [
     "ProducerMetrics",
     "ProducerOptions",
     "ProducerTopicMetrics",
+    "RebalanceListener",
     "RecordBatch",
     "RecordMetadata",
     "RunOptions",
@@ -127,6 +129,7 @@ _HOMES = {
     "ProducerMetrics": "_core.producer.metrics",
     "ProducerOptions": "config",
     "ProducerTopicMetrics": "_core.producer.metrics",
+    "RebalanceListener": "consumer.listener",
     "RecordBatch": "_core.consumer.record_batch",
     "RunOptions": "_core.run.options",
     "ShareConsumer": "share",
@@ -136,9 +139,9 @@ _HOMES = {
     "ShareRunOptions": "_core.share.run_options",
     "ShareTopicMetrics": "_core.share.metrics",
     "TopicPartitions": "_core.group.assignors",
-    "Transaction": "_io.transactions.calls",
+    "Transaction": "producer.transaction",
     "TransactionHealth": "_core.transactions.state",
-    "TransactionPipeline": "pipeline",
+    "TransactionPipeline": "producer.pipeline",
 }
 
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-import anyio
-
-from ._accel import warn_if_plain
-from ._io.cancellation import to_the_end
 from ._io.client import Client as InternalClient
 from ._io.deadline import Deadline
-from ._io.loop import Waiter
+from ._io.life import Kind, Life
 from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
 from ._options.checks import boolean, discreet, hide_secrets
-from ._options.logs import client_log
 from .admin import AdminClient
 from .config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from .consumer import Consumer
-from .errors import ConfigError, KafkaError
+from .errors import ConfigError
 from .producer import Producer
 
 if TYPE_CHECKING:
@@ -38,7 +33,7 @@ if TYPE_CHECKING:
         ProducerBaseOptions,
     )
     from .config.share import ShareConsumerBaseOptions, ShareConsumerOptions
-    from .pipeline import TransactionPipeline
+    from .producer.pipeline import TransactionPipeline
     from .share import ShareConsumer
 
 __all__ = ["Client", "ClientHealth"]
@@ -61,13 +56,6 @@ class ClientHealth:
     def healthy(self) -> bool:
         """Whether there are no problems."""
         return not self.problems
-
-
-RESERVE_SHARE = 0.2
-RESERVE_MS = 1500.0
-"""Of a stop's time, what is left to the others when consumers take theirs: a part, and no more than so."""
-CLOSING_SHARE = 0.25
-"""Of that, what connections have after the others."""
 
 
 class Client(PushedMetrics):
@@ -99,9 +87,7 @@ class Client(PushedMetrics):
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ClientConfig.from_options(bootstrap_servers, options)
         self._client = InternalClient(self._config)
-        self._log = client_log("client", self._config.client_id)
-        self._stopped: Waiter[None] | None = None
-        """Made by the first `stop`, done when that has ended."""
+        self._client.kind = _Shared(self._client)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -111,9 +97,7 @@ class Client(PushedMetrics):
         Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
         ``request_timeout_ms``; authentication's and TLS's own errors as such.
         """
-        warn_if_plain()
         await self._client.start(wait=boolean("wait", wait))
-        self._client.measure(self._telemetry)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop every client made here that still runs, as its own `stop` does; then disconnect.
@@ -122,48 +106,7 @@ class Client(PushedMetrics):
         client takes the time that its own `stop` takes. May be called again. From then on every call of these clients
         raises `ClientClosedError`.
         """
-        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
-        if not self._client.begin_stop():
-            return
-        if self._stopped is not None:
-            # To disconnect now would keep the clients that the other call stops from ending in order.
-            await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
-            return
-        self._stopped = Waiter()
-        deadline = None if timeout_ms is None else Deadline(timeout_ms)
-        try:
-            if self._client.children:
-                await to_the_end(partial(self._stop_children, deadline), "kafka shared client's end")
-        finally:
-            try:
-                await self._client.stop(None if deadline is None else deadline.left_ms())
-            finally:
-                self._stopped.set_result(None)
-
-    def _telemetry(self) -> Source:
-        from ._core.telemetry.connections import SharedConnections  # only here: most clusters want no metrics
-
-        return SharedConnections(lambda: self._client.brokers.connections_made)
-
-    async def _stop_children(self, deadline: Deadline | None) -> None:
-        async def stop(child: InternalClient, timeout_ms: float | None) -> None:
-            try:
-                await child.stop_facade(timeout_ms)
-            except KafkaError as error:
-                self._log.warning("a client did not stop as it should: %s", error)
-
-        async def stop_all(children: list[InternalClient], reserve_share: float) -> None:
-            timeout_ms = None
-            if deadline is not None:
-                reserve_ms = min(deadline.timeout_ms * RESERVE_SHARE, RESERVE_MS) * reserve_share
-                timeout_ms = max(0.0, deadline.left_ms() - reserve_ms)
-            async with anyio.create_task_group() as stopping:
-                for child in children:
-                    stopping.start_soon(stop, child, timeout_ms)
-
-        children = self._client.children
-        await stop_all([child for child in children if not isinstance(child.config, ProducerConfig | AdminConfig)], 1)
-        await stop_all(list(children), CLOSING_SHARE)
+        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -196,7 +139,6 @@ class Client(PushedMetrics):
         """A producer on these connections, not started. Options are those of `ProducerOptions`."""
         producer: Producer[Any, Any] = Producer.__new__(Producer)
         producer._set_up(self._configured(ProducerConfig, options), self._client)
-        producer._client.stop_facade = producer.stop
         return producer
 
     @overload
@@ -240,7 +182,7 @@ class Client(PushedMetrics):
 
         Each of its producers has one connection more, to the coordinator of its transactions.
         """
-        from .pipeline import TransactionPipeline  # only now: without pipelines their import costs nothing
+        from .producer.pipeline import TransactionPipeline  # only now: without pipelines their import costs nothing
 
         pipeline: TransactionPipeline[Any, Any] = TransactionPipeline.__new__(TransactionPipeline)
         pipeline._set_up(self._configured(ProducerConfig, options), in_flight, self._client)
@@ -322,7 +264,6 @@ class Client(PushedMetrics):
         """A consumer on these connections, not started. Options are those of `ConsumerOptions`."""
         consumer: Consumer[Any, Any] = Consumer.__new__(Consumer)
         consumer._set_up(self._configured(ConsumerConfig, options), topics, self._client)
-        consumer._client.stop_facade = consumer.stop
         return consumer
 
     @overload
@@ -366,7 +307,6 @@ class Client(PushedMetrics):
 
         consumer: ShareConsumer[Any, Any] = ShareConsumer.__new__(ShareConsumer)
         consumer._set_up(self._configured(ShareConsumerConfig, options), topics, self._client)
-        consumer._client.stop_facade = consumer.stop
         return consumer
 
     def admin(self, **options: Unpack[AdminOptions]) -> AdminClient:
@@ -394,6 +334,37 @@ class Client(PushedMetrics):
 
     def __repr__(self) -> str:
         return f"<Client client_id={self._config.client_id!r} clients={len(self._client.children)}>"
+
+
+class _Shared(Kind):
+    """The life of connections that others share."""
+
+    stop_within_ms = math.inf  # each client has its own time
+    closing_share, closing_ms = 0.05, 375.0
+    producing_share, producing_ms = 0.2, 1500.0
+    """Part of a stop's time that is left to producers and admin clients after the consumers, and the most of it."""
+
+    def __init__(self, client: InternalClient) -> None:
+        self._client = client
+
+    async def begin(self, deadline: Deadline, *, wait: bool) -> None:
+        self._client.measure(self._telemetry)
+
+    def _telemetry(self) -> Source:
+        from ._core.telemetry.connections import SharedConnections  # only here: most clusters want no metrics
+
+        return SharedConnections(lambda: self._client.brokers.connections_made)
+
+    async def finish(self, deadline: Deadline) -> None:
+        """Stop consumers first: their handlers may use the others."""
+        consumers = [each for each in self.dependents() if not isinstance(each.config, ProducerConfig | AdminConfig)]
+        kept_ms = min(deadline.timeout_ms * self.producing_share, self.producing_ms)
+        await self._client.stop_all(consumers, max(0.0, deadline.left_ms() - kept_ms))
+        kept_ms = min(deadline.timeout_ms * self.closing_share, self.closing_ms)
+        await self._client.stop_all(self.dependents(), max(0.0, deadline.left_ms() - kept_ms))
+
+    def dependents(self) -> Collection[Life]:
+        return [child for child in self._client.children if child.owner is None]
 
 
 _OF_EACH_CLIENT = ("client_id", "close_timeout_ms")

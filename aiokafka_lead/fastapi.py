@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
-    from .pipeline import TransactionPipeline
+    from .producer.pipeline import TransactionPipeline
     from .prometheus import KafkaCollector
     from .share import ShareConsumer
 

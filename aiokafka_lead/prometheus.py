@@ -21,8 +21,8 @@ from prometheus_client.registry import Collector
 
 from .consumer import Consumer
 from .errors import ConfigTypeError
-from .pipeline import TransactionPipeline
 from .producer import Producer
+from .producer.pipeline import TransactionPipeline
 from .share import ShareConsumer
 
 __all__ = ["METRICS", "KafkaCollector", "KafkaMetric"]

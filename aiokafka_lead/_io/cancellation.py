@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 
 from .deadline import Deadline
 from .loop import Waiter, in_trio
@@ -53,25 +54,71 @@ class Waits:
             scope.deadline = min(scope.deadline, anyio.current_time() + until - time.monotonic())
 
 
-async def to_the_end(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
-    """What the work returns or raises; the work ends before this does, however often the caller is cancelled meanwhile.
+async def to_the_end(
+    work: Callable[[], Coroutine[Any, Any, T]], name: str, on_cancel: Callable[[], None] | None = None
+) -> T:
+    """Return or raise what the work does, after it has ended, however often the caller is cancelled meanwhile.
 
-    The caller's cancellation is raised afterwards. The work has to be bounded. On asyncio it runs in a task of its own,
-    since ``Task.cancel`` passes a shield.
+    The caller's cancellation is raised afterwards; ``on_cancel`` is called when it comes. The work has to be bounded.
+    On asyncio it runs in a task of its own, since ``Task.cancel`` passes a shield.
     """
+    if on_cancel is not None and cancelled_by_scope():
+        on_cancel()
+        on_cancel = None
+    if not in_trio():
+        return await _in_own_task(work, name, on_cancel)
+    if on_cancel is None:
+        return await _shielded(work)
+    return await _watched(work, on_cancel)
+
+
+async def _shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     with anyio.CancelScope(shield=True):
-        return await (work() if in_trio() else _in_own_task(work, name))
+        return await work()
     raise AssertionError("nothing cancels this scope, so that it swallows nothing")
 
 
-async def _in_own_task(work: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
+async def _watched(work: Callable[[], Coroutine[Any, Any, T]], on_cancel: Callable[[], None]) -> T:
+    ended = False
+
+    async def watch() -> None:
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            if ended:
+                raise
+            on_cancel()  # and end: the caller's next checkpoint raises this cancellation again
+
+    outcome: Waiter[T] = Waiter()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        try:
+            outcome.set_result(await _shielded(work))
+        except BaseException as error:  # raised below, and so not as part of an exception group
+            outcome.set_error(error)
+        ended = True
+        tasks.cancel_scope.cancel()
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    return outcome.result()
+
+
+async def _in_own_task(
+    work: Callable[[], Coroutine[Any, Any, T]], name: str, on_cancel: Callable[[], None] | None
+) -> T:
     task = asyncio.create_task(work(), name=name)
     cancellation: asyncio.CancelledError | None = None
-    while not task.done():
+    if on_cancel is not None:
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancellation = error
+            on_cancel()
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                cancellation = error
     if cancellation is None:
         return task.result()
     try:

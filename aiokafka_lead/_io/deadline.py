@@ -25,6 +25,14 @@ class Deadline:
         self.failure: KafkaError | None = None
         """What the latest try failed with, for a caller that tries until the time is over."""
 
+    def bring_forward(self, timeout_ms: float) -> bool:
+        """End within this time from now on, and return True; return False if there was less time left."""
+        at = time.monotonic() + timeout_ms / 1000
+        if at >= self.at:
+            return False
+        self.timeout_ms, self.at = timeout_ms, at
+        return True
+
     def left_s(self) -> float:
         """Seconds that are left, at least 0."""
         return max(0.0, self.at - time.monotonic())

@@ -78,7 +78,7 @@ class BrokerWatch:
         """Why each broker is away, by its address, and how many are not."""
         away: dict[str, str] = {}
         ready: set[str] = set()
-        for client in [each._client for each in self._clients if not each._client.stop_called]:
+        for client in [each._client for each in self._clients if not each._client.stopping]:
             for node_id, node in client.brokers.nodes.items():
                 where = f"{node.host}:{node.port}"
                 state, error = client.brokers.state(node_id), client.brokers.last_error(node_id)

@@ -26,6 +26,8 @@ __all__ = [
 BootstrapServers = str | Iterable[str]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Acks = Literal[0, 1, -1, "all"]
+OffsetReset = Literal["earliest", "latest", "none"] | str
+"""The other strings are ``by_duration:`` and an ISO 8601 duration. Editors complete the names."""
 Connect = Callable[[str, int], Awaitable[socket.socket]]
 """Takes a broker's host and port, as the cluster advertises them, and returns a connected socket."""
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
@@ -155,7 +157,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     group_protocol: Literal["classic", "consumer", "auto"]
     """The rebalance protocol (``"classic"``; ``"consumer"`` is KIP-848; ``"auto"`` uses that if the brokers support it,
     else the classic one)."""
-    group_remote_assignor: str | None
+    group_remote_assignor: Literal["uniform", "range"] | str | None
     """The broker's assignor under KIP-848; None lets the broker choose, except under ``"auto"`` if
     ``partition_assignment_strategy`` begins with ``"range"``: then the broker uses range, too. An error under
     ``"classic"``."""
@@ -174,7 +176,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Commit delivered records periodically (True)."""
     auto_commit_interval_ms: float
     """Interval of automatic commits (5000)."""
-    auto_offset_reset: str
+    auto_offset_reset: OffsetReset
     """Start position if there is none: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``, KIP-1106)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"]
     """Action for a record that can never be deserialized: raise the error; skip the record with a warning in the log;

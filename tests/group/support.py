@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 
 from aiokafka_lead import Producer, TopicPartition
+from aiokafka_lead._io.life import Kind
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -106,5 +107,5 @@ class Recorder:
 
 async def vanish(consumer: Consumer[Any, Any]) -> None:
     """End it without a word to the group, as SIGKILL would."""
-    consumer._engine.started = False
+    consumer._client.kind = Kind()
     await consumer.stop()

@@ -124,8 +124,8 @@ async def test_without_dead_letters_it_is_rejected_and_the_others_go_on(
 
 async def test_a_dead_letter_that_is_refused_ends_the_run_and_its_record_comes_again(cluster: EmbeddedCluster) -> None:
     class Refusing:
-        async def partitions_for(self, topic: str) -> set[int]:
-            return {0}
+        async def partitions_for(self, topic: str) -> frozenset[int]:
+            return frozenset({0})
 
         async def send_and_wait(self, *arguments: object, **options: object) -> object:
             raise RuntimeError("full")

@@ -34,7 +34,13 @@ def pattern(name: str, value: Any) -> re.Pattern[str]:
 
 
 def listener(name: str, value: Any) -> Any:
-    """Return an object with any of `LISTENER_METHODS`."""
+    """Return an object with any of `LISTENER_METHODS`, and without a name that is nearly one of them."""
+    for method in dir(value):
+        if method.startswith("on_partition") and method not in LISTENER_METHODS:
+            raise ConfigTypeError(
+                f"{name} must not have {method}, which is never called: {type(value).__name__} may have "
+                f"{', '.join(LISTENER_METHODS)}"
+            )
     if not any(callable(getattr(value, method, None)) for method in LISTENER_METHODS):
         raise ConfigTypeError(
             f"{name} must have one of {', '.join(LISTENER_METHODS)}, which {type(value).__name__} does not"

@@ -25,7 +25,7 @@ MESSAGE_CHARACTERS = 2_000
 class DeadLetterProducer(Protocol):
     """What is needed of a `Producer`."""
 
-    async def partitions_for(self, topic: str) -> set[int]: ...
+    async def partitions_for(self, topic: str) -> frozenset[int]: ...
 
     async def send_and_wait(
         self,

@@ -16,8 +16,6 @@ from ...errors.shown import some_of
 from ..client import Client
 from ..loop import Signal
 
-__all__ = ["AbsenceWatch"]
-
 
 class Subscribed(Protocol):
     """Knows what is to be read."""

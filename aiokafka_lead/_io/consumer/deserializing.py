@@ -15,8 +15,6 @@ from ..._records import ConsumerRecord
 from ...errors import RecordDeserializationError
 from ...types import Headers
 
-__all__ = ["fill_batch", "make_ready", "of_application", "prepared"]
-
 Record = ConsumerRecord[Any, Any]
 
 TOGETHER = 512

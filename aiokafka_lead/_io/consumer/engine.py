@@ -24,11 +24,11 @@ from ..._wire.messages.list_offsets import ListOffsetsRequest
 from ..._wire.messages.metadata import MetadataRequest
 from ...config import ConsumerConfig
 from ...errors import ClientClosedError, IllegalStateError, RequestTimedOutError
-from ..cancellation import cancelled_by_scope, to_the_end
 from ..client import Client
 from ..deadline import Deadline
 from ..group.parallel_work import CurrentRun
-from ..loop import News, Signal, Waiter
+from ..life import Kind
+from ..loop import News, Signal
 from .absence_watch import AbsenceWatch
 from .fetch_channels import FetchChannels, OwnChannels
 from .fetcher import Fetcher
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from ..._core.telemetry.measures import Source
     from ..group.membership import Membership
 
-__all__ = ["HOT_REQUESTS", "ConsumerEngine"]
-
-
 HOT_REQUESTS = (ListOffsetsRequest, FetchRequest)
 """What the first records wait for."""
 
@@ -56,15 +53,13 @@ V = TypeVar("V")
 SESSIONS_CLOSE_WITHIN_S = 1.0
 """How much of a stop telling the brokers may take."""
 
-DEPART_CANCELLED_WITHIN_S = 2.0
-"""How long a consumer whose task is cancelled takes to commit and to leave its group."""
 
-
-class ConsumerEngine(Generic[K, V]):
-    """Puts the consumer's parts together, starts and stops them; the facade calls the parts."""
+class ConsumerEngine(Kind, Generic[K, V]):
+    """Puts the consumer's parts together, begins and ends them; the facade calls the parts."""
 
     def __init__(self, client: Client, config: ConsumerConfig) -> None:
         self.client = client
+        client.kind = self
         self.config = config
         self._log = client_log("consumer", config.client_id)
         self._reader_wake = Signal()
@@ -124,8 +119,6 @@ class ConsumerEngine(Generic[K, V]):
             self.run,
             started=lambda: self.started,
         )
-        self._stopped: Waiter[None] | None = None
-        """Made by the first `stop`, done when that has ended."""
 
     def _membership(self, topics: KeptTopics, released: Signal) -> Membership | None:
         config = self.config
@@ -177,16 +170,10 @@ class ConsumerEngine(Generic[K, V]):
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
-    async def start(self, *, wait: bool) -> None:
-        """Bootstrap and begin to fetch; ``wait``: until it is known where reading begins.
-
-        Without ``wait`` no broker need be there yet. Raises what `Client.start` and `Readiness.wait` raise. Then, or
-        when it is cancelled, nothing is left behind.
-        """
-        deadline = Deadline(self.config.request_timeout_ms)
-        self.client.on_fatal(lambda error: self._notify())
-        await self.client.start(wait=wait)
+    async def begin(self, deadline: Deadline, *, wait: bool) -> None:
+        """Begin to fetch; ``wait``: until it is known where reading begins. Raises what `Readiness.wait` raises."""
         self.started = True
+        self.client.on_fatal(lambda error: self._notify())
         self.client.measure(self._telemetry)
         if installed.tracer is not None:
             metadata = self.client.metadata
@@ -204,11 +191,7 @@ class ConsumerEngine(Generic[K, V]):
         self.client.spawn(self._absence_watch.run, name="kafka absent partitions")
         self.health.start()
         if wait:
-            try:
-                await self._wait_at_start(deadline)
-            except BaseException:
-                await self.stop(2 * DEPART_CANCELLED_WITHIN_S * 1000)
-                raise
+            await self._wait_at_start(deadline)
 
     def _telemetry(self) -> Source:
         from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry  # only here: most want no metrics
@@ -243,58 +226,38 @@ class ConsumerEngine(Generic[K, V]):
 
     async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)
-        if self._stopped is not None:
+        if self.client.stopping:
             raise ClientClosedError  # a member that leaves waits for nothing
         return missing
 
-    async def stop(self, timeout_ms: float | None) -> None:
-        """End everything, within ``timeout_ms`` (10000)."""
-        if not self.client.begin_stop():
-            return
+    def check_stop(self) -> None:
         if self.membership is not None:
             self.membership.task.check_stop()
-        timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000
-        deadline = time.monotonic() + timeout_s
-        if self._stopped is not None:
-            # To close connections now would keep the other call from committing and leaving.
-            await self._stopped.done_within(timeout_s)
-            return
-        self._stopped = Waiter()
-        self.reader.stop()
-        try:
-            if self.started and self.client.at_work:
-                self.started = False
-                try:
-                    if self.run.work is not None:
-                        await self.run.work.finish(*time_of_handlers(deadline, timeout_s))
-                finally:
-                    await self._depart(deadline)
-        finally:
-            try:
-                await self.client.stop(max(0.0, deadline - time.monotonic()) * 1000)
-            finally:
-                if self.tracing is not None:
-                    self.tracing.stopped()
-                self._notify()
-                self._stopped.set_result(None)
 
-    async def _depart(self, deadline: float) -> None:
-        """Commit, leave the group, close fetch sessions; in less time if the caller has been cancelled by a scope."""
+    def refuse(self) -> None:
+        self.started = False
+        self.reader.stop()
+
+    async def finish(self, deadline: Deadline) -> None:
+        if self.run.work is not None:
+            await self.run.work.finish(*time_of_handlers(deadline.at, deadline.timeout_ms / 1000))
+
+    async def depart(self, deadline: Deadline) -> None:
+        """Commit, leave the group, close fetch sessions."""
         if not self.client.brokers.connections_made:
             return  # no broker has been reached yet: there is no group to leave
-        within_s = max(0.0, deadline - time.monotonic()) / 2
-        if cancelled_by_scope():
-            within_s = min(within_s, DEPART_CANCELLED_WITHIN_S)
+        within_s = deadline.left_s() / 2
+        membership = self.membership
+        if membership is not None and membership.standing.wanted:
+            await membership.task.close(within_s)
+        elif membership is not None and membership.auto_commit is not None:
+            await membership.auto_commit.commit_last(within_s)
+        await self._fetcher.close_sessions(min(within_s / 2, SESSIONS_CLOSE_WITHIN_S))
 
-        async def depart() -> None:
-            membership = self.membership
-            if membership is not None and membership.standing.wanted:
-                await membership.task.close(within_s)
-            elif membership is not None and membership.auto_commit is not None:
-                await membership.auto_commit.commit_last(within_s)
-            await self._fetcher.close_sessions(min(within_s / 2, SESSIONS_CLOSE_WITHIN_S))
-
-        await to_the_end(depart, "kafka consumer's end")
+    def release(self) -> None:
+        if self.tracing is not None:
+            self.tracing.stopped()
+        self._notify()
 
     def _notify(self) -> None:
         self._reader_wake.set()
@@ -330,7 +293,7 @@ class ConsumerEngine(Generic[K, V]):
             self.reading.prefetch.drop(state)
             state.rewind()
 
-    async def all_topics(self) -> frozenset[str]:
+    async def all_topics(self, timeout_ms: float | None) -> frozenset[str]:
         """The cluster's topics, asked for now."""
-        response = await self.client.request_any(MetadataRequest(topics=None))
+        response = await self.client.request_any(MetadataRequest(topics=None), timeout_ms=timeout_ms)
         return frozenset(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)

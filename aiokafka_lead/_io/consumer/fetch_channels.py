@@ -17,8 +17,6 @@ from ..client import Client
 from ..connection.brokers import NodeState
 from ..connection.connection import Connection, Lane
 
-__all__ = ["Channel", "FetchChannels", "FetchDone", "OwnChannels", "close_sessions"]
-
 FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], None]
 """Called once for each fetch that was sent and not recalled."""
 

@@ -24,8 +24,6 @@ from ..loop import Signal
 from .fetch_channels import Channel, FetchChannels
 from .position_keeper import PositionKeeper
 
-__all__ = ["Fetcher"]
-
 
 class Fetcher:
     """Sends what the planner plans and feeds answers back; woken by everything that may change the plan."""

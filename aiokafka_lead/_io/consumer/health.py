@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..group.parallel_work import CurrentRun
     from ..group.standing import Standing
 
-__all__ = ["WARN_AFTER_S", "HealthWatch", "since", "unusable"]
-
 WARN_AFTER_S = (1.0, 3.0)
 """A blocked event loop is worth a warning after the heartbeat interval, within these bounds."""
 

@@ -9,8 +9,6 @@ from ..._core.metadata.types import ClusterSnapshot
 from ...types import TopicPartition
 from ..client import Client
 
-__all__ = ["KeptTopics"]
-
 BEYOND_ANY_PARTITION = 2**31
 
 

@@ -11,8 +11,6 @@ from anyio.lowlevel import RunVar
 from ..._records import BatchView, MessageSet
 from ...errors import BatchTooLargeError, CorruptRecordError
 
-__all__ = ["Loading"]
-
 THREADS = os.cpu_count() or 1
 """Batches that are decompressed at the same time, by all consumers of an event loop."""
 

@@ -9,9 +9,6 @@ import anyio
 
 from ..._options.logs import ClientLog
 
-__all__ = ["LoopWatch"]
-
-
 TICK_S = 0.25
 """How often the watch looks at the clock."""
 

@@ -26,8 +26,6 @@ from ..connection.settings import FetchLane
 from ..loop import Signal
 from .fetch_channels import Channel, FetchDone, close_sessions
 
-__all__ = ["MergedChannels"]
-
 HOLD_S = 5.0
 """How long a fetch without records stays open: its consumer is not woken for every answer without."""
 

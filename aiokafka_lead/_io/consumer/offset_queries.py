@@ -28,8 +28,6 @@ from ..client import Client
 from ..deadline import Deadline
 from ..loop import uninterrupted
 
-__all__ = ["OffsetQueries", "list_offsets"]
-
 
 async def list_offsets(
     client: Client, node_id: int, timestamps: Mapping[TopicPartition, int], *, read_committed: bool

@@ -27,8 +27,6 @@ from .offset_queries import list_offsets
 if TYPE_CHECKING:
     from ..group.offsets import GroupOffsets
 
-__all__ = ["PositionKeeper"]
-
 
 class PositionKeeper:
     """Committed offsets first (with a group), then ``auto_offset_reset``; OffsetForLeaderEpoch before Fetch 12."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Coroutine, Iterator
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -16,7 +16,7 @@ from ..._core.consumer.position import Position
 from ..._core.consumer.prefetch import BatchAhead, Prefetch
 from ..._core.consumer.record_batch import RecordBatch
 from ..._core.group.poll_interval import PollInterval
-from ..._core.tracing import RecordLoop
+from ..._core.tracing import BatchLoop, RecordLoop
 from ..._records import ConsumerRecord
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError
 from ...types import TopicPartition
@@ -26,7 +26,8 @@ from .deserializing import fill_batch, make_ready
 from .loading import Loading
 from .records import Records
 
-__all__ = ["ReadListener", "Reader"]
+if TYPE_CHECKING:
+    from ..group.leases import Lease, Leases
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -366,3 +367,38 @@ class Slices(Generic[K, V]):
         some = await self._reader.slice(self._size)
         self._began_at = time.monotonic()
         return some
+
+
+class Batches(Generic[K, V]):
+    """Iterates over a reader's batches; no generator, since trio warns of each that was not read to its end."""
+
+    def __init__(self, reader: Reader[K, V], leases: Leases | None, look: BatchLoop | None = None) -> None:
+        """``look`` is called with each batch as it is handed out, and with None when the loop comes back for more."""
+        self._reader = reader
+        self._look = look
+        self._leases = leases
+        self._lease: Lease | None = None
+        """That of the batch that was handed out last."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RecordBatch[K, V]:
+        began = 0
+        if self._look is not None:
+            began = time.time_ns()
+            self._look(None, began)
+        batch = await self._reader.next_batch()
+        self._lease = None
+        if batch is None:
+            raise StopAsyncIteration
+        if self._look is not None:
+            self._look(batch, began)
+        if self._leases is not None:
+            self._lease = self._leases.lend(batch)
+        return batch
+
+    def __del__(self) -> None:
+        # The loop over it has been left, by whatever way.
+        if self._lease is not None:
+            self._lease.end()

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..group.standing import Standing
     from ..metadata.actor import MetadataActor
 
-__all__ = ["Readiness"]
-
 
 class Readiness:
     """Waits for positions, and for a group's first assignment. Woken by events, never by the clock."""

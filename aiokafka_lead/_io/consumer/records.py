@@ -14,8 +14,6 @@ from ..._cpython import awaiting
 from ..._records import ConsumerRecord
 from ...errors import IllegalStateError
 
-__all__ = ["Records"]
-
 
 class Records:
     """Every record, one after the other.

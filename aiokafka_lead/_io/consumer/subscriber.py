@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ..group.standing import Standing
     from ..group.task import GroupTask
 
-__all__ = ["Subscriber"]
-
 
 class Subscriber:
     """Without a group: every partition of the topics. With one, the group learns what is wanted, and assigns it.

@@ -20,8 +20,6 @@ from ..._core.producer.produce import build_batches
 from ..connection.connection import Connection
 from ..loop import Spawn
 
-__all__ = ["THREADS", "Builds"]
-
 THREADS = os.cpu_count() or 1
 """Requests that are compressed at the same time, by all producers of an event loop."""
 

@@ -27,8 +27,6 @@ from ...errors import BufferFull, IllegalStateError, KafkaError
 from ...types import Header, Headers
 from .intake import Admission, Intake, all_bytes
 
-__all__ = ["CheckedSends"]
-
 
 class CheckedSends:
     """Takes the arguments of `Producer.send` and its like as the application gives them."""

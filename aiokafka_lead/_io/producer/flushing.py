@@ -9,8 +9,6 @@ from functools import partial
 from ..._core.producer.accumulator import Accumulator
 from ..loop import Waiter
 
-__all__ = ["Flushing", "Then"]
-
 Then = Callable[[Waiter[None]], bool]
 """What comes at the end of a flush. If it returns True, the flush goes on until this waiter is done."""
 

@@ -26,8 +26,6 @@ from ..deadline import Deadline
 from ..metadata.actor import MetadataActor
 from .sender import Sender
 
-__all__ = ["Admission", "Intake", "all_bytes"]
-
 T = TypeVar("T")
 
 INT64_MAX = 2**63 - 1

@@ -12,8 +12,6 @@ from itertools import islice
 from ..deadline import Deadline
 from ..loop import Signal, in_trio
 
-__all__ = ["Lines", "Place"]
-
 _WOKEN_TOGETHER = 64
 """asyncio runs what is woken together in that order, each in a fraction of what a turn of its event loop takes."""
 

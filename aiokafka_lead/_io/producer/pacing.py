@@ -13,8 +13,6 @@ from ..._wire.messages.produce import ProduceRequest
 from ...errors import KafkaError
 from ..connection.connection import Connection, OnDone
 
-__all__ = ["Pacing"]
-
 
 class Pacing:
     """The windows of all brokers."""

@@ -14,8 +14,6 @@ from ..._core.producer.outcome import BatchOutcome
 from ...errors import WrongEventLoopError
 from ..loop import Waiter, in_trio, loop_token
 
-__all__ = ["Parking"]
-
 _log = logging.getLogger(__name__)
 
 

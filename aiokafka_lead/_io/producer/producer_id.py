@@ -23,8 +23,6 @@ from ...errors import KafkaError, error_for_code
 from ..connection.connection import Connection
 from ..loop import Signal
 
-__all__ = ["AskAny", "ProducerIds"]
-
 _INT32_MAX = 2**31 - 1
 
 

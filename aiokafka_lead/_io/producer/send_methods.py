@@ -17,8 +17,6 @@ from ..._cpython import calling, references
 from ...types import Header
 from .intake import Intake
 
-__all__ = ["QuickSend", "QuickSendNowait", "SendCall"]
-
 
 class QuickSend:
     """`Producer.send` of a running producer.

@@ -51,8 +51,6 @@ from .producer_id import AskAny, ProducerIds
 from .shared_sending import Seat
 from .topic_lookups import TopicLookups
 
-__all__ = ["HOT_REQUESTS", "Sender"]
-
 HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
 """What records wait for."""
 

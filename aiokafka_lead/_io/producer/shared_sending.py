@@ -26,8 +26,6 @@ from ..connection.settings import ProduceLane
 from ..loop import Signal, Spawn
 from .pacing import Pacing
 
-__all__ = ["Seat", "SharedSending"]
-
 
 class Seat:
     """One producer's place: it is called when it has something to do, or its time has come."""

@@ -14,8 +14,6 @@ from ...errors import KafkaError
 from ..loop import Spawn
 from ..metadata.actor import MetadataActor
 
-__all__ = ["TopicLookups"]
-
 _WARN_EVERY_S = 60.0
 """How often the log says of a topic that records for it were given up."""
 

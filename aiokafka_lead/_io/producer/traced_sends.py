@@ -15,8 +15,6 @@ from ...types import Header
 from .checked_sends import CheckedSends
 from .intake import Intake
 
-__all__ = ["TracedSends"]
-
 
 class TracedSends(CheckedSends):
     """Comes between the application and `CheckedSends`. What `Intake.append` takes at once is not sampled."""

@@ -27,8 +27,6 @@ from ..client import Client
 from ..deadline import Deadline
 from ..loop import News, Signal
 
-__all__ = ["Acknowledgement", "Acknowledging"]
-
 Record = ShareRecord[Any, Any]
 _RENEW = RENEW
 

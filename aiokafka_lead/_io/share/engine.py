@@ -22,12 +22,12 @@ from ..._wire.messages.share_fetch import ShareFetchRequest
 from ...config.share import ShareConsumerConfig
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RequestTimedOutError
 from ...errors.shown import some_of
-from ..cancellation import cancelled_by_scope, to_the_end
 from ..client import Client
 from ..connection.brokers import FRAME_OVERHEAD_BYTES
 from ..consumer.absence_watch import AbsenceWatch
 from ..deadline import Deadline
-from ..loop import News, Signal, Waiter
+from ..life import Kind
+from ..loop import News, Signal
 from .acknowledging import Acknowledging
 from .exchanging import ShareExchanging
 from .health import ShareHealthWatch
@@ -37,13 +37,8 @@ from .reader import ShareReader
 if TYPE_CHECKING:
     from ..._core.telemetry.measures import Source
 
-__all__ = ["HOT_REQUESTS", "ShareEngine"]
-
 HOT_REQUESTS = (MetadataRequest, ShareFetchRequest)
 """What the first records wait for."""
-
-DEPART_CANCELLED_WITHIN_S = 2.0
-"""How long a consumer whose task is cancelled takes to release its records and to leave its group."""
 
 Record = ShareRecord[Any, Any]
 
@@ -61,11 +56,12 @@ class Run(Protocol):
         """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
 
 
-class ShareEngine:
-    """Puts the consumer's parts together, starts and stops them; the facade calls the parts."""
+class ShareEngine(Kind):
+    """Puts the consumer's parts together, begins and ends them; the facade calls the parts."""
 
     def __init__(self, client: Client, config: ShareConsumerConfig) -> None:
         self.client = client
+        client.kind = self
         self.config = config
         self._log = client_log("consumer", config.client_id)
         self._news = News()
@@ -127,8 +123,6 @@ class ShareEngine:
             refused=lambda now: None if self.runner is None else self.runner.problem(now),
             started=lambda: self.started,
         )
-        self._stopped: Waiter[None] | None = None
-        """Made by the first `stop`, done when that has ended."""
 
     def _fetch_max_bytes(self) -> int:
         """What one answer may have: connections that are shared take what all of them agree in."""
@@ -146,12 +140,10 @@ class ShareEngine:
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
-    async def start(self, *, wait: bool) -> None:
-        """Bootstrap, join the group; ``wait``: until it takes records, at most ``request_timeout_ms``."""
-        deadline = Deadline(self.config.request_timeout_ms)
-        self.client.on_fatal(lambda error: self.membership.notify())
-        await self.client.start(wait=wait)
+    async def begin(self, deadline: Deadline, *, wait: bool) -> None:
+        """Join the group; ``wait``: until it takes records."""
         self.started = True
+        self.client.on_fatal(lambda error: self.membership.notify())
         self.client.measure(self._telemetry)
         if installed.tracer is not None:
             metadata = self.client.metadata
@@ -163,17 +155,9 @@ class ShareEngine:
         self.client.spawn(AbsenceWatch(self.client, self.membership).run, name="kafka absent topics")
         self.client.spawn(self.exchanging.run, name="kafka share exchange")
         self.health.start()
-        if not wait:
-            return
-        try:
-            missing = await self._missing(deadline, patient=False)
-            if missing is not None:
-                self._log.warning(
-                    "the share consumer has started, but goes on to wait in the background for %s", missing
-                )
-        except BaseException:
-            await self.stop(2 * DEPART_CANCELLED_WITHIN_S * 1000)
-            raise
+        missing = await self._missing(deadline, patient=False) if wait else None
+        if missing is not None:
+            self._log.warning("the share consumer has started, but goes on to wait in the background for %s", missing)
 
     def _telemetry(self) -> Source:
         from ..._core.share.telemetry import ShareTelemetry  # only here: most clusters want no metrics
@@ -196,7 +180,7 @@ class ShareEngine:
         If not ``patient``, leaders in doubt are not waited for until the deadline.
         """
         while True:
-            if self._stopped is not None:
+            if self.client.stopping:
                 raise ClientClosedError  # a member that leaves waits for nothing
             self.client.check()
             self.membership.check()
@@ -222,49 +206,28 @@ class ShareEngine:
         waiting, now = self.planner.not_begun(self.member.assignment()), time.monotonic()
         return not waiting or not all(self.planner.in_doubt(tp, now) for tp in waiting)
 
-    async def stop(self, timeout_ms: float | None) -> None:
-        """End everything, within ``timeout_ms`` (10000)."""
-        if not self.client.begin_stop():
-            return
-        timeout_s = 10.0 if timeout_ms is None else timeout_ms / 1000
-        deadline = time.monotonic() + timeout_s
-        if self._stopped is not None:
-            await self._stopped.done_within(timeout_s)
-            return
-        self._stopped = Waiter()
+    def refuse(self) -> None:
         self.membership.notify()
         self.reader.stop()
-        try:
-            if self.started and self.client.at_work:
-                try:
-                    if self.runner is not None:
-                        await self.runner.finish(*time_of_handlers(deadline, timeout_s))
-                finally:
-                    self.started = False
-                    await self._depart(deadline)
-        finally:
-            try:
-                await self.client.stop(max(0.0, deadline - time.monotonic()) * 1000)
-            finally:
-                if self.tracing is not None:
-                    self.tracing.stopped()
-                self._changed()
-                self._stopped.set_result(None)
 
-    async def _depart(self, deadline: float) -> None:
-        """Release records, close sessions, leave the group; in less time if the caller was cancelled by a scope."""
+    async def finish(self, deadline: Deadline) -> None:
+        if self.runner is not None:
+            await self.runner.finish(*time_of_handlers(deadline.at, deadline.timeout_ms / 1000))
+
+    async def depart(self, deadline: Deadline) -> None:
+        """Release records, close sessions, leave the group."""
+        self.started = False
         if not self.client.brokers.connections_made:
             return  # no broker has been reached yet: there is no group to leave
-        within_s = max(0.0, deadline - time.monotonic()) / 2
-        if cancelled_by_scope():
-            within_s = min(within_s, DEPART_CANCELLED_WITHIN_S)
+        within_s = deadline.left_s() / 2
+        self.delivered.give_back(time.monotonic())
+        await self.exchanging.close(within_s)
+        await self.membership.leave(within_s / 2)
 
-        async def depart() -> None:
-            self.delivered.give_back(time.monotonic())
-            await self.exchanging.close(within_s)
-            await self.membership.leave(within_s / 2)
-
-        await to_the_end(depart, "kafka share consumer's end")
+    def release(self) -> None:
+        if self.tracing is not None:
+            self.tracing.stopped()
+        self._changed()
 
     def _changed(self) -> None:
         self._planning.set()

@@ -33,8 +33,6 @@ from ..client import Client
 from ..connection.connection import Connection
 from ..loop import News, Signal
 
-__all__ = ["ShareExchanging"]
-
 AHEAD_S = 1.0
 """So long after the application came for records the last time, more are acquired ahead of it."""
 

@@ -15,8 +15,6 @@ from ..consumer.health import WARN_AFTER_S, since, unusable
 from ..consumer.loop_watch import TICK_S, LoopWatch
 from .membership import ShareMembership
 
-__all__ = ["ShareHealthWatch"]
-
 
 class ShareHealthWatch:
     """Of one consumer."""

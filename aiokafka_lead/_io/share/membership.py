@@ -16,8 +16,6 @@ from ..group.asking import GroupCoordinator
 from ..group.coordinators import Coordinators
 from ..loop import News, Signal
 
-__all__ = ["ShareMembership"]
-
 
 class ShareMembership:
     """Owns the member."""

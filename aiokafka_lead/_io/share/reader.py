@@ -15,16 +15,15 @@ from ..._core.share.allowance import Allowance
 from ..._core.share.buffer import NotLoaded, ShareBuffer
 from ..._core.share.delivered import Delivered
 from ..._core.share.record import ShareRecord
+from ..._core.tracing import BatchLoop, RecordLoop
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError
-from ...types import TopicPartition
+from ...types import Headers, TopicPartition
 from ..consumer.deserializing import prepared
 from ..consumer.loading import Loading
 from ..deadline import Deadline
 from ..loop import Signal
 from .exchanging import ShareExchanging
 from .records import ShareRecords
-
-__all__ = ["ShareBatches", "ShareReader", "deserialized"]
 
 Record = ShareRecord[Any, Any]
 
@@ -253,19 +252,59 @@ async def deserialized(record: Record, by: Deserializers) -> Record:
 
 
 class ShareBatches:
-    """What an ``async for`` over `ShareConsumer.batches` runs on."""
+    """Iterates over lists of records, each of one partition."""
 
-    def __init__(self, reader: ShareReader, by: Deserializers, limit: int) -> None:
+    def __init__(self, reader: ShareReader, by: Deserializers, limit: int, look: BatchLoop | None = None) -> None:
+        """``look`` is called with each list as it is handed out, and with None when the loop comes back for more."""
         self._reader = reader
         self._by = by
         self._limit = limit
+        self._look = look
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> list[Record]:
+        began = time.time_ns()
+        if self._look is not None:
+            self._look(None, began)
         self._reader.come_back()
         records = await self._reader.next_records(self._limit, self._by)
         if not records:
             raise StopAsyncIteration
+        if self._look is not None:
+            self._look(_TracedBatch(records), began)
         return records
+
+
+class _TracedBatch:
+    """A list of records, as a tracer sees batches."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self._records = records
+        self.topic = records[0].topic
+        self.partition = records[0].partition
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def headers(self) -> list[Headers]:
+        return [record.headers for record in self._records]
+
+
+class TracedShareRecords:
+    """``async for`` over records: each one's span is current in the loop's body."""
+
+    def __init__(self, records: ShareRecords, look: RecordLoop) -> None:
+        self._records = records
+        self._look = look
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Record:
+        self._look(None)
+        record = await self._records.__anext__()
+        self._look(record)
+        return record

@@ -14,8 +14,6 @@ from ..._core.share.record import ShareRecord
 from ..._cpython import awaiting
 from ...errors import IllegalStateError
 
-__all__ = ["ShareRecords"]
-
 Record = ShareRecord[Any, Any]
 
 

@@ -37,10 +37,8 @@ from ..group.coordinators import CoordinatorKind
 from ..group.missing import UNKNOWN, Missing, gone
 from ..loop import Signal, Waiter
 from ..producer.sender import Sender
-from .coordinator import Asking
+from .asking import Asking
 from .last_end import LastEnd
-
-__all__ = ["Additions"]
 
 _NOT_A_MEMBER = (FencedInstanceIdError, IllegalGenerationError, StaleMemberEpochError, UnknownMemberIdError)
 

@@ -10,8 +10,6 @@ from ..._core.consumer.consumed import Consumed, Source, TransactionPart
 from ..._core.transactions.state import Fate
 from ...errors import CommitFailedError
 
-__all__ = ["ConsumedParts"]
-
 
 class ConsumedParts:
     """Takes consumers back when a transaction is aborted, also one that raised before it had their offsets.

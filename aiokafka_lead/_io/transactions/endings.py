@@ -12,9 +12,7 @@ from ..._core.transactions.state import TransactionState
 from ..._core.transactions.verdicts import Verdict
 from ...errors import ClientClosedError, KafkaError
 from ..loop import Signal, Waiter
-from .coordinator import Asking
-
-__all__ = ["Ending", "Endings"]
+from .asking import Asking
 
 
 class Ending:

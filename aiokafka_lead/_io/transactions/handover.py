@@ -19,8 +19,8 @@ from ...config import AdminConfig
 from ...errors import KafkaError, RequestTimedOutError
 from ..client import Client
 from ..group.coordinators import Coordinators
-from .calls import TransactionalCalls
-from .coordinator import Asking
+from .asking import Asking
+from .manager import Transactional, transactions_of
 
 __all__ = ["Ended", "OpenTransaction", "Outcome", "TransactionEnds", "hand_over", "resume"]
 
@@ -28,22 +28,23 @@ ENDS_AT_ONCE = 100
 """So many transactions are ended at a time."""
 
 
-async def hand_over(producer: TransactionalCalls[Any, Any]) -> OpenTransaction:
+async def hand_over(producer: Transactional) -> OpenTransaction:
     """Send all that the producer's open transaction took; another process may end it with what this returns.
 
     The producer is good for nothing then but to be stopped, which leaves the transaction open. Raises as
     `Producer.commit_transaction` does where a record is not stored: then the transaction is aborted.
     """
-    return await producer._own_transactions().hand_over()
+    transactions = transactions_of(producer)
+    transactions.check()
+    return await transactions.hand_over()
 
 
-def resume(producer: TransactionalCalls[Any, Any], opened: OpenTransaction) -> None:
+def resume(producer: Transactional, opened: OpenTransaction) -> None:
     """Let a producer that is not started yet begin in this open transaction, instead of with a new producer id.
 
     It may add offsets and has to end the transaction; it sends records only in those that it begins after that.
     """
-    transactions = producer._transactions
-    assert transactions is not None
+    transactions = transactions_of(producer)
     assert transactions.state.transactional_id == opened.transactional_id
     transactions.resume(opened)
 

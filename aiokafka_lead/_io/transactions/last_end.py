@@ -11,9 +11,7 @@ from ..._core.transactions.errand import ask_request, read_ended
 from ..._core.transactions.pace import EndPace
 from ..._wire import ApiVersions, Request
 from ...errors import KafkaError
-from .coordinator import Asking, soon_s
-
-__all__ = ["LastEnd"]
+from .asking import Asking, soon_s
 
 HELD_S = 0.1
 """How long the first batches of a transaction wait for the end of the one before. Brokers that have to ask for the same

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Protocol
 
 import anyio
 
@@ -18,7 +19,7 @@ from ..._core.transactions.errand import Errand, Outcome
 from ..._core.transactions.phase import Phase
 from ..._core.transactions.state import OpenTransaction, TransactionHealth, TransactionState
 from ..._core.transactions.versions import TransactionVersion
-from ..._options.logs import client_log
+from ..._options.logs import ClientLog, client_log
 from ...config import ProducerConfig
 from ...errors import (
     ClientClosedError,
@@ -40,13 +41,9 @@ from ..producer.flushing import Then
 from ..producer.intake import Admission, Intake
 from ..producer.sender import Sender
 from .additions import Additions
-from .age import warn_of_age
+from .asking import Asking
 from .consumed_parts import ConsumedParts
-from .coordinator import Asking
 from .endings import Ending, Endings
-from .gate import TransactionGate
-
-__all__ = ["Transactions"]
 
 ABORT_WITHIN_S = 5.0
 """How long a cancelled caller waits for its transaction to be aborted; that goes on then without it."""
@@ -56,6 +53,44 @@ _ENDABLE = (Phase.OPEN, Phase.FAILED, Phase.STORED)
 
 AWAIT_SENT_S = 2.0
 """How long an abort waits for the answers to what was sent, where another epoch makes up for those that do not come."""
+
+
+class TransactionGate:
+    """Each transaction has an admission of its own, so that a send that waited until after its end is not taken.
+
+    And each block has an intake of its own, so that what a task has of it leads nowhere after its end.
+    """
+
+    def __init__(self, intake: Intake, another: Callable[[Admission], Intake] | None) -> None:
+        """``another`` makes a usable intake; None where no record can be appended as it comes."""
+        self._intake = intake
+        self._another = another
+        self._of_block: Intake | None = None
+
+    def open(self, admission: Admission) -> None:
+        """Take records for the transaction that this admits them to."""
+        self._intake.admission = admission
+        self._intake.usable = self._another is not None
+
+    def intake_of_block(self) -> Intake | None:
+        """An intake that leads into the open transaction, and nowhere after it."""
+        if self._another is not None:
+            self._of_block = self._another(self._intake.admission)
+        return self._of_block
+
+    def close(self) -> None:
+        """Take none."""
+        self._intake.usable = False
+        if self._of_block is not None:
+            self._of_block.usable = False
+            self._of_block = None
+
+
+class Transactional(Protocol):
+    """A producer with a ``transactional_id``, as far as this package knows it."""
+
+    _client: Client
+    _transactions: Transactions | None
 
 
 class Transactions:
@@ -105,7 +140,7 @@ class Transactions:
         self._client.spawn(self._endings.run, name="kafka transaction")
         self._client.spawn(self._discard_failed, name="kafka failed transactions")
         self._client.spawn(self._additions.run, name="kafka transaction partitions")
-        self._client.spawn(warn_of_age, self.state, self._log, name="kafka transaction age")
+        self._client.spawn(_warn_of_age, self.state, self._log, name="kafka transaction age")
         if wait and self.state.phase is not Phase.OPEN:
             await self._get_ready(Deadline(self._max_block_s * 1000))
 
@@ -119,7 +154,7 @@ class Transactions:
         if self.state.phase in _ENDABLE:
             self._log.warning("the producer is stopped in a transaction, which is aborted")
             self._begin_abort()
-        if self._endings.current is not None:
+        if self._endings.current is not None and self.state.phase in (Phase.COMMITTING, Phase.ABORTING):
             await _until(self._endings.current.over, timeout_s)
 
     def check(self) -> None:
@@ -438,3 +473,26 @@ async def _until(waiter: Waiter[None], timeout_s: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def transactions_of(producer: Transactional) -> Transactions:
+    """Return the transactions of a producer that was made with a ``transactional_id``."""
+    assert producer._transactions is not None
+    return producer._transactions
+
+
+async def _warn_of_age(state: TransactionState, log: ClientLog) -> None:
+    """Until cancelled, say so once of each transaction that has used up half of what the coordinator leaves to it."""
+    half_s = state.timeout_ms / 2000
+    warned = 0
+    while True:
+        health = state.health(time.monotonic())
+        wait_s = half_s  # one that begins from now on is not old before
+        if health.age_ms is not None and state.number != warned:
+            if health.late:
+                warned = state.number
+                text = "the transaction of %r (%s) is %.0f ms old: after transaction_timeout_ms, %.0f, it is aborted"
+                log.warning(text, state.transactional_id, health.phase, health.age_ms, health.timeout_ms)
+            else:
+                wait_s = half_s - health.age_ms / 1000
+        await anyio.sleep(max(wait_s, 0.001))

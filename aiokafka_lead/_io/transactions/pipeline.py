@@ -11,10 +11,9 @@ when all that were in flight behind the aborted one have ended.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any
 
 from ..._core.transactions.chain import Chain, Chained, Event, Stage
 from ..._core.transactions.errand import Outcome
@@ -31,19 +30,18 @@ from ...errors import (
 )
 from ...errors.base import own_copy
 from ..cancellation import outlast_cancellation
+from ..client import Client
 from ..deadline import Deadline
+from ..life import Kind, Life
 from ..loop import News, Waiter
-from .calls import TransactionalCalls
 from .consumed_parts import ConsumedParts
-from .manager import ABORT_WITHIN_S, Transactions
-
-__all__ = ["ChainedTransaction", "Pipeline"]
+from .manager import ABORT_WITHIN_S, Transactional, Transactions, transactions_of
 
 
 class ChainedTransaction(Chained):
     """A transaction, and the producer that has it."""
 
-    def __init__(self, producer: TransactionalCalls[Any, Any], transactions: Transactions, number: int) -> None:
+    def __init__(self, producer: Transactional, transactions: Transactions, number: int) -> None:
         super().__init__()
         self.producer = producer
         self.transactions = transactions
@@ -53,12 +51,19 @@ class ChainedTransaction(Chained):
         """Done when its fate is known, as far as it ever will be."""
 
 
-class Pipeline:
+class Pipeline(Kind):
     """Owns the chain of the transactions that are in flight, and what consumers have in them."""
 
-    def __init__(self, producers: Sequence[TransactionalCalls[Any, Any]], max_block_ms: float) -> None:
-        """The producers are not started yet."""
-        self._members = [(producer, _transactions_of(producer)) for producer in producers]
+    stop_within_ms = math.inf  # commits have ``max_block_ms``
+    closing_share, closing_ms = 0.2, 1500.0
+
+    def __init__(self, client: Client, producers: Sequence[Transactional], max_block_ms: float) -> None:
+        """The producers are not started yet; ``client`` is the pipeline's own one."""
+        client.kind = self
+        self._clients = [producer._client for producer in producers]
+        for each in self._clients:
+            each.owner = client
+        self._members = [(producer, transactions_of(producer)) for producer in producers]
         self._max_block_ms = max_block_ms
         self._chain: Chain[ChainedTransaction] = Chain()
         self._parts = ConsumedParts()
@@ -77,7 +82,7 @@ class Pipeline:
 
     # --- what the application does ------------------------------------------------------------------------------------
 
-    async def begin(self) -> ChainedTransaction:
+    async def begin_transaction(self) -> ChainedTransaction:
         """Begin a transaction with the producer whose turn it is, at most ``in_flight - 1`` others being in flight.
 
         Raises why one that was left was not committed, and what `Transactions.begin` raises.
@@ -148,26 +153,40 @@ class Pipeline:
             raise CommitOutcomeUnknownError from None
         self._raise_failure()
 
-    async def finish(self, timeout_s: float) -> None:
-        """Until what was left has ended, within this time: the producers are being stopped."""
-        until = time.monotonic() + timeout_s
-        for chained in [chained for chained in self._chain if chained.left]:
-            try:
-                await chained.over.wait(max(0.0, until - time.monotonic()))
-            except TimeoutError:
-                self._failure = self._failure or CommitOutcomeUnknownError()
-                return
-
-    def close(self) -> None:
-        """The producers are stopped: whatever is still in flight is left to the coordinators."""
-        for chained in self._chain:
-            chained.over.set_error(ClientClosedError())
-        self._news.tell()
-
     def take_failure(self) -> KafkaError | None:
         """What was not raised anywhere."""
         failure, self._failure = self._failure, None
         return failure
+
+    # --- its life -----------------------------------------------------------------------------------------------------
+
+    async def begin(self, deadline: Deadline, *, wait: bool) -> None:
+        """Take over the transactional ids."""
+        for client in self._clients:
+            await client.start(wait=wait)
+
+    async def finish(self, deadline: Deadline) -> None:
+        """Until what was left has ended, within ``max_block_ms``."""
+        by = Deadline(self._max_block_ms)
+        for chained in self._left():
+            if not await chained.over.done_within(by.left_s()):
+                return
+
+    async def depart(self, deadline: Deadline) -> None:
+        if self._left():
+            self._failure = self._failure or CommitOutcomeUnknownError()
+
+    def dependents(self) -> Collection[Life]:
+        return self._clients
+
+    def release(self) -> None:
+        """Leave whatever is still in flight to the coordinators."""
+        for chained in self._chain:
+            chained.over.set_error(ClientClosedError())
+        self._news.tell()
+
+    def _left(self) -> list[ChainedTransaction]:
+        return [chained for chained in self._chain if chained.left and not chained.over.done]
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -197,7 +216,7 @@ class Pipeline:
             self._parts.not_begun()  # what was read since the consumers went back is no part of anything either
             raise failure
 
-    def _free(self) -> tuple[TransactionalCalls[Any, Any], Transactions]:
+    def _free(self) -> tuple[Transactional, Transactions]:
         """The next producer in turn of those that have no transaction in flight."""
         busy = {chained.transactions for chained in self._chain}
         while True:
@@ -268,12 +287,6 @@ class Pipeline:
         for each in self._chain.doom_behind(chained, self._failure):
             assert each.reason is not None
             each.transactions.doom(each.reason)
-
-
-def _transactions_of(producer: TransactionalCalls[Any, Any]) -> Transactions:
-    transactions = producer._transactions
-    assert transactions is not None
-    return transactions
 
 
 def _failure_of(chained: ChainedTransaction) -> KafkaError:

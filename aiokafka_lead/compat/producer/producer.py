@@ -117,7 +117,7 @@ class AIOKafkaProducer(Life):
 
     async def partitions_for(self, topic: str) -> set[int]:
         """The topic's partitions; raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
-        return await self._native.partitions_for(topic)
+        return set(await self._native.partitions_for(topic))
 
     async def send(
         self,
@@ -161,7 +161,7 @@ class AIOKafkaProducer(Life):
 
     def create_batch(self) -> BatchBuilder:
         """An empty batch of ``max_batch_size``, to be filled and given to `send_batch`."""
-        builder = self._native._accumulator.new_builder(self._max_batch_size)
+        builder = self._native._engine.accumulator.new_builder(self._max_batch_size)
         return BatchBuilder(builder, self._key_serializer, self._value_serializer)
 
     async def send_batch(
@@ -181,7 +181,7 @@ class AIOKafkaProducer(Life):
         deliveries = DeliveryBatch()
         if batch.record_count():
             try:
-                deliveries = await self._native._sends.send_batch(topic, partition, batch.builder)
+                deliveries = await self._native._engine.sends.send_batch(topic, partition, batch.builder)
             except IllegalStateError as error:
                 raise self._outside(error) from None
         future: asyncio.Future[RecordMetadata | None] = new_batch_future(deliveries, self._noack, self._loop)

@@ -18,8 +18,6 @@ from ..connection.connection import Connection, OnDone
 from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators, Key, moved
 
-__all__ = ["Asking", "soon_s"]
-
 SOON_MS = 1
 """Before a request is repeated that came while the transaction before was being ended, which takes milliseconds.
 

@@ -7,42 +7,30 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-import anyio
-
-from ._accel import warn_if_plain
-from ._core.producer.health import ProducerHealth
-from ._core.transactions.state import TransactionHealth
-from ._io.cancellation import to_the_end
-from ._io.client import Client
-from ._io.deadline import Deadline
-from ._io.loop import Waiter
-from ._io.transactions.pipeline import Pipeline
-from ._io.transactions.pipelined import PipelinedTransaction
-from ._options.arguments import TIMEOUT
-from ._options.checks import boolean, discreet, integer
-from ._options.logs import client_log
-from ._options.sent_types import KS, VS, K, V
-from .config import ProducerConfig
-from .errors import ConfigError, KafkaError
-from .producer import Producer
+from .._core.producer.health import ProducerHealth
+from .._core.transactions.state import TransactionHealth
+from .._io.client import Client
+from .._io.transactions.pipeline import ChainedTransaction, Pipeline
+from .._options.arguments import TIMEOUT
+from .._options.checks import boolean, discreet, integer
+from .._options.logs import client_log
+from .._options.sent_types import KS, VS, K, V
+from ..config import ProducerConfig
+from ..errors import ConfigError, IllegalStateError, KafkaError
+from . import Producer
+from .transaction import Transaction
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._core.producer.metrics import ProducerMetrics
-    from ._options.serialization import Serializer
-    from .config import ProducerBaseOptions, ProducerOptions
+    from .._core.producer.metrics import ProducerMetrics
+    from .._options.serialization import Serializer
+    from ..config import ProducerBaseOptions, ProducerOptions
 
 
 __all__ = ["TransactionPipeline"]
 
 IN_FLIGHT = integer(2, 100)
-
-_RESERVE_SHARE = 0.2
-_RESERVE_MS = 1500.0
-"""Of a stop's time, what producers have after the transactions in flight: a part, and no more than so."""
-_CLOSING_SHARE = 0.1
-"""Of what is left then, what connections have after the producers."""
 
 
 class TransactionPipeline(Generic[K, V]):
@@ -68,9 +56,6 @@ class TransactionPipeline(Generic[K, V]):
 
     Belongs to the event loop that it was started on. One block is open at a time. All times are in milliseconds.
     """
-
-    _own_client: Client | None = None
-    """None where it shares one."""
 
     @overload
     def __init__(
@@ -109,30 +94,24 @@ class TransactionPipeline(Generic[K, V]):
     @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], *, in_flight: int = 2, **options: Any) -> None:
         """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
-        config = ProducerConfig.from_options(bootstrap_servers, options)
-        self._own_client = Client(config)
-        self._own_client.facade = type(self).__name__
-        self._set_up(config, in_flight, self._own_client)
+        self._set_up(ProducerConfig.from_options(bootstrap_servers, options), in_flight)
 
-    def _set_up(self, config: ProducerConfig, in_flight: int, client: Client) -> None:
-        """On connections that are its own, or those of others, too."""
+    def _set_up(self, config: ProducerConfig, in_flight: int, parent: Client | None = None) -> None:
         if config.transactional_id is None:
             raise ConfigError("transactional_id is needed for transactions")
         self._config = config
+        self._client = Client(config, parent=parent)
+        self._client.facade = type(self).__name__
         self._producers: list[Producer[K, V]] = []
         for number in range(IN_FLIGHT("in_flight", in_flight)):
             transactional_id, client_id = f"{config.transactional_id}-{number}", f"{config.client_id}-{number}"
             producer: Producer[Any, Any] = Producer.__new__(Producer)
-            producer._set_up(replace(config, transactional_id=transactional_id, client_id=client_id), client)
-            producer._client.stop_facade = self.stop
+            options = replace(config, transactional_id=transactional_id, client_id=client_id)
+            producer._set_up(options, parent or self._client)
             producer._client.asks_coordinators_apart = True
             self._producers.append(producer)
-        self._client = self._producers[0]._client
-        """Usable for as long as the pipeline is."""
-        self._pipeline = Pipeline(self._producers, config.max_block_ms)
+        self._pipeline = Pipeline(self._client, self._producers, config.max_block_ms)
         self._log = client_log("producer", config.client_id)
-        self._stopped: Waiter[None] | None = None
-        """Made by the first `stop`, done when that has ended."""
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -141,16 +120,7 @@ class TransactionPipeline(Generic[K, V]):
 
         Raises, and does without ``wait``, what `Producer.start` does.
         """
-        warn_if_plain()
-        wait = boolean("wait", wait)
-        try:
-            if self._own_client is not None:
-                await self._own_client.start(wait=wait)
-            for producer in self._producers:
-                await producer.start(wait=wait)
-        except BaseException:
-            await self._stop_all(0)
-            raise
+        await self._client.start(wait=boolean("wait", wait))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Wait for the commits of transactions in flight, abort an open one, and close every connection.
@@ -159,42 +129,10 @@ class TransactionPipeline(Generic[K, V]):
         where that was not raised before, and `CommitOutcomeUnknownError` if time was over first; all is closed then,
         too. May be called again. A cancelled stop waits for no commit, and closes.
         """
-        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
-        if not (self._own_client or self._client).begin_stop():
-            return
-        if self._stopped is not None:
-            await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
-            return
-        self._stopped = Waiter()
-        deadline = None if timeout_ms is None else Deadline(timeout_ms)
-        within_ms = self._config.max_block_ms
-        if timeout_ms is not None:
-            within_ms = timeout_ms - min(timeout_ms * _RESERVE_SHARE, _RESERVE_MS)
-        try:
-            await self._pipeline.finish(within_ms / 1000)
-        finally:
-            try:
-                await self._stop_all(None if deadline is None else deadline.left_ms())
-            finally:
-                self._stopped.set_result(None)
+        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
         failure = self._pipeline.take_failure()
         if failure is not None:
             raise failure
-
-    async def _stop_all(self, timeout_ms: float | None) -> None:
-        share_ms = None if timeout_ms is None else timeout_ms * (1 - _CLOSING_SHARE)
-
-        async def stop() -> None:
-            async with anyio.create_task_group() as stopping:
-                for producer in self._producers:
-                    stopping.start_soon(producer.stop, share_ms)
-
-        try:
-            await to_the_end(stop, "kafka pipeline's end")
-        finally:
-            self._pipeline.close()
-            if self._own_client is not None:
-                await self._own_client.stop(None if timeout_ms is None else timeout_ms * _CLOSING_SHARE)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -250,9 +188,10 @@ class TransactionPipeline(Generic[K, V]):
         """Whether keys and values are sent as they are: there are no serializers."""
         return self._producers[0].takes_bytes
 
-    async def partitions_for(self, topic: str) -> set[int]:
-        """The topic's partitions; waits for metadata at most ``max_block_ms``."""
-        return await self._producers[0].partitions_for(topic)
+    async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
+        """The topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
+        self._client.check()
+        return await self._producers[0].partitions_for(topic, timeout_ms=timeout_ms)
 
     def transaction_health(self) -> tuple[TransactionHealth, ...]:
         """How each producer's transactions are doing; see `Producer.transaction_health`."""
@@ -274,3 +213,32 @@ class TransactionPipeline(Generic[K, V]):
     def _take_failure(self) -> KafkaError | None:
         """For `Consumer.run`, which has its records again."""
         return self._pipeline.take_failure()
+
+
+class PipelinedTransaction(Transaction[K, V], Generic[K, V]):
+    """One transaction of a `TransactionPipeline`; see there. Its producer is the one whose turn it is."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._number = 0
+        self._fate = None
+        self._chained: ChainedTransaction | None = None
+
+    async def _begin(self) -> None:
+        chained = self._chained = await self._pipeline.begin_transaction()
+        self._producer: Any = chained.producer
+        self._transactions = chained.transactions
+        self._number = chained.number
+
+    async def _commit(self) -> None:
+        assert self._chained is not None
+        await self._pipeline.commit(self._chained)
+
+    async def _leave(self, error: BaseException) -> None:
+        assert self._chained is not None
+        await self._pipeline.leave(self._chained, error)
+
+    def _check(self) -> None:
+        if self._chained is None:
+            raise IllegalStateError("no transaction is open: sends belong between its begin and its end")
+        self._pipeline.check(self._chained)

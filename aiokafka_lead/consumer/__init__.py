@@ -4,46 +4,50 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from ._accel import warn_if_plain
-from ._core.consumer import arguments
-from ._core.consumer.deserializers import bad_record
-from ._core.consumer.health import ConsumerHealth, ConsumerLag
-from ._core.consumer.metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
-from ._core.consumer.record_batch import RecordBatch
-from ._core.consumer.subscription import SubscriptionKind
-from ._core.run.dead_letter import DEAD_LETTER_HEADERS
-from ._core.run.exactly_once import checked_producer
-from ._core.run.options import RunConfig, RunOptions
-from ._io.client import Client
-from ._io.consumer.batches import Batches
-from ._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
-from ._io.consumer.group_calls import GroupCalls
-from ._io.pushed_metrics import PushedMetrics
-from ._options.arguments import TIMEOUT
-from ._options.checks import boolean, discreet
-from ._options.logs import client_log
-from ._options.read_types import KD, VD, K, V
-from ._records import ConsumerRecord
-from ._runs import attended, dead_letters_by
-from .config import ConsumerConfig
-from .errors import ClientClosedError, ConfigError, RecordDeserializationError
-from .types import TopicPartition
+from .._core.consumer import arguments
+from .._core.consumer.consumed import TransactionPart
+from .._core.consumer.deserializers import bad_record
+from .._core.consumer.health import ConsumerHealth, ConsumerLag
+from .._core.consumer.metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
+from .._core.consumer.partition_state import PartitionState
+from .._core.consumer.position import Position
+from .._core.consumer.record_batch import RecordBatch
+from .._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
+from .._core.consumer.subscription import SubscriptionKind
+from .._core.run.dead_letter import DEAD_LETTER_HEADERS
+from .._core.run.exactly_once import checked_producer
+from .._core.run.options import RunConfig, RunOptions
+from .._io.client import Client
+from .._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
+from .._io.consumer.reader import Batches
+from .._io.pushed_metrics import PushedMetrics
+from .._options.arguments import TIMEOUT, topic_name, topic_partition
+from .._options.arguments import offset as checked_offset
+from .._options.checks import boolean, discreet
+from .._options.logs import client_log
+from .._options.read_types import KD, VD, K, V
+from .._records import ConsumerRecord
+from .._runs import attended, dead_letters_by
+from ..config import ConsumerConfig
+from ..errors import ClientClosedError, ConfigError, IllegalStateError, RecordDeserializationError
+from ..types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._io.transactions.calls import Transaction
-    from ._options.sent_types import KS, VS
-    from ._options.serialization import AsyncDeserializer, Deserializer
-    from .config import ConsumerBaseOptions, ConsumerOptions
-    from .pipeline import TransactionPipeline
-    from .producer import Producer
+    from .._io.group.membership import Membership
+    from .._options.sent_types import KS, VS
+    from .._options.serialization import AsyncDeserializer, Deserializer
+    from ..config import ConsumerBaseOptions, ConsumerOptions
+    from ..producer import Producer
+    from ..producer.pipeline import TransactionPipeline
+    from ..producer.transaction import Transaction
 
 
 __all__ = [
@@ -58,8 +62,10 @@ __all__ = [
     "RunOptions",
 ]
 
+Offset = int | tuple[int, str] | OffsetAndMetadata
 
-class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
+
+class Consumer(PushedMetrics, Generic[K, V]):
     """Reads topics or partitions.
 
         async with Consumer("events", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
@@ -195,8 +201,7 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         authentication's and TLS's own errors as such; and what keeps a member out of its group. After an error, or when
         cancelled, the consumer is stopped.
         """
-        warn_if_plain()
-        await self._engine.start(wait=boolean("wait", wait))
+        await self._client.start(wait=boolean("wait", wait))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait for what `start` waits for, within ``timeout_ms`` (``default_api_timeout_ms``).
@@ -217,7 +222,7 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         leaves its group, after ``on_partitions_revoked``; but a static one (``group_instance_id``, KIP-345) keeps its
         place until its session ends.
         """
-        await self._engine.stop(TIMEOUT("timeout_ms", timeout_ms))
+        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -240,13 +245,8 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         Partitions that appear later are read from their beginning if ``auto_offset_reset`` is "latest", so that none of
         their records is missed; in a group, if the member was there before they were and none has committed yet.
 
-        ``listener``, for members of a group, has any of these methods, plain or async, each of which is called with a
-        frozenset of `TopicPartition`: ``on_partitions_revoked`` before they are given up (their positions can still be
-        committed), ``on_partitions_assigned`` before their first record is handed out (seek there),
-        ``on_partitions_lost`` when other members may own them already (without it, ``on_partitions_revoked``). Each may
-        take ``rebalance_timeout_ms``; what it raises stops no rebalance, and is the cause of a `RebalanceListenerError`
-        from the next read. Under ``group_protocol="consumer"`` the broker matches the pattern, in RE2's syntax
-        (KIP-848).
+        ``listener``, for members of a group, is a `RebalanceListener` or like one. Under ``group_protocol="consumer"``
+        the broker matches the pattern, in RE2's syntax (KIP-848).
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
@@ -292,6 +292,22 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are read now; of a group's member, those that it owns."""
         return self._engine.reading.positions.assigned
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out and fetch no records of these partitions; what was fetched already is kept for `resume`."""
+        self._client.check_loop()
+        for state in self._states(partitions):
+            self._engine.reading.prefetch.pause(state)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Take back `pause`."""
+        self._client.check_loop()
+        for state in self._states(partitions):
+            self._engine.reading.prefetch.resume(state)
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """The partitions that are paused."""
+        return self._engine.reading.positions.paused()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -412,7 +428,7 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         ``transaction_retries``, what the transaction was aborted for.
         """
         self._client.check()
-        from ._core.run.handler import checked_handler
+        from .._core.run.handler import checked_handler
 
         handler = checked_handler(handler)
         own = self._config
@@ -425,38 +441,191 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
         work = partial(self._run, handler, config, exactly_once)
         await attended(self, self._config.close_timeout_ms, config, work)
 
-    async def _run(self, handler: Callable[..., Awaitable[object]], config: RunConfig, exactly_once: Any) -> None:
-        from ._io.run.runner import run
+    # --- positions ---------------------------------------------------------------------------------------------------
 
-        if exactly_once is not None:
-            from ._io.run.exactly_once import run_exactly_once
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on from this offset, which need not exist yet; what was fetched is dropped.
 
-            await run_exactly_once(self._engine, config, handler, exactly_once)
+        With a leader epoch in `OffsetAndMetadata` it is checked that the log still is the one that the offset was
+        taken from (KIP-320).
+        """
+        tp = topic_partition("partition", partition)
+        to = checked_offset("offset", offset)
+        self._client.check_loop()
+        state = self._engine.reading.positions.require(tp)
+        self._engine.reading.seek(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
+
+    async def seek_to_beginning(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
+        """Go on from the first offset of these partitions (of all that are assigned).
+
+        Returns when it is known; raises as `position` does.
+        """
+        await self._seek_by(EARLIEST, partitions, timeout_ms)
+
+    async def seek_to_end(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
+        """Go on from the end of these partitions (of all that are assigned); else as `seek_to_beginning`."""
+        await self._seek_by(LATEST, partitions, timeout_ms)
+
+    async def _seek_by(
+        self, policy: ResetPolicy | None, partitions: tuple[TopicPartition, ...], timeout_ms: float | None
+    ) -> None:
+        """Go on where the policy says; without one, from committed offsets."""
+        partitions = tuple(arguments.PARTITIONS("partitions", partitions))
+        timeout_ms = self._timeout_ms(timeout_ms)
+        self._client.check()
+        reading = self._engine.reading
+        states = self._states(partitions) if partitions else list(reading.positions)
+        if policy is None:
+            reading.go_back(states)
         else:
-            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
-                await run(self._engine, config, handler, dead_letters)
+            for state in states:
+                reading.reset(state, policy)
+        await self._engine.readiness.wait_for_positions(states, timeout_ms)
 
-    async def _bury(self, error: RecordDeserializationError) -> None:
-        """Return when a record that cannot be deserialized may be left out: its dead letter, if any, is stored."""
-        log = client_log("consumer", self._config.client_id)
-        done = "is left out"
-        if self._config.on_bad_record == "dead_letter":
-            from ._core.run.refusals import Refusals
+    async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
+        """The offset of the next record that this partition hands out; waits while that is being found out.
 
-            config = RunConfig.from_options({"dead_letter_topic": self._config.dead_letter_topic})
-            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
-                if dead_letters is None:
-                    raise ClientClosedError
-                await dead_letters.send(error.record, error, 0, Refusals(0, self._config, log))
-            done = f"went to {self._config.dead_letter_topic}"
-        log.warning("%s %s", bad_record(error), done)
+        Raises `NoOffsetForPartitionError` if there is none, `UnknownTopicOrPartitionError` when several answers of the
+        cluster agree that the topic does not have the partition, and after ``timeout_ms`` (``default_api_timeout_ms``)
+        if there is no such topic, and `RequestTimedOutError` then for other reasons.
+        """
+        tp = topic_partition("partition", partition)
+        timeout_ms = self._timeout_ms(timeout_ms)
+        self._client.check()
+        state = self._engine.reading.positions.require(tp)
+        await self._engine.readiness.wait_for_positions([state], timeout_ms)
+        position = state.position
+        if position is None:
+            raise IllegalStateError(f"partition {state.tp} is no longer assigned to this consumer")
+        return position.offset
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """The offset behind what every in-sync replica has, as of the last fetch; None before the first."""
+        return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """The offset behind what no open transaction holds back, as of the last fetch; None before the first."""
+        return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
+
+    # --- what the cluster has ----------------------------------------------------------------------------------------
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition; they need not be assigned.
+
+        Raises `UnknownTopicOrPartitionError` when several answers of the cluster agree that it does not have one of
+        them, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        """
+        return await self._offsets(partitions, EARLIEST_TIMESTAMP, timeout_ms)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset after the last record that this consumer could read: with "read_committed" the stable end.
+
+        Raises as `beginning_offsets` does.
+        """
+        return await self._offsets(partitions, LATEST_TIMESTAMP, timeout_ms)
+
+    async def _offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
+    ) -> dict[TopicPartition, int]:
+        timestamps = dict.fromkeys(arguments.PARTITIONS("partitions", partitions), timestamp)
+        timeout_ms = self._timeout_ms(timeout_ms)
+        self._client.check()
+        found = await self._engine.queries.offsets(timestamps, timeout_ms)
+        return {tp: found[tp].offset for tp in timestamps}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """For each partition its first record at or after the time (milliseconds since the epoch), or None.
+
+        Raises as `beginning_offsets` does.
+        """
+        wanted = arguments.TIMES("timestamps", timestamps)
+        timeout_ms = self._timeout_ms(timeout_ms)
+        self._client.check()
+        found = await self._engine.queries.offsets(wanted, timeout_ms)
+        result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        for tp in wanted:
+            offset, timestamp_ms, epoch = found[tp]
+            result[tp] = None if offset < 0 else OffsetAndTimestamp(offset, timestamp_ms, None if epoch < 0 else epoch)
+        return result
+
+    async def topics(self, *, timeout_ms: float | None = None) -> frozenset[str]:
+        """The cluster's topics that this client may see; raises `RequestTimedOutError` after ``timeout_ms``.
+
+        That is ``request_timeout_ms`` by default.
+        """
+        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
+        self._client.check()
+        return await self._engine.all_topics(timeout_ms)
+
+    async def partitions_for_topic(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
+        """The topic's partitions; raises `UnknownTopicOrPartitionError` if there are none after ``timeout_ms``.
+
+        That is ``default_api_timeout_ms`` by default: the topic may be about to be made.
+        """
+        topic = topic_name("topic", topic)
+        timeout_ms = self._timeout_ms(timeout_ms)
+        self._client.check()
+        found = await self._client.metadata.topic(topic, timeout_ms)
+        return frozenset(range(len(found.partitions)))
+
+    # --- the group's offsets -----------------------------------------------------------------------------------------
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, Offset] | None = None, *, timeout_ms: float | None = None
+    ) -> None:
+        """Store these offsets (the positions of all assigned partitions; within `run` what is done) for ``group_id``.
+
+        An offset is that of the next record to read. What they cover counts as done: no rebalance waits for it. Returns
+        when they are stored, if need be after a rebalance; raises `CommitFailedError` if the consumer is not the member
+        that owns the partitions any more, or, without offsets, when those that it still owns are stored, if others were
+        taken away since records of them were handed out; raises the error of a partition that was refused, or
+        `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        """
+        given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
+        timeout_ms = self._timeout_ms(timeout_ms)
+        self._client.check()
+        await self._membership("committed offsets belong").commits.commit(given, timeout_ms)
+
+    async def committed(
+        self, partition: TopicPartition, *, timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None:
+        """What ``group_id`` has stored for the partition, or None; raises as `commit` does."""
+        tp = topic_partition("partition", partition)
+        timeout_ms = self._timeout_ms(timeout_ms)
+        self._client.check()
+        found = await self._membership("committed offsets belong").offsets.committed([tp], timeout_ms)
+        return found[tp]
+
+    async def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
+        """Go on from what ``group_id`` has committed of these partitions (of all that are assigned).
+
+        For after a transaction that was aborted and committed offsets by `Producer.send_offsets_to_transaction`; with
+        `Transaction.send_offsets` or `Transaction.commit_batch` this happens by itself. Where nothing is committed,
+        from where reading began. What was fetched, and not handed out, is discarded. Returns when the offsets are
+        known; raises as `position` does.
+        """
+        self._membership("committed offsets belong")
+        await self._seek_by(None, partitions, timeout_ms)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """The membership as it is now, for a transaction's offsets (KIP-447).
+
+        Raises `IllegalStateError` without a ``group_id``.
+        """
+        return self._membership("a membership belongs").standing.metadata
+
+    # --- the rest ----------------------------------------------------------------------------------------------------
 
     @property
     def client_id(self) -> str:
         """What brokers' logs and quotas call this consumer."""
         return self._config.client_id
-
-    # --- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ConsumerMetrics:
         """What happened so far, and where each partition is: its position, its end, its lag. Costs no request."""
@@ -484,6 +653,54 @@ class Consumer(GroupCalls, PushedMetrics, Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"<Consumer client_id={self._config.client_id!r} partitions={len(self._engine.reading.positions)}>"
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    async def _run(self, handler: Callable[..., Awaitable[object]], config: RunConfig, exactly_once: Any) -> None:
+        from .._io.run.runner import run
+
+        if exactly_once is not None:
+            from .._io.run.exactly_once import run_exactly_once
+
+            await run_exactly_once(self._engine, config, handler, exactly_once)
+        else:
+            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
+                await run(self._engine, config, handler, dead_letters)
+
+    async def _bury(self, error: RecordDeserializationError) -> None:
+        """Return when a record that cannot be deserialized may be left out: its dead letter, if any, is stored."""
+        log = client_log("consumer", self._config.client_id)
+        done = "is left out"
+        if self._config.on_bad_record == "dead_letter":
+            from .._core.run.refusals import Refusals
+
+            config = RunConfig.from_options({"dead_letter_topic": self._config.dead_letter_topic})
+            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
+                if dead_letters is None:
+                    raise ClientClosedError
+                await dead_letters.send(error.record, error, 0, Refusals(0, self._config, log))
+            done = f"went to {self._config.dead_letter_topic}"
+        log.warning("%s %s", bad_record(error), done)
+
+    def _timeout_ms(self, timeout_ms: float | None) -> float:
+        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
+        return self._config.default_api_timeout_ms if checked is None else checked
+
+    def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        return [self._engine.reading.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]
+
+    def _transaction_part(self) -> TransactionPart:
+        """For `Transaction.send_offsets`. Internal."""
+        self._client.check()
+        commits = self._membership("committed offsets belong").commits
+        from .._io.group.transaction_part import GroupPart
+
+        return GroupPart(commits)
+
+    def _membership(self, what: str) -> Membership:
+        if self._engine.membership is None:
+            raise IllegalStateError(f"{what} to a group: set group_id")
+        return self._engine.membership
 
 
 def _wanted(partitions: tuple[TopicPartition, ...]) -> frozenset[TopicPartition] | None:

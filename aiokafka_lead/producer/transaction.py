@@ -1,128 +1,32 @@
-"""What the application calls: the transactional part of `Producer`, and a transaction as a block."""
+"""A transaction of a producer, as a block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, overload
 
-from ..._accel import ACCELERATED
-from ..._core.consumer.consumed import Consumed
-from ..._core.consumer.record_batch import RecordBatch
-from ..._core.producer.delivery import Delivery, DeliveryBatch
-from ..._core.transactions.additions import OFFSETS, checked_group
-from ..._core.transactions.phase import Phase
-from ..._core.transactions.state import Fate, TransactionHealth
-from ..._options.sent_types import K, V
-from ...errors import (
+from .._accel import ACCELERATED
+from .._core.consumer.consumed import Consumed
+from .._core.consumer.record_batch import RecordBatch
+from .._core.producer.delivery import Delivery, DeliveryBatch
+from .._core.transactions.state import Fate
+from .._io.producer.send_methods import QuickSend, QuickSendNowait
+from .._io.transactions.manager import Transactions
+from .._options.sent_types import K, V
+from ..errors import (
     ConfigTypeError,
     IllegalStateError,
-    KafkaError,
     KafkaTimeoutError,
-    RequestTimedOutError,
     TransactionAbortedError,
     TransactionTimedOutError,
 )
-from ...types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
-from ..producer.send_methods import QuickSend, QuickSendNowait
-from .manager import Transactions
+from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 
-__all__ = ["Transaction", "TransactionalCalls"]
+__all__ = ["Transaction"]
 
 _QUICK = ("send", "send_nowait")
 """What an open block has ways of its own for."""
-
-
-class TransactionalCalls(Generic[K, V]):
-    """The calls of a producer that was made with a ``transactional_id``; others raise `IllegalStateError`."""
-
-    _transactions: Transactions | None
-
-    def transaction(self) -> Transaction[K, V]:
-        """A transaction, for ``async with``: committed at the end of the block, aborted when that raises.
-
-            async with producer.transaction() as txn:
-                await txn.send("out", b"value")
-                await txn.send_offsets(consumer)
-
-        Entering the block raises what `begin_transaction` raises, and leaving it what `commit_transaction` does. A
-        block that is cancelled, or raises, aborts: that takes a few seconds at most, and then its own error goes on.
-        Only a time-out of Kafka's, a `KafkaTimeoutError`, goes on as `TransactionTimedOutError`, with itself as the
-        cause: a loop that does aborted transactions again need not know every way in which an outage shows.
-        """
-        return Transaction(self, self._own_transactions())
-
-    async def begin_transaction(self) -> None:
-        """Begin a transaction: what is sent from now on is part of it, until its end.
-
-        Waits for the end of the one before, and for a producer id, at most ``max_block_ms``. Raises
-        `ProducerFencedError` once another producer has the transactional id, `TransactionTimedOutError` after
-        ``max_block_ms``, and where the outcome of the transaction before was unknown, `CommitOutcomeUnknownError` while
-        it still is, or `TransactionAbortedError` if it turned out to be that.
-        """
-        await self._own_transactions().begin()
-
-    async def commit_transaction(self) -> None:
-        """Commit the open transaction; returns when it is certain that all of it counts, at the same time.
-
-        Sends what is pending and waits for it. Raises `TransactionAbortedError` if anything of it has failed, whether
-        or not somebody awaited that: then it is aborted, and may be done again; `ProducerFencedError` when another
-        producer has taken over the transactional id; `CommitOutcomeUnknownError` after ``max_block_ms``. Cancelled
-        while records are on their way, it aborts; later it cannot be, and the cancellation is raised when the outcome
-        is known.
-        """
-        await self._own_transactions().commit()
-
-    async def abort_transaction(self) -> None:
-        """Abort the open transaction: none of it counts. Records that are pending fail with `TransactionAbortedError`.
-
-        Does nothing where the latest transaction is aborted already. Raises `TransactionTimedOutError` after
-        ``max_block_ms``; the abort goes on then, as it does when the call is cancelled, and the next transaction waits
-        for it.
-        """
-        await self._own_transactions().abort()
-
-    async def send_offsets_to_transaction(
-        self,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-        group_metadata: ConsumerGroupMetadata | str,
-    ) -> None:
-        """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
-
-        An offset is that of the next record to read. ``group_metadata`` is that of `Consumer.group_metadata`, so that a
-        member which the group has put out cannot commit; the group's name alone is for consumers that assign their
-        partitions themselves. Raises `CommitFailedError` for such a member, or another `KafkaError`; then the
-        transaction can only be aborted. A call that is cancelled leaves it so, too.
-        """
-        found = OFFSETS("offsets", offsets)
-        group = checked_group(group_metadata)
-        await self._own_transactions().send_offsets(found, group)
-
-    def transaction_health(self) -> TransactionHealth:
-        """How the producer's transactions are doing: phase, epoch, and the age of an open one. Possible at any time.
-
-        Of one that is older than half of ``transaction_timeout_ms`` there is a warning in the log, once, and ``late``
-        is true.
-        """
-        return self._own_transactions().health()
-
-    async def _abort_refused(self) -> None:
-        """For `Consumer.run`: nobody else ends a transaction whose block has been left."""
-        transactions = self._own_transactions()
-        if transactions.state.phase is Phase.FAILED:
-            with suppress(RequestTimedOutError):  # it goes on, and the next transaction waits for it
-                await transactions.abort()
-
-    def _take_failure(self) -> KafkaError | None:
-        """For `Consumer.run`: a commit has raised its failure already."""
-        return None
-
-    def _own_transactions(self) -> Transactions:
-        if self._transactions is None:
-            raise IllegalStateError("the producer has no transactions: it was made without transactional_id")
-        self._transactions.check()
-        return self._transactions
 
 
 class Transaction(Generic[K, V]):

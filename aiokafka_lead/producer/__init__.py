@@ -2,58 +2,46 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from ._accel import ACCELERATED, warn_if_plain
-from ._core.producer.delivery import Delivery, DeliveryBatch
-from ._core.producer.health import ProducerHealth
-from ._core.producer.metrics import ProducerMetrics, ProducerTopicMetrics
-from ._core.tracing import TracedClient, installed
-from ._io.asking_around import ask_anyone
-from ._io.client import Client
-from ._io.loop import Waiter, loop_probe, loop_thread
-from ._io.producer.checked_sends import CheckedSends
-from ._io.producer.health import health_of
-from ._io.producer.intake import Admission, Intake
-from ._io.producer.send_methods import QuickSend, QuickSendNowait
-from ._io.producer.sender import HOT_REQUESTS, Sender
-from ._io.producer.shared_sending import Seat, SharedSending
-from ._io.producer.traced_sends import TracedSends
-from ._io.pushed_metrics import PushedMetrics
-from ._io.transactions.calls import TransactionalCalls
-from ._io.transactions.gate import TransactionGate
-from ._io.transactions.manager import Transactions
-from ._options.arguments import TIMEOUT, topic_name
-from ._options.checks import boolean, discreet
-from ._options.sent_types import KS, VS, K, V
-from .config import ProducerConfig
-from .errors import (
-    ClientClosedError,
+from .._accel import ACCELERATED
+from .._core.producer.delivery import Delivery, DeliveryBatch
+from .._core.producer.health import ProducerHealth
+from .._core.producer.metrics import ProducerMetrics, ProducerTopicMetrics
+from .._core.transactions.additions import OFFSETS, checked_group
+from .._core.transactions.phase import Phase
+from .._core.transactions.state import TransactionHealth
+from .._io.client import Client
+from .._io.producer.send_methods import QuickSend, QuickSendNowait
+from .._io.pushed_metrics import PushedMetrics
+from .._io.transactions.manager import Transactions
+from .._options.arguments import TIMEOUT, topic_name
+from .._options.checks import boolean, discreet
+from .._options.sent_types import KS, VS, K, V
+from ..config import ProducerConfig
+from ..errors import (
+    IllegalStateError,
     KafkaError,
     RequestTimedOutError,
 )
-from .errors.base import own_copy
-from .types import Header, RecordMetadata
+from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
+from ._engine import ProducerEngine
+from .transaction import Transaction
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._core.telemetry.measures import Source
-    from ._options.serialization import Serializer
-    from .config import ProducerBaseOptions, ProducerOptions
+    from .._options.serialization import Serializer
+    from ..config import ProducerBaseOptions, ProducerOptions
 
 
 __all__ = ["Delivery", "DeliveryBatch", "Producer", "ProducerHealth", "ProducerMetrics", "ProducerTopicMetrics"]
 
-_CLOSING_SHARE = 0.1
-"""The part of ``stop``'s time that is kept for closing connections, at most half a second."""
 
-
-class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
+class Producer(PushedMetrics, Generic[K, V]):
     """Writes records to topics.
 
         async with Producer("localhost:9092") as producer:
@@ -114,22 +102,11 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
 
     def _set_up(self, config: ProducerConfig, parent: Client | None = None) -> None:
         self._config = config
-        client = self._client = Client(config, HOT_REQUESTS, parent)
-        client.facade = type(self).__name__
-        seat = None if parent is None else Seat(SharedSending.of(parent))
-        self._sender = Sender(config, client.brokers, client.metadata, partial(ask_anyone, client), client.spawn, seat)
-        self._accumulator = self._sender.accumulator
-        self._check: Callable[[], None] = self._client.check
-        """Raises unless the producer can be used here and now."""
-        self._started_at: float | None = None
-        self._stopped: Waiter[None] | None = None
-        """Made by the first `stop`, done when that has ended."""
-        transactional = config.transactional_id is not None
-        self._transactions = Transactions(config, client, self._sender, self._check_now) if transactional else None
-        admission = Admission(self._check_now) if self._transactions is None else self._transactions.admission(0)
-        self._intake = Intake(config, self._sender, client.metadata, admission)
-        self._sends = CheckedSends(config, self._intake, self._accumulator.topics)
-        self._append = self._intake.append
+        self._engine = engine = ProducerEngine(config, parent)
+        self._client = engine.client
+        self._client.facade = type(self).__name__
+        self._transactions = engine.transactions
+        self._append = engine.intake.append
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -144,37 +121,12 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         the brokers after ``max_block_ms``, or at once where waiting does not help. With a ``transactional_id`` the
         first transaction begins by fencing a producer of that name, which otherwise `start` does.
         """
-        warn_if_plain()
-        wait = boolean("wait", wait)
-        await self._client.start(wait=wait)
-        self._started_at = time.monotonic()
-        self._client.on_fatal(self._on_fatal)
-        self._client.on_fork(self._on_fork)
-        self._client.records_left = self._records_left
-        self._client.measure(self._telemetry)
-        if installed.tracer is not None:
-            client = self._client
-            tracing = installed.tracer.producer(
-                TracedClient.of(self._config, lambda: client.metadata.snapshot.cluster_id)
-            )
-            self._intake.unsampled = tracing.unsampled
-            self._accumulator.counters.on_settled = tracing.settled
-            self._sends = TracedSends(self._config, self._intake, self._accumulator.topics, tracing)
-        self._sender.start()
-        if self._sends.as_they_come:
-            self._intake.start(*loop_probe(), loop_thread())
-            if ACCELERATED and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
-                own = vars(self)  # found before those of the class
-                own.setdefault("send", QuickSend(self._intake, self.send))
-                own.setdefault("send_nowait", QuickSendNowait(self._intake, self.send_nowait).send_nowait)
-        if self._transactions is not None:
-            self._intake.usable = False
-            try:
-                another = self._started_intake if self._sends.as_they_come else None
-                await self._transactions.start(TransactionGate(self._intake, another), wait=wait)
-            except BaseException:
-                await self.stop(0)
-                raise
+        await self._client.start(wait=boolean("wait", wait))
+        engine = self._engine
+        if ACCELERATED and engine.sends.as_they_come and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
+            own = vars(self)  # found before those of the class
+            own.setdefault("send", QuickSend(engine.intake, self.send))
+            own.setdefault("send_nowait", QuickSendNowait(engine.intake, self.send_nowait).send_nowait)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.
@@ -183,40 +135,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         ``delivery_timeout_ms``. May be called again. A cancelled stop gives up what is pending, and closes. An
         open transaction is aborted, and what is pending of it is not sent.
         """
-        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
-        if not self._client.begin_stop():
-            return
-        if self._stopped is not None:
-            await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
-            return
-        try:
-            self._client.check()
-            usable = True
-        except KafkaError:
-            usable = False
-        self._stopped = Waiter()
-        self._check = _raise_closed
-        self._intake.usable = False
-        try:
-            if usable and self._transactions is not None:
-                await self._transactions.stop(None if timeout_ms is None else timeout_ms / 1000)
-            elif usable:
-                await self._drain(timeout_ms)
-        finally:
-            self._sender.end(_stopped_before)
-            try:
-                await self._client.stop(None if timeout_ms is None else max(100.0, timeout_ms * _CLOSING_SHARE))
-            finally:
-                self._stopped.set_result(None)
-
-    async def _drain(self, timeout_ms: float | None) -> None:
-        timeout_s = None
-        if timeout_ms is not None:
-            timeout_s = (timeout_ms - min(500.0, timeout_ms * _CLOSING_SHARE)) / 1000
-        try:
-            await self._sender.flushing.wait(timeout_s)
-        except TimeoutError:
-            return
+        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -226,16 +145,6 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop(self._config.close_timeout_ms)
-
-    def _records_left(self) -> int:
-        return self._accumulator.records_left() + self._sender.lookups.unknown.records_left()
-
-    def _on_fork(self) -> None:
-        self._close_intakes()
-
-    def _on_fatal(self, error: BaseException) -> None:
-        self._close_intakes()
-        self._sender.end(lambda fate: _failed_with(error, fate))
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -259,7 +168,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            delivery = await self._sends.send(topic, value, key, partition, timestamp_ms, headers)
+            delivery = await self._engine.sends.send(topic, value, key, partition, timestamp_ms, headers)
         return delivery
 
     async def send_and_wait(
@@ -292,7 +201,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            delivery = self._sends.send_nowait(topic, value, key, partition, timestamp_ms, headers)
+            delivery = self._engine.sends.send_nowait(topic, value, key, partition, timestamp_ms, headers)
         return delivery
 
     async def send_many(
@@ -311,7 +220,7 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         the outcome of the rest is `BufferFull`. Wrong arguments raise before any record is taken. A call that is
         cancelled may have taken some of the first ones.
         """
-        return await self._sends.send_many(topic, values, keys, partition, headers, timestamps_ms)
+        return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send everything that was taken so far without lingering, and wait until it is acknowledged or failed.
@@ -319,16 +228,79 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         Raises `RequestTimedOutError` after ``timeout_ms``; without one, every record has its ``delivery_timeout_ms``.
         Does not raise what records failed with: their deliveries do.
         """
-        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
-        self._check()
-        try:
-            await self._sender.flushing.wait(None if timeout_ms is None else timeout_ms / 1000)
-        except TimeoutError:
-            raise RequestTimedOutError(
-                f"flush: {self._accumulator.pending} batches are not acknowledged after {timeout_ms:g} ms"
-            ) from None
-        if self._client.fatal is not None:
-            self._check()
+        await self._engine.flush(TIMEOUT("timeout_ms", timeout_ms))
+
+    # --- transactions ------------------------------------------------------------------------------------------------
+
+    def transaction(self) -> Transaction[K, V]:
+        """A transaction, for ``async with``: committed at the end of the block, aborted when that raises.
+
+            async with producer.transaction() as txn:
+                await txn.send("out", b"value")
+                await txn.send_offsets(consumer)
+
+        Entering the block raises what `begin_transaction` raises, and leaving it what `commit_transaction` does. A
+        block that is cancelled, or raises, aborts: that takes a few seconds at most, and then its own error goes on.
+        Only a time-out of Kafka's, a `KafkaTimeoutError`, goes on as `TransactionTimedOutError`, with itself as the
+        cause: a loop that does aborted transactions again need not know every way in which an outage shows.
+        """
+        return Transaction(self, self._own_transactions())
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from now on is part of it, until its end.
+
+        Waits for the end of the one before, and for a producer id, at most ``max_block_ms``. Raises
+        `ProducerFencedError` once another producer has the transactional id, `TransactionTimedOutError` after
+        ``max_block_ms``, and where the outcome of the transaction before was unknown, `CommitOutcomeUnknownError` while
+        it still is, or `TransactionAbortedError` if it turned out to be that.
+        """
+        await self._own_transactions().begin()
+
+    async def commit_transaction(self) -> None:
+        """Commit the open transaction; returns when it is certain that all of it counts, at the same time.
+
+        Sends what is pending and waits for it. Raises `TransactionAbortedError` if anything of it has failed, whether
+        or not somebody awaited that: then it is aborted, and may be done again; `ProducerFencedError` when another
+        producer has taken over the transactional id; `CommitOutcomeUnknownError` after ``max_block_ms``. Cancelled
+        while records are on their way, it aborts; later it cannot be, and the cancellation is raised when the outcome
+        is known.
+        """
+        await self._own_transactions().commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort the open transaction: none of it counts. Records that are pending fail with `TransactionAbortedError`.
+
+        Does nothing where the latest transaction is aborted already. Raises `TransactionTimedOutError` after
+        ``max_block_ms``; the abort goes on then, as it does when the call is cancelled, and the next transaction waits
+        for it.
+        """
+        await self._own_transactions().abort()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
+
+        An offset is that of the next record to read. ``group_metadata`` is that of `Consumer.group_metadata`, so that a
+        member which the group has put out cannot commit; the group's name alone is for consumers that assign their
+        partitions themselves. Raises `CommitFailedError` for such a member, or another `KafkaError`; then the
+        transaction can only be aborted. A call that is cancelled leaves it so, too.
+        """
+        found = OFFSETS("offsets", offsets)
+        group = checked_group(group_metadata)
+        await self._own_transactions().send_offsets(found, group)
+
+    def transaction_health(self) -> TransactionHealth:
+        """How the producer's transactions are doing: phase, epoch, and the age of an open one. Possible at any time.
+
+        Of one that is older than half of ``transaction_timeout_ms`` there is a warning in the log, once, and ``late``
+        is true.
+        """
+        return self._own_transactions().health()
+
+    # --- the rest ----------------------------------------------------------------------------------------------------
 
     @property
     def client_id(self) -> str:
@@ -343,18 +315,19 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
     @property
     def takes_bytes(self) -> bool:
         """Whether keys and values are sent as they are: it has no serializers."""
-        return self._sends.takes_bytes
+        return self._engine.sends.takes_bytes
 
-    async def partitions_for(self, topic: str) -> set[int]:
-        """The topic's partitions; waits for metadata at most ``max_block_ms``."""
+    async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
+        """The topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
         topic = topic_name("topic", topic)
-        self._check()
-        known = await self._client.metadata.topic(topic, self._config.max_block_ms)
-        return set(range(len(known.partitions)))
+        given = TIMEOUT("timeout_ms", timeout_ms)
+        self._engine.check()
+        known = await self._client.metadata.topic(topic, self._config.max_block_ms if given is None else given)
+        return frozenset(range(len(known.partitions)))
 
     def metrics(self) -> ProducerMetrics:
         """What this producer has done so far, in numbers. The call is cheap, and possible at any time."""
-        return self._sender.metrics()
+        return self._engine.sender.metrics()
 
     def health(self) -> ProducerHealth:
         """Whether this producer makes progress, for liveness probes. Costs no request; may be called at any time.
@@ -363,51 +336,27 @@ class Producer(TransactionalCalls[K, V], PushedMetrics, Generic[K, V]):
         for twice ``request_timeout_ms`` and none was acknowledged meanwhile, or when the cluster could not be reached
         for as long after `start`.
         """
-        return health_of(
-            self._client,
-            self._accumulator,
-            started_at=self._started_at,
-            stopped=self._stopped is not None,
-            patience_s=2 * self._config.request_timeout_ms / 1000,
-        )
+        return self._engine.health()
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def _check_now(self) -> None:
-        self._check()
+    async def _abort_refused(self) -> None:
+        """For `Consumer.run`: nobody else ends a transaction whose block has been left."""
+        transactions = self._own_transactions()
+        if transactions.state.phase is Phase.FAILED:
+            with suppress(RequestTimedOutError):  # it goes on, and the next transaction waits for it
+                await transactions.abort()
 
-    def _started_intake(self, admission: Admission) -> Intake:
-        """An intake for the sends of one transaction alone."""
-        intake = Intake(self._config, self._sender, self._client.metadata, admission)
-        intake.unsampled = self._intake.unsampled
-        intake.start(*loop_probe(), loop_thread())
-        return intake
+    def _take_failure(self) -> KafkaError | None:
+        """For `Consumer.run`: a commit has raised its failure already."""
+        return None
 
-    def _telemetry(self) -> Source:
-        from ._core.producer.telemetry import ProducerTelemetry  # only here: most clusters want no metrics
-
-        return ProducerTelemetry(self._config.transactional_id, self._accumulator, self._client.own_connections)
-
-    def _close_intakes(self) -> None:
-        self._intake.usable = False
-        if self._transactions is not None:
-            self._transactions.close_gate()
+    def _own_transactions(self) -> Transactions:
+        if self._transactions is None:
+            raise IllegalStateError("the producer has no transactions: it was made without transactional_id")
+        self._transactions.check()
+        return self._transactions
 
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
 """The methods that `QuickSend` stands in for. Those of a subclass, or of a tracer that replaced them, are called."""
-
-
-def _raise_closed() -> None:
-    raise ClientClosedError
-
-
-def _stopped_before(fate: str) -> KafkaError:
-    return ClientClosedError(f"the producer was stopped before the broker acknowledged; the records were {fate}")
-
-
-def _failed_with(error: BaseException, fate: str) -> KafkaError:
-    failure = own_copy(error) if isinstance(error, KafkaError) else KafkaError(str(error))
-    failure.__cause__ = error.__cause__
-    failure.add_note(f"the records were {fate}")
-    return failure

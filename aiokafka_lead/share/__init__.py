@@ -8,32 +8,30 @@ from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from ._accel import warn_if_plain
-from ._core.consumer import arguments
-from ._core.consumer.health import ConsumerHealth
-from ._core.share.metrics import ShareConsumerMetrics, ShareTopicMetrics
-from ._core.share.record import ShareRecord
-from ._io.client import Client
-from ._io.deadline import Deadline
-from ._io.pushed_metrics import PushedMetrics
-from ._io.share.acknowledging import Acknowledgement
-from ._io.share.engine import HOT_REQUESTS, ShareEngine
-from ._io.share.reader import ShareBatches
-from ._io.share.traced import TracedShareBatches, TracedShareRecords
-from ._options.arguments import TIMEOUT
-from ._options.checks import boolean, discreet
-from ._options.read_types import KD, VD, K, V
-from ._runs import attended, dead_letters_by
-from .config.share import ShareConsumerConfig
-from .errors import ConfigError, KafkaError
-from .types import AcknowledgeType, TopicPartition
+from .._core.consumer import arguments
+from .._core.consumer.health import ConsumerHealth
+from .._core.share.metrics import ShareConsumerMetrics, ShareTopicMetrics
+from .._core.share.record import ShareRecord
+from .._io.client import Client
+from .._io.deadline import Deadline
+from .._io.pushed_metrics import PushedMetrics
+from .._io.share.acknowledging import Acknowledgement
+from .._io.share.engine import HOT_REQUESTS, ShareEngine
+from .._io.share.reader import ShareBatches, TracedShareRecords
+from .._options.arguments import TIMEOUT
+from .._options.checks import boolean, discreet
+from .._options.read_types import KD, VD, K, V
+from .._runs import attended, dead_letters_by
+from ..config.share import ShareConsumerConfig
+from ..errors import ConfigError, KafkaError
+from ..types import AcknowledgeType, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._core.share.run_options import ShareRunOptions
-    from ._options.serialization import AsyncDeserializer, Deserializer
-    from .config.share import ShareConsumerBaseOptions, ShareConsumerOptions
+    from .._core.share.run_options import ShareRunOptions
+    from .._options.serialization import AsyncDeserializer, Deserializer
+    from ..config.share import ShareConsumerBaseOptions, ShareConsumerOptions
 
 
 __all__ = ["Acknowledgement", "ShareConsumer", "ShareConsumerMetrics", "ShareRecord", "ShareTopicMetrics"]
@@ -119,8 +117,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         own errors as such, `UnsupportedVersionError` where the brokers serve no share groups, and what else keeps a
         member out of its group. After an error, or when cancelled, the consumer is stopped.
         """
-        warn_if_plain()
-        await self._engine.start(wait=boolean("wait", wait))
+        await self._client.start(wait=boolean("wait", wait))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait for what `start` waits for, within ``timeout_ms`` (``default_api_timeout_ms``).
@@ -137,7 +134,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         Acknowledgements on their way are sent before. Iterations end, other calls that wait raise `ClientClosedError`.
         May be called again.
         """
-        await self._engine.stop(TIMEOUT("timeout_ms", timeout_ms))
+        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -203,10 +200,9 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
     def batches(self) -> AsyncIterator[list[ShareRecord[K, V]]]:
         """Every record, in lists of successive records of one partition, until the consumer is stopped."""
         self._client.check()
-        engine, limit = self._engine, self._config.max_poll_records
-        if engine.tracing is None:
-            return ShareBatches(engine.reader, engine.deserializers, limit)
-        return TracedShareBatches(engine.reader, engine.deserializers, limit, engine.tracing.batches())
+        engine = self._engine
+        look = None if engine.tracing is None else engine.tracing.batches()
+        return ShareBatches(engine.reader, engine.deserializers, self._config.max_poll_records, look)
 
     async def run(
         self, handler: Callable[[ShareRecord[K, V]], Awaitable[object]], **options: Unpack[ShareRunOptions]
@@ -231,9 +227,9 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         and what else keeps a consumer from reading.
         """
         self._client.check()
-        from ._core.run.handler import checked_handler
-        from ._core.share.run_options import ShareRunConfig
-        from ._io.share.runner import run
+        from .._core.run.handler import checked_handler
+        from .._core.share.run_options import ShareRunConfig
+        from .._io.share.runner import run
 
         handler = checked_handler(handler)
         config = ShareRunConfig.from_options(options)
@@ -260,7 +256,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         """
         return self._acknowledge(record, kind)
 
-    async def commit(self, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
+    async def commit(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements and wait for their outcomes, within ``timeout_ms`` (``default_api_timeout_ms``).
 
         In implicit mode this accepts what was handed out and not decided. The result has each partition of which

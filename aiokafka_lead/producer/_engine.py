@@ -1,0 +1,177 @@
+"""Parts of a `Producer`, put together: here, since transactions build upon what ``_io.producer`` has."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .._core.producer.health import ProducerFacts, ProducerHealth, judge_producer
+from .._core.tracing import TracedClient, installed
+from .._io.asking_around import ask_anyone
+from .._io.client import Client
+from .._io.deadline import Deadline
+from .._io.life import Kind
+from .._io.loop import loop_probe, loop_thread
+from .._io.producer.checked_sends import CheckedSends
+from .._io.producer.intake import Admission, Intake
+from .._io.producer.sender import HOT_REQUESTS, Sender
+from .._io.producer.shared_sending import Seat, SharedSending
+from .._io.producer.traced_sends import TracedSends
+from .._io.transactions.manager import TransactionGate, Transactions
+from ..config import ProducerConfig
+from ..errors import ClientClosedError, KafkaError, RequestTimedOutError
+from ..errors.base import own_copy
+
+if TYPE_CHECKING:
+    from .._core.telemetry.measures import Source
+
+
+class ProducerEngine(Kind):
+    """Puts the producer's parts together, begins and ends them; the facade calls the parts."""
+
+    stop_within_ms = math.inf  # records have their own time
+
+    def __init__(self, config: ProducerConfig, parent: Client | None) -> None:
+        self.config = config
+        self.client = client = Client(config, HOT_REQUESTS, parent)
+        client.kind = self
+        client.records_left = self._records_left
+        seat = None if parent is None else Seat(SharedSending.of(parent))
+        self.sender = Sender(config, client.brokers, client.metadata, partial(ask_anyone, client), client.spawn, seat)
+        self.accumulator = self.sender.accumulator
+        self.check: Callable[[], None] = client.check
+        """Raises unless the producer can be used here and now."""
+        self._started_at: float | None = None
+        transactional = config.transactional_id is not None
+        self.transactions = Transactions(config, client, self.sender, self._check_now) if transactional else None
+        admission = Admission(self._check_now) if self.transactions is None else self.transactions.admission(0)
+        self.intake = Intake(config, self.sender, client.metadata, admission)
+        self.sends: CheckedSends = CheckedSends(config, self.intake, self.accumulator.topics)
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def begin(self, deadline: Deadline, *, wait: bool) -> None:
+        """Begin to send; with ``wait``, get a producer id for transactions, in time of their own."""
+        self._started_at = time.monotonic()
+        self.client.on_fatal(self._on_fatal)
+        self.client.on_fork(self._close_intakes)
+        self.client.measure(self._telemetry)
+        if installed.tracer is not None:
+            metadata = self.client.metadata
+            tracing = installed.tracer.producer(TracedClient.of(self.config, lambda: metadata.snapshot.cluster_id))
+            self.intake.unsampled = tracing.unsampled
+            self.accumulator.counters.on_settled = tracing.settled
+            self.sends = TracedSends(self.config, self.intake, self.accumulator.topics, tracing)
+        self.sender.start()
+        if self.sends.as_they_come:
+            self.intake.start(*loop_probe(), loop_thread())
+        if self.transactions is not None:
+            self.intake.usable = False
+            another = self._started_intake if self.sends.as_they_come else None
+            await self.transactions.start(TransactionGate(self.intake, another), wait=wait)
+
+    def refuse(self) -> None:
+        self.check = _raise_closed
+        self.intake.usable = False
+
+    async def finish(self, deadline: Deadline) -> None:
+        """Send what is pending, or abort the open transaction."""
+        if self.transactions is not None:
+            await self.transactions.stop(None if deadline.left_s() == math.inf else deadline.left_s())
+        else:
+            await self.sender.flushing.wait(None)
+
+    def release(self) -> None:
+        self.sender.end(_stopped_before)
+
+    async def flush(self, timeout_ms: float | None) -> None:
+        """Send everything without lingering; raises `RequestTimedOutError`."""
+        self.check()
+        try:
+            await self.sender.flushing.wait(None if timeout_ms is None else timeout_ms / 1000)
+        except TimeoutError:
+            raise RequestTimedOutError(
+                f"flush: {self.accumulator.pending} batches are not acknowledged after {timeout_ms:g} ms"
+            ) from None
+        if self.client.fatal is not None:
+            self.check()
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_now(self) -> None:
+        self.check()
+
+    def _records_left(self) -> int:
+        return self.accumulator.records_left() + self.sender.lookups.unknown.records_left()
+
+    def _on_fatal(self, error: BaseException) -> None:
+        self._close_intakes()
+        self.sender.end(lambda fate: _failed_with(error, fate))
+
+    def _close_intakes(self) -> None:
+        self.intake.usable = False
+        if self.transactions is not None:
+            self.transactions.close_gate()
+
+    def _started_intake(self, admission: Admission) -> Intake:
+        """Return an intake for the sends of one transaction alone."""
+        intake = Intake(self.config, self.sender, self.client.metadata, admission)
+        intake.unsampled = self.intake.unsampled
+        intake.start(*loop_probe(), loop_thread())
+        return intake
+
+    def _telemetry(self) -> Source:
+        from .._core.producer.telemetry import ProducerTelemetry  # only here: most clusters want no metrics
+
+        return ProducerTelemetry(self.config.transactional_id, self.accumulator, self.client.own_connections)
+
+    def health(self) -> ProducerHealth:
+        """Judge how things are now. Asks nobody, and costs little."""
+        now, client, accumulator, started_at = time.monotonic(), self.client, self.accumulator, self._started_at
+        unusable = None
+        if client.fatal is not None:
+            unusable = f"the producer has failed: {client.fatal}"
+        elif client.stopping:
+            unusable = "the producer has been stopped"
+        elif started_at is None:
+            unusable = "the producer has not been started"
+        oldest = min(
+            (
+                queue.batches[0].created_at
+                for topic in list(accumulator.topics.values())
+                for queue in list(topic.pending)
+                if queue.batches
+            ),
+            default=None,
+        )
+        acked_at = accumulator.counters.acked_at
+        memory = accumulator.memory
+        facts = ProducerFacts(
+            unusable=unusable,
+            connected=any(node_id >= 0 for node_id in client.metadata.snapshot.brokers),
+            since_start_s=0.0 if started_at is None else now - started_at,
+            pending_s=None if oldest is None else now - oldest,
+            since_ack_s=now - acked_at if acked_at else None,
+            buffer_used=memory.used / memory.limit,
+            sends_waiting=len(memory.waiting),
+            reachable=client.brokers.reachable,
+        )
+        return judge_producer(facts, 2 * self.config.request_timeout_ms / 1000)
+
+
+def _raise_closed() -> None:
+    raise ClientClosedError
+
+
+def _stopped_before(fate: str) -> KafkaError:
+    return ClientClosedError(f"the producer was stopped before the broker acknowledged; the records were {fate}")
+
+
+def _failed_with(error: BaseException, fate: str) -> KafkaError:
+    failure = own_copy(error) if isinstance(error, KafkaError) else KafkaError(str(error))
+    failure.__cause__ = error.__cause__
+    failure.add_note(f"the records were {fate}")
+    return failure

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from ._io.client import Client as InternalClient
+from ._io.client import configured
 from ._io.deadline import Deadline
 from ._io.life import Kind, Life
 from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
-from ._options.checks import boolean, discreet, hide_secrets
+from ._options.checks import boolean, discreet
+from ._options.read_types import K, V
+from ._options.sent_types import K as KS
+from ._options.sent_types import V as VS
 from .admin import AdminClient
-from .config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
+from .config import AdminConfig, ClientConfig, ProducerConfig
 from .consumer import Consumer
-from .errors import ConfigError
 from .producer import Producer
 
 if TYPE_CHECKING:
@@ -32,15 +35,11 @@ if TYPE_CHECKING:
         ConsumerBaseOptions,
         ProducerBaseOptions,
     )
-    from .config.share import ShareConsumerBaseOptions, ShareConsumerOptions
+    from .config.share import ShareConsumerBaseOptions
     from .producer.pipeline import TransactionPipeline
     from .share import ShareConsumer
 
 __all__ = ["Client", "ClientHealth"]
-
-C = TypeVar("C", bound=ClientConfig)
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,103 +118,44 @@ class Client(PushedMetrics):
 
     # --- clients -----------------------------------------------------------------------------------------------------
 
-    @overload
+    @discreet
     def producer(
-        self, *, key_serializer: Serializer[K], value_serializer: None = None, **options: Unpack[ProducerBaseOptions]
-    ) -> Producer[K, bytes]: ...
-    @overload
-    def producer(
-        self, *, key_serializer: None = None, value_serializer: Serializer[V], **options: Unpack[ProducerBaseOptions]
-    ) -> Producer[bytes, V]: ...
-    @overload
-    def producer(
-        self, *, key_serializer: Serializer[K], value_serializer: Serializer[V], **options: Unpack[ProducerBaseOptions]
-    ) -> Producer[K, V]: ...
-    @overload
-    def producer(
-        self, *, key_serializer: None = None, value_serializer: None = None, **options: Unpack[ProducerBaseOptions]
-    ) -> Producer[bytes, bytes]: ...
-    def producer(self, **options: Any) -> Producer[Any, Any]:
+        self,
+        *,
+        key_serializer: Serializer[KS] | None = None,
+        value_serializer: Serializer[VS] | None = None,
+        **options: Unpack[ProducerBaseOptions],
+    ) -> Producer[KS, VS]:
         """A producer on these connections, not started. Options are those of `ProducerOptions`."""
-        producer: Producer[Any, Any] = Producer.__new__(Producer)
-        producer._set_up(self._configured(ProducerConfig, options), self._client)
-        return producer
+        return Producer(client=self, key_serializer=key_serializer, value_serializer=value_serializer, **options)
 
-    @overload
+    @discreet
     def transaction_pipeline(
         self,
         *,
         in_flight: int = 2,
-        key_serializer: Serializer[K],
-        value_serializer: None = None,
+        key_serializer: Serializer[KS] | None = None,
+        value_serializer: Serializer[VS] | None = None,
         **options: Unpack[ProducerBaseOptions],
-    ) -> TransactionPipeline[K, bytes]: ...
-    @overload
-    def transaction_pipeline(
-        self,
-        *,
-        in_flight: int = 2,
-        key_serializer: None = None,
-        value_serializer: Serializer[V],
-        **options: Unpack[ProducerBaseOptions],
-    ) -> TransactionPipeline[bytes, V]: ...
-    @overload
-    def transaction_pipeline(
-        self,
-        *,
-        in_flight: int = 2,
-        key_serializer: Serializer[K],
-        value_serializer: Serializer[V],
-        **options: Unpack[ProducerBaseOptions],
-    ) -> TransactionPipeline[K, V]: ...
-    @overload
-    def transaction_pipeline(
-        self,
-        *,
-        in_flight: int = 2,
-        key_serializer: None = None,
-        value_serializer: None = None,
-        **options: Unpack[ProducerBaseOptions],
-    ) -> TransactionPipeline[bytes, bytes]: ...
-    def transaction_pipeline(self, *, in_flight: int = 2, **options: Any) -> TransactionPipeline[Any, Any]:
+    ) -> TransactionPipeline[KS, VS]:
         """A pipeline of transactions on these connections, not started; see `TransactionPipeline`.
 
         Each of its producers has one connection more, to the coordinator of its transactions.
         """
         from .producer.pipeline import TransactionPipeline  # only now: without pipelines their import costs nothing
 
-        pipeline: TransactionPipeline[Any, Any] = TransactionPipeline.__new__(TransactionPipeline)
-        pipeline._set_up(self._configured(ProducerConfig, options), in_flight, self._client)
-        return pipeline
+        return TransactionPipeline(
+            client=self,
+            in_flight=in_flight,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            **options,
+        )
 
     @overload
     def consumer(
         self,
         *topics: str,
-        key_deserializer: None = None,
-        value_deserializer: AsyncDeserializer[V],
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> Consumer[bytes | None, V]: ...
-    @overload
-    def consumer(
-        self,
-        *topics: str,
-        key_deserializer: None = None,
-        value_deserializer: Deserializer[V],
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> Consumer[bytes | None, V]: ...
-    @overload
-    def consumer(
-        self,
-        *topics: str,
-        key_deserializer: AsyncDeserializer[K],
-        value_deserializer: None = None,
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> Consumer[K, bytes | None]: ...
-    @overload
-    def consumer(
-        self,
-        *topics: str,
         key_deserializer: AsyncDeserializer[K],
         value_deserializer: AsyncDeserializer[V],
         **options: Unpack[ConsumerBaseOptions],
@@ -225,22 +165,14 @@ class Client(PushedMetrics):
         self,
         *topics: str,
         key_deserializer: AsyncDeserializer[K],
-        value_deserializer: Deserializer[V],
+        value_deserializer: Deserializer[V] | None = None,
         **options: Unpack[ConsumerBaseOptions],
     ) -> Consumer[K, V]: ...
     @overload
     def consumer(
         self,
         *topics: str,
-        key_deserializer: Deserializer[K],
-        value_deserializer: None = None,
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> Consumer[K, bytes | None]: ...
-    @overload
-    def consumer(
-        self,
-        *topics: str,
-        key_deserializer: Deserializer[K],
+        key_deserializer: Deserializer[K] | None = None,
         value_deserializer: AsyncDeserializer[V],
         **options: Unpack[ConsumerBaseOptions],
     ) -> Consumer[K, V]: ...
@@ -248,75 +180,60 @@ class Client(PushedMetrics):
     def consumer(
         self,
         *topics: str,
-        key_deserializer: Deserializer[K],
-        value_deserializer: Deserializer[V],
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
         **options: Unpack[ConsumerBaseOptions],
     ) -> Consumer[K, V]: ...
-    @overload
-    def consumer(
-        self,
-        *topics: str,
-        key_deserializer: None = None,
-        value_deserializer: None = None,
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> Consumer[bytes | None, bytes | None]: ...
+    @discreet
     def consumer(self, *topics: str, **options: Any) -> Consumer[Any, Any]:
         """A consumer on these connections, not started. Options are those of `ConsumerOptions`."""
-        consumer: Consumer[Any, Any] = Consumer.__new__(Consumer)
-        consumer._set_up(self._configured(ConsumerConfig, options), topics, self._client)
-        return consumer
+        return Consumer(*topics, client=self, **options)
 
     @overload
     def share_consumer(
         self,
         *topics: str,
-        key_deserializer: None = None,
+        key_deserializer: AsyncDeserializer[K],
         value_deserializer: AsyncDeserializer[V],
-        **options: Unpack[ShareConsumerBaseOptions],
-    ) -> ShareConsumer[bytes | None, V]: ...
-    @overload
-    def share_consumer(
-        self,
-        *topics: str,
-        key_deserializer: None = None,
-        value_deserializer: Deserializer[V],
-        **options: Unpack[ShareConsumerBaseOptions],
-    ) -> ShareConsumer[bytes | None, V]: ...
-    @overload
-    def share_consumer(
-        self,
-        *topics: str,
-        key_deserializer: Deserializer[K],
-        value_deserializer: Deserializer[V],
         **options: Unpack[ShareConsumerBaseOptions],
     ) -> ShareConsumer[K, V]: ...
     @overload
     def share_consumer(
         self,
         *topics: str,
-        key_deserializer: None = None,
-        value_deserializer: None = None,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: Deserializer[V] | None = None,
         **options: Unpack[ShareConsumerBaseOptions],
-    ) -> ShareConsumer[bytes | None, bytes | None]: ...
+    ) -> ShareConsumer[K, V]: ...
     @overload
-    def share_consumer(self, *topics: str, **options: Unpack[ShareConsumerOptions]) -> ShareConsumer[Any, Any]: ...
+    def share_consumer(
+        self,
+        *topics: str,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: AsyncDeserializer[V],
+        **options: Unpack[ShareConsumerBaseOptions],
+    ) -> ShareConsumer[K, V]: ...
+    @overload
+    def share_consumer(
+        self,
+        *topics: str,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        **options: Unpack[ShareConsumerBaseOptions],
+    ) -> ShareConsumer[K, V]: ...
+    @discreet
     def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
         """A share consumer on these connections, not started. Options are those of `ShareConsumerOptions`."""
-        from .config.share import ShareConsumerConfig  # only now: without share groups their import costs nothing
-        from .share import ShareConsumer
+        from .share import ShareConsumer  # only now: without share groups its import costs nothing
 
-        consumer: ShareConsumer[Any, Any] = ShareConsumer.__new__(ShareConsumer)
-        consumer._set_up(self._configured(ShareConsumerConfig, options), topics, self._client)
-        return consumer
+        return ShareConsumer(*topics, client=self, **options)
 
+    @discreet
     def admin(self, **options: Unpack[AdminOptions]) -> AdminClient:
         """An admin client on these connections, not started. Options are those of `AdminOptions`."""
         admin = AdminClient.__new__(AdminClient)
-        admin._set_up(self._configured(AdminConfig, options), self._client)
+        admin._set_up(*configured(AdminConfig, None, self, options))
         return admin
-
-    def _configured(self, kind: type[C], options: Mapping[str, Any]) -> C:
-        return kind.from_options(*_child_options(self._config, kind, options))
 
     def health(self) -> ClientHealth:
         """Whether it can be used, for probes. Costs no request; may be called at any time."""
@@ -365,28 +282,3 @@ class _Shared(Kind):
 
     def dependents(self) -> Collection[Life]:
         return [child for child in self._client.children if child.owner is None]
-
-
-_OF_EACH_CLIENT = ("client_id", "close_timeout_ms")
-"""Options of `ClientOptions` that a client may have for itself."""
-
-
-def _child_options(
-    parent: ClientConfig, kind: type[ClientConfig], options: Mapping[str, Any]
-) -> tuple[list[str], dict[str, Any]]:
-    """The bootstrap servers and options of a client that shares the connections of one with the parent's options.
-
-    Raises `ConfigError` that names an option which belongs to the connections and says otherwise.
-    """
-    hide_secrets(kind, options)
-    servers, shared = parent.shared()
-    own = {"client_id": parent.client_id, **{name: options[name] for name in _OF_EACH_CLIENT if name in options}}
-    for name in _OF_EACH_CLIENT:
-        del shared[name]
-    if "bootstrap_servers" in options:
-        raise ConfigError("bootstrap_servers belongs to the Client whose connections are shared")
-    for name, value in options.items():
-        field = kind.__dataclass_fields__.get(name)
-        if name in shared and field is not None and field.metadata["check"](name, value) != shared[name]:
-            raise ConfigError(f"{name} belongs to the Client whose connections are shared, which has another")
-    return servers, {**options, **shared, **own}

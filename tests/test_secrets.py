@@ -127,7 +127,7 @@ def test_mistakes_in_providers_of_tokens(make: Callable[[], object]) -> None:
 
 def test_a_misspelt_secret_of_a_client_on_shared_connections() -> None:
     with pytest.raises(ConfigTypeError, match="did you mean sasl_plain_password") as caught:
-        Client("a", **PASSWORD).producer(sasl_plain_pasword=SECRET)  # type: ignore[call-overload]
+        Client("a", **PASSWORD).producer(sasl_plain_pasword=SECRET)  # type: ignore[call-arg]
     assert SECRET not in everything(caught.value)
 
 

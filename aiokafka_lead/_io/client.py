@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
 from .._wire import Request, Response
 from ..config import ClientConfig
+from ..config.options import BootstrapServers, SharedClient
 from ..errors import (
+    ConfigError,
+    ConfigTypeError,
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from .._core.telemetry.measures import Source
 
 R = TypeVar("R", bound=Response)
+
+C = TypeVar("C", bound=ClientConfig)
 
 LAST_PUSH_WITHIN_S = 1.0
 """How long a stop waits at most for the last push of metrics; half of its time where that is less."""
@@ -199,6 +204,26 @@ class Client(Life):
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
         return Deadline(self.config.request_timeout_ms if timeout_ms is None else timeout_ms)
+
+
+def configured(
+    kind: type[C],
+    bootstrap_servers: BootstrapServers | None,
+    client: SharedClient | None,
+    options: Mapping[str, Any],
+    **more: Any,
+) -> tuple[C, Client | None]:
+    """Check the options of a client with connections of its own, or on those of ``client``; return the latter, too."""
+    if client is None:
+        if bootstrap_servers is None:
+            raise ConfigTypeError("bootstrap_servers, or a Client to share connections with, is needed")
+        return kind.from_options(bootstrap_servers, options, **more), None
+    parent = getattr(client, "_client", None)
+    if not isinstance(parent, Client) or type(parent.config) is not ClientConfig:
+        raise ConfigTypeError(f"client must be a Client, not {type(client).__name__}")
+    if bootstrap_servers is not None:
+        raise ConfigError("bootstrap_servers belongs to the Client whose connections are shared")
+    return kind.on_connections_of(parent.config, options, **more), parent
 
 
 class _Tasks:

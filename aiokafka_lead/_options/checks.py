@@ -21,6 +21,7 @@ from ..errors.base import without_frames
 Check = Callable[[str, Any], Any]
 _C = TypeVar("_C", bound="Checked")
 _P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 DEFAULT_PORT = 9092
 INT16_MAX = 2**15 - 1
@@ -118,16 +119,16 @@ def hidden(value: Any) -> Any:
     return {name: hidden(inner) for name, inner in value.items()} if type(value) is dict else value
 
 
-def discreet(constructor: Callable[_P, None]) -> Callable[_P, None]:
-    """Wrap a constructor so that the frames of its option errors keep none of its arguments.
+def discreet(call: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Wrap a constructor, or the like, so that the frames of its option errors keep none of its arguments.
 
     Error collectors keep the variables of each frame that an error passed through.
     """
 
-    @functools.wraps(constructor)
-    def construct(*args: _P.args, **kwargs: _P.kwargs) -> None:
+    @functools.wraps(call)
+    def construct(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
-            constructor(*args, **kwargs)
+            return call(*args, **kwargs)
         except (ConfigError, ConfigTypeError) as error:
             del args, kwargs
             raise without_frames(error)  # noqa: B904

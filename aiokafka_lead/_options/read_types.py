@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = ["KD", "VD", "K", "V"]
+__all__ = ["K", "V"]
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -16,8 +16,3 @@ else:
 
     K = TypeVar("K")
     V = TypeVar("V")
-
-KD = TypeVar("KD")
-"""Type of deserialized keys."""
-VD = TypeVar("VD")
-"""Type of deserialized values."""

@@ -44,6 +44,7 @@ from .options import (
     Partitioner,
     ProducerBaseOptions,
     ProducerOptions,
+    SharedClient,
 )
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "ProducerConfig",
     "ProducerOptions",
     "Serializer",
+    "SharedClient",
 ]
 
 ASSIGNOR_NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -105,6 +107,10 @@ def _bytes(low: int = 0) -> Callable[[str, Any], Any]:
     return integer(low, INT32_MAX)
 
 
+_OF_EACH_CLIENT = ("client_id", "close_timeout_ms")
+"""Options of `ClientOptions` that a client on shared connections may have for itself."""
+
+
 @dataclass(init=False, repr=False, eq=False)
 class ClientConfig(SecurityConfig):
     """The options of `ClientOptions`, checked; see there for each one's meaning."""
@@ -136,14 +142,31 @@ class ClientConfig(SecurityConfig):
     allow_auto_create_topics: bool = option(True, boolean)
 
     @classmethod
-    def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any]) -> Self:
-        """Check all given options and fill in the rest. Hides the secrets in ``options`` from its ``repr``.
+    def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any], **more: Any) -> Self:
+        """Check everything given and fill in the rest. Secrets in ``options`` do not show in its ``repr`` afterwards.
 
         Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) that names the option.
         """
         hide_secrets(cls, options)
-        given = {"bootstrap_servers": bootstrap_servers, **options}
+        given = {"bootstrap_servers": bootstrap_servers, **options, **more}
         return build(cls, cls._settle(given))
+
+    @classmethod
+    def on_connections_of(cls, parent: ClientConfig, options: Mapping[str, Any], **more: Any) -> Self:
+        """Check the options of a client on the connections of one with the parent's options; see `from_options`.
+
+        Raises `ConfigError` for an option that belongs to the connections and differs from the parent's.
+        """
+        hide_secrets(cls, options)
+        servers, shared = parent.shared()
+        own = {"client_id": parent.client_id, **{name: options[name] for name in _OF_EACH_CLIENT if name in options}}
+        for name in _OF_EACH_CLIENT:
+            del shared[name]
+        for name, value in options.items():
+            field = cls.__dataclass_fields__.get(name)
+            if name in shared and field is not None and field.metadata["check"](name, value) != shared[name]:
+                raise ConfigError(f"{name} belongs to the Client whose connections are shared, which has another")
+        return cls.from_options(servers, {**options, **shared, **own}, **more)
 
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:

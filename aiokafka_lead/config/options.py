@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from .._options.security import SecurityOptions
 from .._options.serialization import Deserializer, Serializer
@@ -21,6 +21,7 @@ __all__ = [
     "Partitioner",
     "ProducerBaseOptions",
     "ProducerOptions",
+    "SharedClient",
 ]
 
 BootstrapServers = str | Iterable[str]
@@ -32,6 +33,12 @@ Connect = Callable[[str, int], Awaitable[socket.socket]]
 """Takes a broker's host and port, as the cluster advertises them, and returns a connected socket."""
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """Takes the serialized key, all partitions and the available ones; returns the chosen partition, as in aiokafka."""
+
+
+class SharedClient(Protocol):
+    """An `aiokafka_lead.Client`, whose connections other clients use."""
+
+    _client: Any
 
 
 class ClientOptions(SecurityOptions, total=False):

@@ -23,7 +23,7 @@ from .._core.consumer.subscription import SubscriptionKind
 from .._core.run.dead_letter import DEAD_LETTER_HEADERS
 from .._core.run.exactly_once import checked_producer
 from .._core.run.options import RunConfig, RunOptions
-from .._io.client import Client
+from .._io.client import Client, configured
 from .._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from .._io.consumer.reader import Batches
 from .._io.pushed_metrics import PushedMetrics
@@ -31,10 +31,10 @@ from .._options.arguments import TIMEOUT, topic_name, topic_partition
 from .._options.arguments import offset as checked_offset
 from .._options.checks import boolean, discreet
 from .._options.logs import client_log
-from .._options.read_types import KD, VD, K, V
+from .._options.read_types import K, V
 from .._records import ConsumerRecord
 from .._runs import attended, dead_letters_by
-from ..config import ConsumerConfig
+from ..config import ConsumerConfig, SharedClient
 from ..errors import ClientClosedError, ConfigError, IllegalStateError, RecordDeserializationError
 from ..types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .._io.group.membership import Membership
     from .._options.sent_types import KS, VS
     from .._options.serialization import AsyncDeserializer, Deserializer
-    from ..config import ConsumerBaseOptions, ConsumerOptions
+    from ..config import ConsumerBaseOptions
     from ..producer import Producer
     from ..producer.pipeline import TransactionPipeline
     from ..producer.transaction import Transaction
@@ -96,86 +96,57 @@ class Consumer(PushedMetrics, Generic[K, V]):
 
     @overload
     def __init__(
-        self: Consumer[bytes | None, VD],
+        self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: None = None,
-        value_deserializer: AsyncDeserializer[VD],
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: AsyncDeserializer[V],
         **options: Unpack[ConsumerBaseOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[bytes | None, VD],
+        self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: None = None,
-        value_deserializer: Deserializer[VD],
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: Deserializer[V] | None = None,
         **options: Unpack[ConsumerBaseOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[KD, bytes | None],
+        self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: AsyncDeserializer[KD],
-        value_deserializer: None = None,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: AsyncDeserializer[V],
         **options: Unpack[ConsumerBaseOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: Consumer[KD, VD],
+        self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: AsyncDeserializer[KD],
-        value_deserializer: AsyncDeserializer[VD],
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
         **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Consumer[KD, VD],
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: AsyncDeserializer[KD],
-        value_deserializer: Deserializer[VD],
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Consumer[KD, bytes | None],
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: Deserializer[KD],
-        value_deserializer: None = None,
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Consumer[KD, VD],
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: Deserializer[KD],
-        value_deserializer: AsyncDeserializer[VD],
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Consumer[KD, VD],
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: Deserializer[KD],
-        value_deserializer: Deserializer[VD],
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Unpack[ConsumerOptions]
     ) -> None: ...
     @discreet
-    def __init__(self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
-        self._set_up(ConsumerConfig.from_options(bootstrap_servers, options), topics)
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        **options: Any,
+    ) -> None:
+        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`.
 
-    def _set_up(self, config: ConsumerConfig, topics: tuple[str, ...], parent: Client | None = None) -> None:
+        With a ``client`` it uses that one's connections, and is what `Client.consumer` makes.
+        """
+        config, parent = configured(ConsumerConfig, bootstrap_servers, client, options)
         self._config = config
         self._client = Client(config, HOT_REQUESTS, parent)
         self._client.facade = type(self).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from .._accel import ACCELERATED
 from .._core.producer.delivery import Delivery, DeliveryBatch
@@ -14,14 +14,14 @@ from .._core.producer.metrics import ProducerMetrics, ProducerTopicMetrics
 from .._core.transactions.additions import OFFSETS, checked_group
 from .._core.transactions.phase import Phase
 from .._core.transactions.state import TransactionHealth
-from .._io.client import Client
+from .._io.client import Client, configured
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._io.pushed_metrics import PushedMetrics
 from .._io.transactions.manager import Transactions
 from .._options.arguments import TIMEOUT, topic_name
 from .._options.checks import boolean, discreet
-from .._options.sent_types import KS, VS, K, V
-from ..config import ProducerConfig
+from .._options.sent_types import K, V
+from ..config import ProducerConfig, SharedClient
 from ..errors import (
     IllegalStateError,
     KafkaError,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .._options.serialization import Serializer
-    from ..config import ProducerBaseOptions, ProducerOptions
+    from ..config import ProducerBaseOptions
 
 
 __all__ = ["Delivery", "DeliveryBatch", "Producer", "ProducerHealth", "ProducerMetrics", "ProducerTopicMetrics"]
@@ -58,39 +58,22 @@ class Producer(PushedMetrics, Generic[K, V]):
     milliseconds.
     """
 
-    @overload
-    def __init__(
-        self: Producer[KS, bytes],
-        bootstrap_servers: str | Iterable[str],
-        *,
-        key_serializer: Serializer[KS],
-        value_serializer: None = None,
-        **options: Unpack[ProducerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[bytes, VS],
-        bootstrap_servers: str | Iterable[str],
-        *,
-        key_serializer: None = None,
-        value_serializer: Serializer[VS],
-        **options: Unpack[ProducerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[KS, VS],
-        bootstrap_servers: str | Iterable[str],
-        *,
-        key_serializer: Serializer[KS],
-        value_serializer: Serializer[VS],
-        **options: Unpack[ProducerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ProducerOptions]) -> None: ...
     @discreet
-    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
-        self._set_up(ProducerConfig.from_options(bootstrap_servers, options))
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        client: SharedClient | None = None,
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
+        **options: Unpack[ProducerBaseOptions],
+    ) -> None:
+        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`.
+
+        With a ``client`` it uses that one's connections, and is what `Client.producer` makes.
+        """
+        more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
+        self._set_up(*configured(ProducerConfig, bootstrap_servers, client, options, **more))
 
     @classmethod
     def _beside(cls, client: Client, **options: Any) -> Self:
@@ -100,7 +83,7 @@ class Producer(PushedMetrics, Generic[K, V]):
         producer._set_up(ProducerConfig.from_options(servers, {**shared, **options}), client.parent)
         return producer
 
-    def _set_up(self, config: ProducerConfig, parent: Client | None = None) -> None:
+    def _set_up(self, config: ProducerConfig, parent: Client | None) -> None:
         self._config = config
         self._engine = engine = ProducerEngine(config, parent)
         self._client = engine.client

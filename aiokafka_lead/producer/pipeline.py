@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from .._core.producer.health import ProducerHealth
 from .._core.transactions.state import TransactionHealth
-from .._io.client import Client
+from .._io.client import Client, configured
 from .._io.transactions.pipeline import ChainedTransaction, Pipeline
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet, integer
 from .._options.logs import client_log
-from .._options.sent_types import KS, VS, K, V
-from ..config import ProducerConfig
+from .._options.sent_types import K, V
+from ..config import ProducerConfig, SharedClient
 from ..errors import ConfigError, IllegalStateError, KafkaError
 from . import Producer
 from .transaction import Transaction
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .._core.producer.metrics import ProducerMetrics
     from .._options.serialization import Serializer
-    from ..config import ProducerBaseOptions, ProducerOptions
+    from ..config import ProducerBaseOptions
 
 
 __all__ = ["TransactionPipeline"]
@@ -52,51 +52,26 @@ class TransactionPipeline(Generic[K, V]):
     `transaction`, `settle` or `stop`. Consumers have gone back then, and what was read for these transactions comes
     again; without a consumer, ``txn.outcome`` says of each whether it has to be done again.
 
-    `Client.transaction_pipeline` makes one on connections that it shares with others.
-
     Belongs to the event loop that it was started on. One block is open at a time. All times are in milliseconds.
     """
 
-    @overload
-    def __init__(
-        self: TransactionPipeline[KS, bytes],
-        bootstrap_servers: str | Iterable[str],
-        *,
-        in_flight: int = 2,
-        key_serializer: Serializer[KS],
-        value_serializer: None = None,
-        **options: Unpack[ProducerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: TransactionPipeline[bytes, VS],
-        bootstrap_servers: str | Iterable[str],
-        *,
-        in_flight: int = 2,
-        key_serializer: None = None,
-        value_serializer: Serializer[VS],
-        **options: Unpack[ProducerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: TransactionPipeline[KS, VS],
-        bootstrap_servers: str | Iterable[str],
-        *,
-        in_flight: int = 2,
-        key_serializer: Serializer[KS],
-        value_serializer: Serializer[VS],
-        **options: Unpack[ProducerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self, bootstrap_servers: str | Iterable[str], *, in_flight: int = 2, **options: Unpack[ProducerOptions]
-    ) -> None: ...
     @discreet
-    def __init__(self, bootstrap_servers: str | Iterable[str], *, in_flight: int = 2, **options: Any) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
-        self._set_up(ProducerConfig.from_options(bootstrap_servers, options), in_flight)
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        client: SharedClient | None = None,
+        in_flight: int = 2,
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
+        **options: Unpack[ProducerBaseOptions],
+    ) -> None:
+        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`.
 
-    def _set_up(self, config: ProducerConfig, in_flight: int, parent: Client | None = None) -> None:
+        With a ``client`` it uses that one's connections, and is what `Client.transaction_pipeline` makes.
+        """
+        more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
+        config, parent = configured(ProducerConfig, bootstrap_servers, client, options, **more)
         if config.transactional_id is None:
             raise ConfigError("transactional_id is needed for transactions")
         self._config = config
@@ -105,9 +80,9 @@ class TransactionPipeline(Generic[K, V]):
         self._producers: list[Producer[K, V]] = []
         for number in range(IN_FLIGHT("in_flight", in_flight)):
             transactional_id, client_id = f"{config.transactional_id}-{number}", f"{config.client_id}-{number}"
-            producer: Producer[Any, Any] = Producer.__new__(Producer)
-            options = replace(config, transactional_id=transactional_id, client_id=client_id)
-            producer._set_up(options, parent or self._client)
+            producer: Producer[K, V] = Producer.__new__(Producer)
+            its_config = replace(config, transactional_id=transactional_id, client_id=client_id)
+            producer._set_up(its_config, parent or self._client)
             producer._client.asks_coordinators_apart = True
             self._producers.append(producer)
         self._pipeline = Pipeline(self._client, self._producers, config.max_block_ms)

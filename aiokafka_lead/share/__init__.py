@@ -12,7 +12,7 @@ from .._core.consumer import arguments
 from .._core.consumer.health import ConsumerHealth
 from .._core.share.metrics import ShareConsumerMetrics, ShareTopicMetrics
 from .._core.share.record import ShareRecord
-from .._io.client import Client
+from .._io.client import Client, configured
 from .._io.deadline import Deadline
 from .._io.pushed_metrics import PushedMetrics
 from .._io.share.acknowledging import Acknowledgement
@@ -20,8 +20,9 @@ from .._io.share.engine import HOT_REQUESTS, ShareEngine
 from .._io.share.reader import ShareBatches, TracedShareRecords
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
-from .._options.read_types import KD, VD, K, V
+from .._options.read_types import K, V
 from .._runs import attended, dead_letters_by
+from ..config import SharedClient
 from ..config.share import ShareConsumerConfig
 from ..errors import ConfigError, KafkaError
 from ..types import AcknowledgeType, TopicPartition
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from .._core.share.run_options import ShareRunOptions
     from .._options.serialization import AsyncDeserializer, Deserializer
-    from ..config.share import ShareConsumerBaseOptions, ShareConsumerOptions
+    from ..config.share import ShareConsumerBaseOptions
 
 
 __all__ = ["Acknowledgement", "ShareConsumer", "ShareConsumerMetrics", "ShareRecord", "ShareTopicMetrics"]
@@ -60,41 +61,57 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
 
     @overload
     def __init__(
-        self: ShareConsumer[bytes | None, VD],
+        self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: None = None,
-        value_deserializer: AsyncDeserializer[VD],
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: AsyncDeserializer[V],
         **options: Unpack[ShareConsumerBaseOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: ShareConsumer[bytes | None, VD],
+        self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: None = None,
-        value_deserializer: Deserializer[VD],
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: Deserializer[V] | None = None,
         **options: Unpack[ShareConsumerBaseOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self: ShareConsumer[KD, VD],
+        self,
         *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        key_deserializer: Deserializer[KD],
-        value_deserializer: Deserializer[VD],
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: AsyncDeserializer[V],
         **options: Unpack[ShareConsumerBaseOptions],
     ) -> None: ...
     @overload
     def __init__(
-        self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Unpack[ShareConsumerOptions]
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        **options: Unpack[ShareConsumerBaseOptions],
     ) -> None: ...
     @discreet
-    def __init__(self, *topics: str, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
-        self._set_up(ShareConsumerConfig.from_options(bootstrap_servers, options), topics)
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        **options: Any,
+    ) -> None:
+        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`.
 
-    def _set_up(self, config: ShareConsumerConfig, topics: tuple[str, ...], parent: Client | None = None) -> None:
+        With a ``client`` it uses that one's connections, and is what `Client.share_consumer` makes.
+        """
+        config, parent = configured(ShareConsumerConfig, bootstrap_servers, client, options)
         self._config = config
         self._client = Client(config, HOT_REQUESTS, parent)
         self._client.facade = type(self).__name__

@@ -75,7 +75,7 @@ async def _make(bootstrap: str, name: str, kind: SinkTopic) -> None:
     async with AdminClient(bootstrap) as admin:
         await admin.create_topics([NewTopic(name, kind.partitions, kind.replicas)])
     content = values(kind.size, 1000)
-    async with Producer(bootstrap, compression_type=kind.compression) as producer:  # type: ignore[call-overload]
+    async with Producer(bootstrap, compression_type=kind.compression) as producer:  # type: ignore[arg-type]
         for partition in range(kind.partitions if kind.records else 0):
             for _ in range(-(-kind.records // 1000)):
                 await producer.send_many(name, content, partition=partition)

@@ -179,7 +179,7 @@ async def test_delivery_may_be_awaited_many_times(cluster: EmbeddedCluster) -> N
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 async def test_every_codec(cluster: EmbeddedCluster, compression: str) -> None:
-    async with Producer(cluster.bootstrap_servers, compression_type=compression) as producer:  # type: ignore[call-overload]
+    async with Producer(cluster.bootstrap_servers, compression_type=compression) as producer:  # type: ignore[arg-type]
         batch = await producer.send_many("events", [b"x" * 100] * 500, partition=0)
         assert [outcome.offset for outcome in await batch if isinstance(outcome, RecordMetadata)] == list(range(500))
         sent = producer.metrics().bytes_sent
@@ -189,7 +189,7 @@ async def test_every_codec(cluster: EmbeddedCluster, compression: str) -> None:
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 async def test_every_acks(cluster: EmbeddedCluster, acks: int) -> None:
-    async with Producer(cluster.bootstrap_servers, acks=acks) as producer:  # type: ignore[call-overload]
+    async with Producer(cluster.bootstrap_servers, acks=acks) as producer:  # type: ignore[arg-type]
         offsets = [(await producer.send_and_wait("events", b"%d" % n, partition=0)).offset for n in range(5)]
         assert offsets == ([-1] * 5 if acks == 0 else list(range(5)))
         await cluster.wait_for_requests("Produce", count=5)

@@ -23,7 +23,6 @@ from .producer import Producer
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._core.metadata.metrics import MetadataMetrics
     from ._core.telemetry.measures import Source
     from ._options.serialization import AsyncDeserializer, Deserializer, Serializer
     from .config import (
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         ProducerBaseOptions,
     )
     from .config.share import ShareConsumerBaseOptions, ShareConsumerOptions
+    from .metrics import MetadataMetrics
     from .producer.pipeline import TransactionPipeline
     from .share import ShareConsumer
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, Unpack
 
-from .._core.metadata.metrics import MetadataMetrics
 from .._io.client import Client
 from .._io.pushed_metrics import PushedMetrics
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
 from ..config import AdminConfig, AdminOptions
+from ..metrics import MetadataMetrics
 from ._calls import Calls
 from ._facade.brokers import BrokerCalls
 from ._facade.cluster import ClusterCalls

@@ -214,7 +214,7 @@ class Commits:
             if missing:
                 failure = gone(missing)
             elif offsets:
-                self._reading.counters.commits.add((time.time_ns() - began) / 1e9)
+                self._reading.counters.commit_latency.add((time.time_ns() - began) / 1e9)
             return missing
         except BaseException as error:
             failure = error

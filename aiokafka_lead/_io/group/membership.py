@@ -96,7 +96,9 @@ def membership(
         listen_within_s=(config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000,
         is_late=events.is_late,
     )
-    task = GroupTask(client, standing, coordinator, handover, reading.prefetch, poll, reading.counters.rebalances)
+    task = GroupTask(
+        client, standing, coordinator, handover, reading.prefetch, poll, reading.counters.rebalance_latency
+    )
     return Membership(group_id, task, standing, offsets, commits, leases, auto_commit)
 
 

@@ -19,6 +19,7 @@ from .config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from .consumer import Consumer
 from .errors import ConfigError
 from .producer import Producer
+from .security import flat_security
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -379,6 +380,7 @@ def _child_options(
     Raises `ConfigError` that names an option which belongs to the connections and says otherwise.
     """
     hide_secrets(kind, options)
+    options = flat_security(options)
     servers, shared = parent.shared()
     own = {"client_id": parent.client_id, **{name: options[name] for name in _OF_EACH_CLIENT if name in options}}
     for name in _OF_EACH_CLIENT:

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from .._options.arguments import topic_name
 from .._options.checks import (
@@ -30,9 +30,9 @@ from .._options.checks import (
     text,
 )
 from .._options.checks import servers as server_list
-from .._options.security import SecurityConfig
 from .._options.serialization import AsyncDeserializer, Deserializer, Serializer, application_function
 from ..errors import ConfigError, ConfigTypeError
+from ..security import SecurityConfig
 from .options import (
     AdminOptions,
     BootstrapServers,
@@ -93,7 +93,7 @@ def _assignor_name(option_name: str, assignor: Any) -> str:
 
 
 def _compression(name: str, value: Any) -> str:
-    return str(one_of("none", "gzip", "snappy", "lz4", "zstd")(name, "none" if value is None else value))
+    return str(one_of(*get_args(CompressionType))(name, "none" if value is None else value))
 
 
 def _acks(name: str, value: Any) -> int:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar, cast
 
 import anyio
 
+from .._core.admin import (
+    BRIEF_TRIES,
+    BY_CONTROLLER,
+    BY_COORDINATOR,
+    BY_LEADER,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    RetryRule,
+    failure,
+    successes,
+)
 from .._core.backoff import Backoff
-from .._core.trust import DOUBT_AFTER, Trust, patience_of
-from .._io.client import Client
-from .._io.connection.connection import Connection
-from .._io.deadline import Deadline
-from .._io.group.coordinators import CoordinatorKind, Coordinators
+from .._core.trust import Trust, patience_of
 from .._options.arguments import TIMEOUT
 from .._wire import Request, Response
 from .._wire.messages.describe_cluster import DescribeClusterRequest
@@ -27,26 +32,20 @@ from ..errors import (
     KafkaError,
     LeaderNotAvailableError,
     RequestTimedOutError,
-    UnknownServerError,
     UnsupportedVersionError,
-    error_for_code,
     raise_for_code,
 )
-from ..errors.base import own_copy
 from ..errors.shown import shown
 from ..types import TopicPartition
+from .client import Client
+from .connection.connection import Connection
+from .deadline import Deadline
+from .group.coordinators import CoordinatorKind, Coordinators
 
 K = TypeVar("K")
 I = TypeVar("I")  # noqa: E741 - the item to a K(ey) and V(alue)
 V = TypeVar("V")
 R = TypeVar("R", bound=Response)
-
-UNKNOWN_TOPIC_OR_PARTITION = 3
-NOT_CONTROLLER = 41
-THROTTLING_QUOTA_EXCEEDED = 89
-
-BRIEF_TRIES = 4
-"""How often in all something unknown is asked for: brokers learn of a new topic one after the other."""
 
 
 class Route(Enum):
@@ -54,40 +53,6 @@ class Route(Enum):
 
     CONTROLLER = "the controller"
     ANY = "any broker"
-
-
-@dataclass(frozen=True, slots=True)
-class RetryRule:
-    """Errors about single items after which they are asked for again; all others are final."""
-
-    codes: Collection[int] = frozenset({NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
-    """Until the deadline."""
-    brief: Collection[int] = frozenset()
-    """A few times."""
-    unexplained: bool = False
-    """UNKNOWN_SERVER_ERROR, too, until its broker has been in doubt for a while: another one may do better."""
-
-    def allows(self, error: KafkaError, tries: int) -> bool:
-        """Whether an item is asked for again after this number of tries."""
-        if isinstance(error, UnknownServerError):
-            return self.unexplained and tries < 2 * DOUBT_AFTER
-        return error.retriable and (error.code in self.codes or (error.code in self.brief and tries < BRIEF_TRIES))
-
-
-BY_CONTROLLER = RetryRule()
-BY_LEADER = RetryRule(
-    # LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
-    # UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, and a connection that was lost
-    codes=frozenset({-1, 5, 6, 9, 56, 74, 75, 78}),
-    brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}),
-    unexplained=True,
-)
-BY_COORDINATOR = RetryRule(
-    # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS, and a
-    # connection that was lost
-    codes=frozenset({-1, 14, 15, 16, 51})
-)
-BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}))
 
 
 class Calls:
@@ -469,42 +434,3 @@ class Calls:
             raise RequestTimedOutError(text) from deadline.failure
         self._client.metadata.request_update()
         await anyio.sleep(pause_s)
-
-
-def failure(code: int, what: str, message: str | None = None) -> KafkaError:
-    """The error for a code about one item."""
-    kind = error_for_code(code)
-    return kind(f"{what}: {shown(message or '') or kind().message}")
-
-
-def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:
-    """The value, or the error for a code other than 0."""
-    return value if code == 0 else failure(code, what, message)
-
-
-def successes(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """The values, if all items have one; else raises the first one's error, which has all outcomes."""
-    failed = [key for key, found in outcomes.items() if isinstance(found, KafkaError)]
-    if failed:
-        first = outcomes[failed[0]]
-        assert isinstance(first, KafkaError)
-        error = own_copy(first)  # the outcomes hold the first one, and an error must not hold itself
-        error.outcomes = outcomes
-        if len(outcomes) > 1:
-            names = ", ".join(map(str, failed))
-            error.add_note(f"failed: {names} ({len(outcomes) - len(failed)} others succeeded)")
-        raise error
-    return {key: found for key, found in outcomes.items() if not isinstance(found, KafkaError)}
-
-
-async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
-    """What each item of an admin call has become: its value, or the error that it failed with.
-
-    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only what concerns the call as a whole.
-    """
-    try:
-        return dict(await call)
-    except KafkaError as error:
-        if error.outcomes is None:
-            raise
-        return dict(error.outcomes)

@@ -693,7 +693,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         """For `Transaction.send_offsets`. Internal."""
         self._client.check()
         commits = self._membership("committed offsets belong").commits
-        from .._io.group.transaction_part import GroupPart
+        from .._io.group.commits import GroupPart
 
         return GroupPart(commits)
 

@@ -24,7 +24,7 @@ from ...errors import (
 )
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
-from .classic_requests import rebalance_timeout_ms, revoke_timeout_s
+from .classic_protocol import rebalance_timeout_ms, revoke_timeout_s
 from .heartbeat_member import OWNING, Event, HeartbeatMember, HeartbeatSchedule, Phase
 from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import GroupIdentity

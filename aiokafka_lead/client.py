@@ -352,7 +352,7 @@ class _Shared(Kind):
         self._client.measure(self._telemetry)
 
     def _telemetry(self) -> Source:
-        from ._core.telemetry.connections import SharedConnections  # only here: most clusters want no metrics
+        from ._core.telemetry.measures import SharedConnections  # only here: most clusters want no metrics
 
         return SharedConnections(lambda: self._client.brokers.connections_made)
 

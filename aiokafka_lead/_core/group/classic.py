@@ -47,8 +47,6 @@ from .leader import Fit, Leader
 from .member import Ask, Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import GroupIdentity
 
-__all__ = ["ClassicMember"]
-
 NOTHING: Partitions = frozenset()
 
 OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)

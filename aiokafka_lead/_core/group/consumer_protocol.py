@@ -29,8 +29,6 @@ from .heartbeat_member import OWNING, Event, HeartbeatMember, HeartbeatSchedule,
 from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import GroupIdentity
 
-__all__ = ["ConsumerProtocolMember"]
-
 NOTHING_NAMED: frozenset[str] = frozenset()
 
 RELEASE_BEYOND_S = 15.0

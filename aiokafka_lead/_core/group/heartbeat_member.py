@@ -29,9 +29,6 @@ from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
 from ..transitions import Transitions
 
-__all__ = ["AWAITED_PROBES", "OWNING", "PROBES", "PROBE_AFTER_S", "SHARING", "Event", "HeartbeatMember", "Phase"]
-
-
 # --- phases ----------------------------------------------------------------------------------------------------------
 
 

@@ -18,8 +18,6 @@ from ..metadata.types import ClusterSnapshot
 if TYPE_CHECKING:
     from .offsets import GroupIdentity
 
-__all__ = ["Ask", "Assign", "GroupMember", "Lose", "Revoke", "Step", "Wait", "Wanted"]
-
 Partitions = frozenset[TopicPartition]
 
 

@@ -5,14 +5,12 @@ A source says how much there has been since it began. What happened in one inter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from ...metrics import figures
 from ..latencies import Latencies, LatenciesByNode
-
-__all__ = ["PREFIX", "Attributes", "Kind", "Measure", "Source", "measured", "spread", "standard_first"]
 
 PREFIX = "org.apache.kafka."
 """Of the names of all metrics."""
@@ -117,3 +115,18 @@ def standard_first(measures: Iterable[Measure]) -> list[Measure]:
             not measure.name.endswith(_STANDARD),
         ),
     )
+
+
+class SharedConnections:
+    """Those of a `Client`; the KIP knows clients with connections of their own alone."""
+
+    def __init__(self, connections: Callable[[], int]) -> None:
+        self._connections = connections
+
+    def resource(self) -> Attributes:
+        """Nothing beside what brokers know."""
+        return ()
+
+    def measures(self) -> Iterator[Measure]:
+        """How many were made so far."""
+        yield Measure(Kind.METER, "client.connection.creation", self._connections())

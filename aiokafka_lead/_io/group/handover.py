@@ -18,9 +18,6 @@ from ..loop import Signal
 from .auto_commit import AutoCommit
 from .commits import CurrentRun
 
-__all__ = ["Handover"]
-
-
 Partitions = frozenset[TopicPartition]
 
 COMMIT_WITHIN_S = 5.0

@@ -17,8 +17,6 @@ from ..cancellation import cancellation_of_task, cancelled_by_scope
 from ..loop import in_task
 from .commits import Commits, GroupPart
 
-__all__ = ["Lease", "Leases"]
-
 
 class Leases:
     """Lends batches to the application, and takes back all that it had when it comes for more."""

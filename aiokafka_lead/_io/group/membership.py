@@ -26,8 +26,6 @@ from .offsets import GroupOffsets
 from .standing import Standing
 from .task import GroupTask
 
-__all__ = ["Membership", "MembershipEvents", "membership"]
-
 
 class MembershipEvents(NamedTuple):
     """What a membership tells the consumer, and asks it."""

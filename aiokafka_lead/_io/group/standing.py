@@ -18,8 +18,6 @@ from ..loop import News, Signal
 from .coordinators import GroupCoordinator
 from .heartbeats import Heartbeats
 
-__all__ = ["Standing"]
-
 
 class Standing:
     """What others may know of the member. The tasks of `GroupTask` carry out what it decides."""

@@ -19,8 +19,6 @@ from ..loop import in_task
 from .handover import COMMIT_WITHIN_S, Handover
 from .standing import Standing
 
-__all__ = ["GroupTask"]
-
 LOOK_AT_MOST_EVERY_S = 1.0
 """How exactly ``max_poll_interval_ms`` is kept."""
 

@@ -23,17 +23,12 @@ from .types import (
 if TYPE_CHECKING:
     from ._accel import ACCELERATED
     from ._core.consumer.health import ConsumerHealth, ConsumerLag
-    from ._core.consumer.metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
     from ._core.consumer.record_batch import RecordBatch
     from ._core.group.assignors import GroupAssignor, MemberSubscription, TopicPartitions
-    from ._core.latencies import LatencyHistogram
-    from ._core.metadata.metrics import MetadataMetrics
     from ._core.producer.delivery import Delivery, DeliveryBatch
     from ._core.producer.health import ProducerHealth
-    from ._core.producer.metrics import ProducerMetrics, ProducerTopicMetrics
     from ._core.run.dead_letter import DEAD_LETTER_HEADERS
     from ._core.run.options import RunOptions
-    from ._core.share.metrics import ShareConsumerMetrics, ShareTopicMetrics
     from ._core.share.record import ShareRecord
     from ._core.share.run_options import ShareRunOptions
     from ._core.transactions.state import TransactionHealth
@@ -45,6 +40,17 @@ if TYPE_CHECKING:
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
     from .consumer.listener import RebalanceListener
+    from .metrics import (
+        ConsumerMetrics,
+        ConsumerTopicMetrics,
+        LatencyHistogram,
+        MetadataMetrics,
+        PartitionMetrics,
+        ProducerMetrics,
+        ProducerTopicMetrics,
+        ShareConsumerMetrics,
+        ShareTopicMetrics,
+    )
     from .producer import Producer
     from .producer.pipeline import TransactionPipeline
     from .producer.transaction import Transaction
@@ -113,31 +119,31 @@ _HOMES = {
     "Consumer": "consumer",
     "ConsumerHealth": "_core.consumer.health",
     "ConsumerLag": "_core.consumer.health",
-    "ConsumerMetrics": "_core.consumer.metrics",
+    "ConsumerMetrics": "metrics",
     "ConsumerOptions": "config",
     "ConsumerRecord": "_records.record",
-    "ConsumerTopicMetrics": "_core.consumer.metrics",
+    "ConsumerTopicMetrics": "metrics",
     "Delivery": "_core.producer.delivery",
     "DeliveryBatch": "_core.producer.delivery",
     "GroupAssignor": "_core.group.assignors",
-    "LatencyHistogram": "_core.latencies",
+    "LatencyHistogram": "metrics",
     "MemberSubscription": "_core.group.assignors",
-    "MetadataMetrics": "_core.metadata.metrics",
-    "PartitionMetrics": "_core.consumer.metrics",
+    "MetadataMetrics": "metrics",
+    "PartitionMetrics": "metrics",
     "Producer": "producer",
     "ProducerHealth": "_core.producer.health",
-    "ProducerMetrics": "_core.producer.metrics",
+    "ProducerMetrics": "metrics",
     "ProducerOptions": "config",
-    "ProducerTopicMetrics": "_core.producer.metrics",
+    "ProducerTopicMetrics": "metrics",
     "RebalanceListener": "consumer.listener",
     "RecordBatch": "_core.consumer.record_batch",
     "RunOptions": "_core.run.options",
     "ShareConsumer": "share",
-    "ShareConsumerMetrics": "_core.share.metrics",
+    "ShareConsumerMetrics": "metrics",
     "ShareConsumerOptions": "config.share",
     "ShareRecord": "_core.share.record",
     "ShareRunOptions": "_core.share.run_options",
-    "ShareTopicMetrics": "_core.share.metrics",
+    "ShareTopicMetrics": "metrics",
     "TopicPartitions": "_core.group.assignors",
     "Transaction": "producer.transaction",
     "TransactionHealth": "_core.transactions.state",

@@ -26,7 +26,6 @@ from .producer import Producer
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._core.metadata.metrics import MetadataMetrics
     from ._core.telemetry.measures import Source
     from ._options.serialization import AsyncDeserializer, Deserializer, Serializer
     from .config import (
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         ProducerBaseOptions,
     )
     from .config.share import ShareConsumerBaseOptions
+    from .metrics import MetadataMetrics
     from .producer.pipeline import TransactionPipeline
     from .share import ShareConsumer
 
@@ -268,7 +268,7 @@ class _Shared(Kind):
         self._client.measure(self._telemetry)
 
     def _telemetry(self) -> Source:
-        from ._core.telemetry.connections import SharedConnections  # only here: most clusters want no metrics
+        from ._core.telemetry.measures import SharedConnections  # only here: most clusters want no metrics
 
         return SharedConnections(lambda: self._client.brokers.connections_made)
 

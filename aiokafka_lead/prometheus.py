@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from .consumer import Consumer
 from .errors import ConfigTypeError
+from .metrics import ConsumerMetrics, Figure, ProducerMetrics, ShareConsumerMetrics, figures
 from .producer import Producer
 from .producer.pipeline import TransactionPipeline
 from .share import ShareConsumer
@@ -50,13 +51,10 @@ class KafkaMetric(NamedTuple):
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
-    source: tuple[tuple[str, ...], _Rows]
     text: str
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """In order."""
-        return ("client_id", *self.source[0])
+    labels: tuple[str, ...]
+    """In order, ``client_id`` first."""
+    rows: _Rows
 
     @property
     def unit(self) -> str:
@@ -67,7 +65,7 @@ class KafkaMetric(NamedTuple):
         """What a scrape gets of it."""
         family: Any = _FAMILIES[self.kind](self.name, self.text, labels=self.labels)
         for seen in clients:
-            for labels, value in self.source[1](seen):
+            for labels, value in self.rows(seen):
                 if self.kind == "histogram":
                     family.add_metric([seen.name, *labels], _buckets(value), value.sum_ms / 1000)
                 elif value is not None:
@@ -82,173 +80,62 @@ _FAMILIES: dict[str, Any] = {
 }
 
 
-def _own(attribute: str) -> tuple[tuple[str, ...], _Rows]:
-    of = attrgetter(attribute)
-    return (), lambda seen: [((), of(seen.metrics))]
+def _of(prefix: str, metrics: type) -> Iterator[KafkaMetric]:
+    """Those of a class of metrics that scrapes show."""
+    for name, figure in figures(metrics).items():
+        if figure.rows is not None:
+            by_partition = "partitions" in name
+            for inner, each in figures(figure.rows).items():
+                if each.prometheus:
+                    labels = ("topic", "partition") if by_partition else ("topic",)
+                    rows = _each(attrgetter(f"metrics.{name}"), attrgetter(inner))
+                    yield KafkaMetric(prefix + each.prometheus, each.kind, _plain(each), ("client_id", *labels), rows)
+        elif figure.prometheus:
+            rows = _own(attrgetter(f"metrics.{name}"))
+            yield KafkaMetric(prefix + figure.prometheus, figure.kind, _plain(figure), ("client_id",), rows)
 
 
-def _by_topic(attribute: str) -> tuple[tuple[str, ...], _Rows]:
-    of = attrgetter(attribute)
-    return ("topic",), lambda seen: [((topic,), of(each)) for topic, each in seen.metrics.topics.items()]
+def _plain(figure: Figure) -> str:
+    return figure.text.replace("``", "")
 
 
-def _by_partition(of_client: Callable[[_Seen], Mapping[Any, Any]], of: Callable[[Any], Any]) -> Any:
-    def rows(seen: _Seen) -> Iterable[tuple[tuple[str, ...], Any]]:
-        return [((tp.topic, str(tp.partition)), of(each)) for tp, each in of_client(seen).items()]
-
-    return ("topic", "partition"), rows
+def _own(of: Callable[[_Seen], Any]) -> _Rows:
+    return lambda seen: [((), of(seen))]
 
 
-_PLACES: Callable[[_Seen], Mapping[Any, Any]] = attrgetter("metrics.partitions")
-_HEALTHY: tuple[tuple[str, ...], _Rows] = ((), lambda seen: [((), float(seen.health.healthy))])
-_STUCK: tuple[tuple[str, ...], _Rows] = ((), lambda seen: [((), len(seen.health.stuck))])
+def _each(mapping: Callable[[_Seen], Mapping[Any, Any]], of: Callable[[Any], Any]) -> _Rows:
+    return lambda seen: [
+        ((key,) if isinstance(key, str) else (key.topic, str(key.partition)), of(row))
+        for key, row in mapping(seen).items()
+    ]
 
-_MOVES = "Refusals by a former leader that another one made good."
-_FETCH_LATENCY = "From a fetch request to its answer, time that the broker waited for records included."
-_SOUND = "1 while health() finds no problem."
 
-_PRODUCER = (
-    KafkaMetric("kafka_producer_records_acked", "counter", _by_topic("records_acked"), "Records acknowledged."),
-    KafkaMetric("kafka_producer_records_failed", "counter", _by_topic("records_failed"), "Records given up."),
-    KafkaMetric(
-        "kafka_producer_records_expired",
-        "counter",
-        _own("records_expired"),
-        "Of those given up, records not acknowledged within delivery_timeout_ms.",
-    ),
-    KafkaMetric("kafka_producer_batches_acked", "counter", _by_topic("batches_acked"), "Batches acknowledged."),
-    KafkaMetric("kafka_producer_requests", "counter", _own("requests"), "Produce requests."),
-    KafkaMetric(
-        "kafka_producer_sent_bytes", "counter", _own("bytes_sent"), "Bytes of record batches sent, each try counted."
-    ),
-    KafkaMetric(
-        "kafka_producer_sent_in_rack_bytes",
-        "counter",
-        _own("bytes_sent_in_rack"),
-        "Of the bytes sent, those to brokers in client_rack.",
-    ),
-    KafkaMetric("kafka_producer_batch_retries", "counter", _own("retries"), "Batches sent again."),
-    KafkaMetric(
-        "kafka_producer_batches_split", "counter", _own("batches_split"), "Batches that a broker found too large."
-    ),
-    KafkaMetric(
-        "kafka_producer_buffer_waits", "counter", _own("buffer_waits"), "Sends that had to wait for buffer_memory."
-    ),
-    KafkaMetric("kafka_producer_leader_moves", "counter", _own("leader_moves"), _MOVES),
-    KafkaMetric(
-        "kafka_producer_buffer_used_bytes", "gauge", _own("buffer_used_bytes"), "Bytes of buffer_memory in use."
-    ),
-    KafkaMetric(
-        "kafka_producer_batches_pending", "gauge", _own("batches_pending"), "Batches neither acknowledged nor failed."
-    ),
-    KafkaMetric(
-        "kafka_producer_send_latency_seconds",
-        "histogram",
-        _own("send_latency"),
-        "From the first record of a batch to its acknowledgement.",
-    ),
-    KafkaMetric("kafka_producer_healthy", "gauge", _HEALTHY, _SOUND),
-)
-_CONSUMER = (
-    KafkaMetric(
-        "kafka_consumer_records", "counter", _by_topic("records_consumed"), "Records handed out to the application."
-    ),
-    KafkaMetric(
-        "kafka_consumer_fetched_bytes", "counter", _by_topic("bytes_fetched"), "Bytes of record batches received."
-    ),
-    KafkaMetric("kafka_consumer_fetches", "counter", _own("fetches"), "Fetch requests."),
-    KafkaMetric(
-        "kafka_consumer_failed_fetches", "counter", _own("failed_fetches"), "Fetch requests without an answer."
-    ),
-    KafkaMetric(
-        "kafka_consumer_offset_resets", "counter", _own("offset_resets"), "Positions that auto_offset_reset moved."
-    ),
-    KafkaMetric("kafka_consumer_leader_moves", "counter", _own("leader_moves"), _MOVES),
-    KafkaMetric(
-        "kafka_consumer_buffered_bytes", "gauge", _own("buffered_bytes"), "Bytes fetched and not yet handed out."
-    ),
-    KafkaMetric(
-        "kafka_consumer_position",
-        "gauge",
-        _by_partition(_PLACES, attrgetter("position")),
-        "The offset of the next record.",
-    ),
-    KafkaMetric(
-        "kafka_consumer_high_watermark",
-        "gauge",
-        _by_partition(_PLACES, attrgetter("high_watermark")),
-        "The offset behind the last record.",
-    ),
-    KafkaMetric(
-        "kafka_consumer_lag",
-        "gauge",
-        _by_partition(attrgetter("lag.partitions"), lambda behind: behind),
-        "Offsets between what is done and the end.",
-    ),
-    KafkaMetric("kafka_consumer_fetch_latency_seconds", "histogram", _own("fetch_latency"), _FETCH_LATENCY),
-    KafkaMetric(
-        "kafka_consumer_commit_latency_seconds", "histogram", _own("commit_latency"), "Of commits that were stored."
-    ),
-    KafkaMetric(
-        "kafka_consumer_rebalance_latency_seconds",
-        "histogram",
-        _own("rebalance_latency"),
-        "From when the member knew of a rebalance to when it had its partitions.",
-    ),
-    KafkaMetric("kafka_consumer_healthy", "gauge", _HEALTHY, _SOUND),
-    KafkaMetric("kafka_consumer_stuck_partitions", "gauge", _STUCK, "Partitions that health() finds not to advance."),
-)
-_SHARE_CONSUMER = (
-    KafkaMetric(
-        "kafka_share_consumer_records",
-        "counter",
-        _by_topic("records_consumed"),
-        "Records handed out, each delivery counted.",
-    ),
-    KafkaMetric(
-        "kafka_share_consumer_fetched_bytes", "counter", _by_topic("bytes_fetched"), "Bytes of record batches received."
-    ),
-    KafkaMetric("kafka_share_consumer_records_accepted", "counter", _by_topic("records_accepted"), "Records accepted."),
-    KafkaMetric(
-        "kafka_share_consumer_records_released",
-        "counter",
-        _by_topic("records_released"),
-        "Records given back to the group.",
-    ),
-    KafkaMetric("kafka_share_consumer_records_rejected", "counter", _by_topic("records_rejected"), "Records rejected."),
-    KafkaMetric("kafka_share_consumer_locks_renewed", "counter", _by_topic("locks_renewed"), "Locks renewed."),
-    KafkaMetric(
-        "kafka_share_consumer_records_lost",
-        "counter",
-        _by_topic("records_lost"),
-        "Records whose lock ended before they were acknowledged: they are delivered again.",
-    ),
-    KafkaMetric("kafka_share_consumer_fetches", "counter", _own("fetches"), "Fetch requests."),
-    KafkaMetric(
-        "kafka_share_consumer_failed_fetches", "counter", _own("failed_fetches"), "Fetch requests without an answer."
-    ),
-    KafkaMetric("kafka_share_consumer_leader_moves", "counter", _own("leader_moves"), _MOVES),
-    KafkaMetric(
-        "kafka_share_consumer_buffered_records",
-        "gauge",
-        _own("buffered_records"),
-        "Records acquired and not yet handed out.",
-    ),
-    KafkaMetric("kafka_share_consumer_fetch_latency_seconds", "histogram", _own("fetch_latency"), _FETCH_LATENCY),
-    KafkaMetric(
-        "kafka_share_consumer_acknowledge_latency_seconds",
-        "histogram",
-        _own("acknowledge_latency"),
-        "From a request with acknowledgements to its answer.",
-    ),
-    KafkaMetric("kafka_share_consumer_healthy", "gauge", _HEALTHY, _SOUND),
-)
+def _healthy(prefix: str) -> KafkaMetric:
+    text = "1 while health() finds no problem."
+    return KafkaMetric(f"{prefix}healthy", "gauge", text, ("client_id",), _own(lambda seen: float(seen.health.healthy)))
 
 
 METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
-    Producer: _PRODUCER,
-    Consumer: _CONSUMER,
-    ShareConsumer: _SHARE_CONSUMER,
+    Producer: (*_of("kafka_producer_", ProducerMetrics), _healthy("kafka_producer_")),
+    Consumer: (
+        *_of("kafka_consumer_", ConsumerMetrics),
+        KafkaMetric(
+            "kafka_consumer_lag",
+            "gauge",
+            "Offsets between what is done and the end.",
+            ("client_id", "topic", "partition"),
+            _each(attrgetter("lag.partitions"), lambda behind: behind),
+        ),
+        _healthy("kafka_consumer_"),
+        KafkaMetric(
+            "kafka_consumer_stuck_partitions",
+            "gauge",
+            "Partitions that health() finds not to advance.",
+            ("client_id",),
+            _own(lambda seen: len(seen.health.stuck)),
+        ),
+    ),
+    ShareConsumer: (*_of("kafka_share_consumer_", ShareConsumerMetrics), _healthy("kafka_share_consumer_")),
 }
 """All that a scrape shows, by kind of client."""
 

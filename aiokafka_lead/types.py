@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 __all__ = [
     "AcknowledgeType",
+    "CompressionType",
     "ConsumerGroupMetadata",
     "Header",
     "Headers",
@@ -18,6 +19,9 @@ __all__ = [
     "TimestampType",
     "TopicPartition",
 ]
+
+CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+"""Codecs of record batches, in the order of their numbers in Kafka's format."""
 
 Header = tuple[str, bytes | None]
 """A record header: its key, and its value or None."""

@@ -33,7 +33,7 @@ from aiokafka_lead import (
     TopicPartition,
 )
 
-PUBLIC_MODULES = ("admin", "config", "errors", "oidc", "types")
+PUBLIC_MODULES = ("admin", "config", "errors", "oidc", "security", "types")
 """Where else public names may be."""
 
 
@@ -155,7 +155,7 @@ def test_what_is_listed_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".admin", ".config", ".consumer", ".errors", ".producer", ".spark", ".testing", ".types"]
+    "name", ["", ".admin", ".config", ".consumer", ".errors", ".producer", ".security", ".spark", ".testing", ".types"]
 )
 def test_an_import_of_everything_brings_what_is_listed_and_overwrites_nothing_else(name: str) -> None:
     """Neither submodules, which are called ``log``, ``run`` or ``client``, nor what the module itself imports."""

@@ -25,6 +25,7 @@ from aiokafka_lead.errors import ConfigError, ConfigTypeError, KafkaError, SaslA
 from aiokafka_lead.fastapi import Kafka
 from aiokafka_lead.oidc import ClientCredentials, Token
 from aiokafka_lead.oidc.msk import AwsCredentials
+from aiokafka_lead.security import OAuth, Plain, Scram, Tls
 from aiokafka_lead.spark.kafka_options import client_options
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -52,6 +53,11 @@ PASSWORD: dict[str, Any] = {
         OAuthBearer(Token(SECRET)),
         ClientCredentials("https://a", "alice", SECRET),
         AwsCredentials("key", SECRET, SECRET),
+        Plain("alice", SECRET),
+        vars(Scram("alice", SECRET)),
+        OAuth(lambda: SECRET),
+        Plain("alice", "other", tls=Tls(password=SECRET, keydata=SECRET, ca_password=SECRET)),
+        ClientConfig.from_options("a", {"security": Scram("alice", SECRET)}),
         ClientConfig.from_options("a", PASSWORD),
         vars(ClientConfig.from_options("a", PASSWORD)),
         dataclasses.asdict(ClientConfig.from_options("a", PASSWORD)),

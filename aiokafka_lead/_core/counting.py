@@ -1,21 +1,45 @@
-"""From running counts to the metrics that applications get.
-
-The class of the metrics is the table: a count stands there under its own name, and its docstring says what is counted.
-"""
+"""From running counts to the metrics that applications get (`metrics`)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["counts_of"]
+from ..metrics import figures
+from .latencies import Latencies, LatenciesByNode
+
+__all__ = ["counts_of", "snapshot"]
+
+M = TypeVar("M")
 
 
-def counts_of(metrics: type, *counters: object) -> dict[str, Any]:
-    """What the counters have of the fields of this dataclass, now."""
-    return {
+def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[str, Any]:
+    """The values of a class of metrics by field: what is given by name, and what counters have under the same name."""
+    counted = {
         field.name: getattr(each, field.name)
         for field in fields(metrics)
         for each in counters
         if hasattr(each, field.name)
     }
+    return counted | of_this_moment
+
+
+def snapshot(metrics: type[M], values: Mapping[str, Any]) -> M:
+    """Those values as they are now; safe to be called from another thread than the one that counts."""
+    known = figures(metrics)
+    return metrics(
+        **{name: _frozen(value, known[name].rows if name in known else None) for name, value in values.items()}
+    )
+
+
+def _frozen(value: Any, rows: type | None) -> Any:
+    if isinstance(value, Latencies | LatenciesByNode):
+        return value.snapshot()
+    if isinstance(value, dict) and rows is not None:
+        names = [field.name for field in fields(rows)]
+        return {
+            key: each if isinstance(each, rows) else rows(*(getattr(each, name) for name in names))
+            for key, each in list(value.items())
+        }
+    return dict(value) if isinstance(value, dict) else value

@@ -6,45 +6,12 @@ Hot: this module is compiled through ``latencies.pxd`` where a compiler is, and 
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 
-__all__ = ["BOUNDS_MS", "Latencies", "LatenciesByNode", "LatencyHistogram"]
+from ..metrics import BOUNDS_MS, LatencyHistogram
 
-BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
-"""The upper bounds of all counts but the last."""
+__all__ = ["Latencies", "LatenciesByNode"]
 
 _FIRST_BOUND_MS = BOUNDS_MS[0]
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyHistogram:
-    """How often something took how long, in milliseconds."""
-
-    counts: tuple[int, ...]
-    """How often it took at most ``bounds_ms[0]``, more than that and at most ``bounds_ms[1]``, and so on; the last
-    count is of what took longer than all bounds."""
-    sum_ms: float
-    """All of it together."""
-    bounds_ms: tuple[float, ...] = BOUNDS_MS
-
-    @property
-    def count(self) -> int:
-        """How often it happened."""
-        return sum(self.counts)
-
-    @property
-    def mean_ms(self) -> float:
-        """What it took on average; 0 if it never happened."""
-        return self.sum_ms / self.count if self.count else 0.0
-
-    def quantile_ms(self, share: float) -> float:
-        """The bound below which this share of them stayed, 0.99 for example; infinity beyond the last bound."""
-        left = share * self.count
-        for bound, count in zip(self.bounds_ms, self.counts, strict=False):
-            left -= count
-            if left <= 0:
-                return bound
-        return float("inf")
 
 
 class Latencies:

@@ -26,8 +26,7 @@ from .deadline import Deadline
 from .life import Life
 from .metadata.actor import MetadataActor
 from .sharing import OwnCalls, SharedBrokers, SharedMetadata
-from .telemetry.application_metrics import ApplicationMetrics
-from .telemetry.metrics_push import MetricsPush
+from .telemetry.metrics_push import ApplicationMetrics, MetricsPush
 
 if TYPE_CHECKING:
     from .._core.telemetry.measures import Source

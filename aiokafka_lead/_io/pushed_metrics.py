@@ -11,7 +11,7 @@ from .._options.checks import boolean
 from .client import Client
 
 if TYPE_CHECKING:
-    from .telemetry.application_metrics import MetricKey
+    from .telemetry.metrics_push import MetricKey
 
 __all__ = ["PushedMetrics"]
 

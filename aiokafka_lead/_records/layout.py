@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from typing import get_args
 
+from ..types import CompressionType
 from .checksum import crc32c
 
 __all__ = [
@@ -40,7 +42,7 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 # 0x40 (KIP-534): the cleaner keeps its horizon in base_timestamp and rewrites the deltas; it is read in the same way.
 
-CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+CODEC_NAMES: tuple[str, ...] = get_args(CompressionType)
 """Compression codecs by their id in the attributes."""
 
 CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from ._calls import outcomes_of
-from .acl_types import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPatternType,
-    AclPermissionType,
-    AclResourceType,
-)
+from .acls import AclBinding, AclBindingFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType
+from .base import outcomes_of
+from .brokers import LogDirDescription, ReplicaInfo
 from .client import AdminClient
-from .cluster_types import (
+from .cluster import (
+    BrokerDescription,
+    ClusterDescription,
     FeatureDescription,
     FeatureUpdate,
     FeatureUpgradeType,
     FeatureVersions,
-    LogDirDescription,
     QuorumDescription,
     QuorumReplica,
     RaftVoterEndpoint,
-    ReplicaInfo,
 )
-from .group_types import (
+from .configs import ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
+from .groups import (
     ClassicGroupDescription,
     ClassicMemberDescription,
     ConsumerGroupDescription,
@@ -31,53 +26,16 @@ from .group_types import (
     GroupListing,
     GroupState,
     GroupType,
-    OffsetChange,
-    ResetTo,
-    ShareGroupDescription,
-    ShareGroupOffset,
-    ShareMemberDescription,
-    StartOffsetChange,
-    StreamsGroupDescription,
-    StreamsMemberDescription,
-    StreamsSubtopology,
-    StreamsTasks,
-    ToOffset,
-    ToShifted,
 )
-from .security_types import (
-    ClientQuotaFilter,
-    DelegationToken,
-    QuotaEntity,
-    ScramCredential,
-    ScramDeletion,
-    ScramMechanism,
-    ScramUpsertion,
-)
-from .types import (
-    BrokerDescription,
-    ClusterDescription,
-    ConfigChange,
-    ConfigEntry,
-    ConfigOperation,
-    ConfigResource,
-    ConfigResourceType,
-    ConfigSource,
-    CreatedTopic,
-    ElectionType,
-    FencedProducer,
-    HangingTransaction,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    PartitionDescription,
-    PartitionReassignment,
-    ProducerState,
-    TopicDescription,
-    TopicListing,
-    TransactionDescription,
-    TransactionListing,
-    TransactionState,
-)
+from .hanging import HangingTransaction
+from .offsets import OffsetChange, ResetTo, ToOffset, ToShifted
+from .partitions import ElectionType, OffsetSpec, PartitionReassignment
+from .quotas import ClientQuotaFilter, QuotaEntity
+from .security import DelegationToken, ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion
+from .share_groups import ShareGroupDescription, ShareGroupOffset, ShareMemberDescription, StartOffsetChange
+from .streams_groups import StreamsGroupDescription, StreamsMemberDescription, StreamsSubtopology, StreamsTasks
+from .topics import CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription, TopicListing
+from .transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
 
 __all__ = [
     "AclBinding",

@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, Unpack
 
-from .._core.metadata.metrics import MetadataMetrics
+from .._io.admin import Calls
 from .._io.client import Client
 from .._io.pushed_metrics import PushedMetrics
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
 from ..config import AdminConfig, AdminOptions
-from ._calls import Calls
-from ._facade.brokers import BrokerCalls
-from ._facade.cluster import ClusterCalls
-from ._facade.configs import ConfigCalls
-from ._facade.group_offsets import GroupOffsetCalls
-from ._facade.groups import GroupCalls
-from ._facade.partitions import PartitionCalls
-from ._facade.security import SecurityCalls
-from ._facade.topics import TopicCalls
-from ._facade.transactions import TransactionCalls
+from ..metrics import MetadataMetrics
+from .acls import AclCalls
+from .brokers import BrokerCalls
+from .cluster import ClusterCalls
+from .configs import ConfigCalls
+from .hanging import HangingTransactionCalls
+from .quotas import QuotaCalls
+from .security import SecurityCalls
+from .share_groups import ShareGroupCalls
+from .streams_groups import StreamsGroupCalls
+
+__all__ = ["AdminClient"]
 
 
 class AdminClient(
-    TopicCalls,
-    PartitionCalls,
+    ShareGroupCalls,
+    StreamsGroupCalls,
+    HangingTransactionCalls,
     ConfigCalls,
-    GroupCalls,
-    GroupOffsetCalls,
-    TransactionCalls,
+    AclCalls,
+    QuotaCalls,
     SecurityCalls,
     BrokerCalls,
     ClusterCalls,

@@ -14,7 +14,7 @@ import typer
 from ..admin import AdminClient, NewTopic
 from ..errors import UnknownTopicOrPartitionError
 from ..types import TopicPartition
-from .registering import add
+from .registering import Compression, add
 from .session import Session
 
 __all__ = ["register"]
@@ -33,7 +33,7 @@ async def bench(
     records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many records.")] = 100_000,
     size: Annotated[int, typer.Option("--size", "-s", min=0, help="Bytes in a value.")] = 100,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Of the topic that is made.")] = 3,
-    compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    compression: Compression = "none",
 ) -> None:
     """Measure how fast records are written and read.
 

@@ -18,7 +18,7 @@ from .escapes import without_escapes
 from .failures import ExitCode, Failed, exit_code, sentence
 from .input_json import record_of
 from .names import missing_topic
-from .registering import add
+from .registering import Compression, add
 from .schemas import FromJson, registry_of, writer_of
 from .session import Session
 from .stdin import lines
@@ -75,7 +75,7 @@ async def produce(
         bool,
         typer.Option("--register", help="Register these schemas where they are missing."),
     ] = False,
-    compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
+    compression: Compression = "none",
 ) -> None:
     """Write a record for each line of standard input.
 

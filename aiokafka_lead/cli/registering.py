@@ -6,12 +6,13 @@ import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import anyio
 import typer
 
 from ..errors import KafkaError
+from ..types import CompressionType
 from .failures import ExitCode, Failed, exit_code, sentence
 from .names import explained
 from .output import Output
@@ -20,7 +21,12 @@ from .session import Session
 from .signals import Interrupted, run
 from .times import seconds
 
-__all__ = ["add", "ended", "shared_parameters"]
+__all__ = ["Compression", "add", "ended", "shared_parameters"]
+
+Compression = Annotated[
+    str, typer.Option("--compression", "-z", help=f"One of {', '.join(get_args(CompressionType))}.")
+]
+"""The option of commands that write records."""
 
 _SHARED = "Cluster and output"
 _LAST_WORDS_S = 1.0

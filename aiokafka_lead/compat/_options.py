@@ -7,10 +7,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from .._options.checks import INT32_MAX
 from ..errors import ConfigError
+from ..security import PASSWORD_MECHANISMS, SecurityProtocol
+from ..types import CompressionType
 from ._assignors import native_assignors
 
 __all__ = ["CLIENT", "client_options", "consumer_options", "producer_options"]
@@ -65,9 +67,7 @@ _FLAGS = ("enable_auto_commit", "check_crcs", "exclude_internal_topics", "enable
 _NAMES = ("client_id", "client_rack", "group_instance_id")
 
 _SASL_OF = {
-    "PLAIN": ("sasl_plain_username", "sasl_plain_password"),
-    "SCRAM-SHA-256": ("sasl_plain_username", "sasl_plain_password"),
-    "SCRAM-SHA-512": ("sasl_plain_username", "sasl_plain_password"),
+    **dict.fromkeys(PASSWORD_MECHANISMS, ("sasl_plain_username", "sasl_plain_password")),
     "GSSAPI": ("sasl_kerberos_service_name", "sasl_kerberos_domain_name"),
     "OAUTHBEARER": ("sasl_oauth_token_provider",),
 }
@@ -78,7 +78,7 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Native options of what every client takes; raises ValueError as aiokafka does."""
     given = plain_values(given)
     protocol = given["security_protocol"]
-    if protocol not in ("SSL", "PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL"):
+    if protocol not in get_args(SecurityProtocol):
         raise ConfigError("`security_protocol` should be SSL or PLAINTEXT")
     if protocol in ("SSL", "SASL_SSL") and given["ssl_context"] is None:
         raise ConfigError("`ssl_context` is mandatory if security_protocol=='SSL'")
@@ -94,7 +94,7 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
     if protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
         mechanism = given["sasl_mechanism"]
         options["sasl_mechanism"] = mechanism
-        if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") and None in (
+        if mechanism in PASSWORD_MECHANISMS and None in (
             given["sasl_plain_username"],
             given["sasl_plain_password"],
         ):
@@ -124,7 +124,7 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
     acks, compression = given["acks"], given["compression_type"]
     if acks not in (0, 1, -1, "all"):
         raise ConfigError("Invalid ACKS parameter")
-    if compression not in ("gzip", "snappy", "lz4", "zstd", None):
+    if compression == "none" or compression not in (*get_args(CompressionType), None):
         raise ConfigError("Invalid compression type!")
     idempotent = given["enable_idempotence"] or given["transactional_id"] is not None
     if idempotent:

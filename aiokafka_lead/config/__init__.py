@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from .._options.arguments import topic_name
 from .._options.checks import (
@@ -30,9 +30,9 @@ from .._options.checks import (
     text,
 )
 from .._options.checks import servers as server_list
-from .._options.security import SecurityConfig
 from .._options.serialization import AsyncDeserializer, Deserializer, Serializer, application_function
 from ..errors import ConfigError, ConfigTypeError
+from ..security import SecurityConfig, flat_security
 from .options import (
     AdminOptions,
     BootstrapServers,
@@ -95,7 +95,7 @@ def _assignor_name(option_name: str, assignor: Any) -> str:
 
 
 def _compression(name: str, value: Any) -> str:
-    return str(one_of("none", "gzip", "snappy", "lz4", "zstd")(name, "none" if value is None else value))
+    return str(one_of(*get_args(CompressionType))(name, "none" if value is None else value))
 
 
 def _acks(name: str, value: Any) -> int:
@@ -158,6 +158,7 @@ class ClientConfig(SecurityConfig):
         Raises `ConfigError` for an option that belongs to the connections and differs from the parent's.
         """
         hide_secrets(cls, options)
+        options = flat_security(options)
         servers, shared = parent.shared()
         own = {"client_id": parent.client_id, **{name: options[name] for name in _OF_EACH_CLIENT if name in options}}
         for name in _OF_EACH_CLIENT:

@@ -6,8 +6,9 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
-from .._options.security import SecurityOptions
 from .._options.serialization import Deserializer, Serializer
+from ..security import SecurityOptions
+from ..types import CompressionType
 
 __all__ = [
     "Acks",
@@ -25,7 +26,6 @@ __all__ = [
 ]
 
 BootstrapServers = str | Iterable[str]
-CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Acks = Literal[0, 1, -1, "all"]
 OffsetReset = Literal["earliest", "latest", "none"] | str
 """The other strings are ``by_duration:`` and an ISO 8601 duration. Editors complete the names."""

@@ -14,7 +14,6 @@ from .._core.consumer import arguments
 from .._core.consumer.consumed import TransactionPart
 from .._core.consumer.deserializers import bad_record
 from .._core.consumer.health import ConsumerHealth, ConsumerLag
-from .._core.consumer.metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
 from .._core.consumer.partition_state import PartitionState
 from .._core.consumer.position import Position
 from .._core.consumer.record_batch import RecordBatch
@@ -36,6 +35,7 @@ from .._records import ConsumerRecord
 from .._runs import attended, dead_letters_by
 from ..config import ConsumerConfig, SharedClient
 from ..errors import ClientClosedError, ConfigError, IllegalStateError, RecordDeserializationError
+from ..metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
 from ..types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -664,7 +664,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         """For `Transaction.send_offsets`. Internal."""
         self._client.check()
         commits = self._membership("committed offsets belong").commits
-        from .._io.group.transaction_part import GroupPart
+        from .._io.group.commits import GroupPart
 
         return GroupPart(commits)
 

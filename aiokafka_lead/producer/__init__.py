@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from .._accel import ACCELERATED
 from .._core.producer.delivery import Delivery, DeliveryBatch
 from .._core.producer.health import ProducerHealth
-from .._core.producer.metrics import ProducerMetrics, ProducerTopicMetrics
 from .._core.transactions.additions import OFFSETS, checked_group
 from .._core.transactions.phase import Phase
 from .._core.transactions.state import TransactionHealth
@@ -27,6 +26,7 @@ from ..errors import (
     KafkaError,
     RequestTimedOutError,
 )
+from ..metrics import ProducerMetrics, ProducerTopicMetrics
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ._engine import ProducerEngine
 from .transaction import Transaction

@@ -23,9 +23,9 @@ from .transaction import Transaction
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._core.producer.metrics import ProducerMetrics
     from .._options.serialization import Serializer
     from ..config import ProducerBaseOptions
+    from ..metrics import ProducerMetrics
 
 
 __all__ = ["TransactionPipeline"]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from .._core.consumer import arguments
 from .._core.consumer.health import ConsumerHealth
-from .._core.share.metrics import ShareConsumerMetrics, ShareTopicMetrics
 from .._core.share.record import ShareRecord
 from .._io.client import Client, configured
 from .._io.deadline import Deadline
@@ -25,6 +24,7 @@ from .._runs import attended, dead_letters_by
 from ..config import SharedClient
 from ..config.share import ShareConsumerConfig
 from ..errors import ConfigError, KafkaError
+from ..metrics import ShareConsumerMetrics, ShareTopicMetrics
 from ..types import AcknowledgeType, TopicPartition
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from .._records.layout import CODEC_NAMES
 from ..errors import ConfigError
 from ._caller import Caller
 from ._server.engine import Engine
-from ._state.client_metrics import DEFINITIONS, TelemetryPush
+from ._state.client_metrics import ACCEPTED, DEFINITIONS, TelemetryPush
 
 __all__ = ["TelemetryControls", "TelemetryPush"]
 
@@ -64,7 +64,7 @@ class TelemetryControls:
 
     def accept(
         self,
-        compression_types: Iterable[str] = ("zstd", "lz4", "gzip", "snappy"),
+        compression_types: Iterable[str] = ACCEPTED,
         *,
         max_bytes: int = 1_048_576,
         delta: bool = True,

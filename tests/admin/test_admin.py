@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from aiokafka_lead._core.admin import BRIEF_TRIES
 from aiokafka_lead.admin import (
     ConfigChange,
     ConfigOperation,
@@ -20,7 +21,6 @@ from aiokafka_lead.admin import (
     OffsetSpec,
     outcomes_of,
 )
-from aiokafka_lead.admin._calls import BRIEF_TRIES
 from aiokafka_lead.errors import (
     BrokerIdNotRegisteredError,
     ClientClosedError,

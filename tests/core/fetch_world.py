@@ -8,12 +8,12 @@ from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
+from aiokafka_lead._core.consumer.counters import ConsumerCounters
 from aiokafka_lead._core.consumer.deserializers import Deserializers
 from aiokafka_lead._core.consumer.fetch_answer import AnswerOptions, AnswerReader, FetchOutcome
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
 from aiokafka_lead._core.consumer.fetched import DEFAULT_JOINED_RECORDS, FetchedData, NotLoaded
 from aiokafka_lead._core.consumer.followers import Followers
-from aiokafka_lead._core.consumer.metrics import ConsumerCounters
 from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions

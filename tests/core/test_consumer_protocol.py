@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.group.consumer_protocol_schedule import PROBE_AFTER_S, PROBES
+from aiokafka_lead._core.group.heartbeat_member import PROBE_AFTER_S, PROBES
 from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
 from aiokafka_lead._wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

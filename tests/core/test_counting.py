@@ -2,16 +2,23 @@
 
 import pytest
 
-from aiokafka_lead._core.consumer.metrics import ConsumerCounters, ConsumerMetrics
+from aiokafka_lead._core.consumer.counters import ConsumerCounters
 from aiokafka_lead._core.counting import counts_of
 from aiokafka_lead._core.leadership.moves import LeaderMoveCounters
-from aiokafka_lead._core.metadata.metrics import HintOutcome, MetadataCounters, MetadataMetrics, RebootstrapCause
+from aiokafka_lead._core.metadata.metrics import HintOutcome, MetadataCounters, RebootstrapCause
 from aiokafka_lead._core.producer.counters import ProducerCounters
-from aiokafka_lead._core.producer.metrics import ProducerMetrics
+from aiokafka_lead._core.share.counters import ShareCounters, TopicCounts
+from aiokafka_lead.metrics import (
+    ConsumerMetrics,
+    MetadataMetrics,
+    ProducerMetrics,
+    ShareConsumerMetrics,
+    ShareTopicMetrics,
+)
 
 MEASURED = {
-    *("answers", "answered_at", "fetch_latency_s", "unexpected_partitions", "moves", "acked_at", "on_settled", "sends"),
-    *("settled_topics", "topic_bytes", "fetch_latencies", "commits", "rebalances", "nodes", "queued", "throttles"),
+    *("answers", "answered_at", "fetch_latency_s", "unexpected_partitions", "moves", "acked_at", "on_settled"),
+    *("topic_bytes", "decoded"),
 }
 """What others are computed from, or tests alone look at."""
 
@@ -27,6 +34,8 @@ def names(counters: object) -> set[str]:
         (ProducerMetrics, LeaderMoveCounters()),
         (ConsumerMetrics, ConsumerCounters()),
         (MetadataMetrics, MetadataCounters()),
+        (ShareConsumerMetrics, ShareCounters()),
+        (ShareTopicMetrics, TopicCounts()),
     ],
 )
 def test_every_counter_shows(metrics: type, counters: object) -> None:

@@ -7,7 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.latencies import BOUNDS_MS, Latencies
+from aiokafka_lead._core.latencies import Latencies
+from aiokafka_lead.metrics import BOUNDS_MS
 
 
 @given(st.lists(st.floats(0, 100)))

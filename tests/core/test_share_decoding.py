@@ -8,9 +8,9 @@ from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.share.acquired import GAP, OPEN, Acquired, AcquiredRange
 from aiokafka_lead._core.share.allowance import Allowance
 from aiokafka_lead._core.share.buffer import ShareBuffer
+from aiokafka_lead._core.share.counters import ShareCounters
 from aiokafka_lead._core.share.decoding import AcquiredData
 from aiokafka_lead._core.share.exchange import Exchange
-from aiokafka_lead._core.share.metrics import ShareCounters
 from aiokafka_lead._records import ControlType, StoredRecord, build_batch, control_batch
 from aiokafka_lead.errors import InvalidRecordStateError
 from aiokafka_lead.types import AcknowledgeType, TopicPartition

@@ -10,9 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.group.consumer_protocol_schedule import AWAITED_PROBES, PROBE_AFTER_S, PROBES
+from aiokafka_lead._core.group.heartbeat_member import AWAITED_PROBES, PROBE_AFTER_S, PROBES, SHARING, Event, Phase
 from aiokafka_lead._core.share.member import ShareMember
-from aiokafka_lead._core.share.member_phase import TRANSITIONS, Event, Phase
 from aiokafka_lead._core.transitions import Transitions
 from aiokafka_lead._wire import Request
 from aiokafka_lead._wire.messages.share_group_heartbeat import (
@@ -250,7 +249,7 @@ def test_a_walk_takes_each_transition_and_none_beside_the_table() -> None:
     code = Transitions.after.__code__
 
     def see(frame: FrameType, what: str, argument: object) -> None:
-        if what == "call" and frame.f_code is code and frame.f_locals["self"] is TRANSITIONS:
+        if what == "call" and frame.f_code is code and frame.f_locals["self"] is SHARING:
             found.add((frame.f_locals["state"], frame.f_locals["event"]))
 
     before = sys.getprofile()
@@ -260,4 +259,4 @@ def test_a_walk_takes_each_transition_and_none_beside_the_table() -> None:
             Walk(seed).walk()
     finally:
         sys.setprofile(before)
-    assert found == {(state, event) for state, after in TRANSITIONS.table.items() for event in after}
+    assert found == {(state, event) for state, after in SHARING.table.items() for event in after}

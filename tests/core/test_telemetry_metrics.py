@@ -13,9 +13,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from aiokafka_lead._core.latencies import Latencies
 from aiokafka_lead._core.telemetry.collector import Collector, Instant
 from aiokafka_lead._core.telemetry.measures import Attributes, Kind, Measure, spread
-from aiokafka_lead._core.telemetry.otlp import Metric, Point, ResourceMetrics, encode_metrics
-from aiokafka_lead._core.telemetry.payload import build_payload
-from aiokafka_lead._core.telemetry.subscription import Subscription
+from aiokafka_lead._core.telemetry.otlp import Metric, Point, ResourceMetrics, build_payload, encode_metrics
+from aiokafka_lead._core.telemetry.state import Subscription
 from aiokafka_lead._records.compression import decompress
 
 DELTA = Subscription(1, 10.0, (), 0, True, ("",))

@@ -7,9 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from aiokafka_lead._core.telemetry.phase import TRANSITIONS, Phase
-from aiokafka_lead._core.telemetry.state import TelemetryState
-from aiokafka_lead._core.telemetry.subscription import Subscription
+from aiokafka_lead._core.telemetry.state import TRANSITIONS, Phase, Subscription, TelemetryState
 from aiokafka_lead._wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 from aiokafka_lead.errors import (
     InvalidRecordError,

@@ -22,7 +22,7 @@ from aiokafka_lead._core.consumer.fetch_plan import PlannedFetch
 from aiokafka_lead._core.consumer.fetch_state import FetchState
 from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG, PartitionState
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
-from aiokafka_lead._core.group import classic_phase, consumer_protocol_phase
+from aiokafka_lead._core.group import classic_protocol, heartbeat_member
 from aiokafka_lead._core.group.assignors import MemberSubscription, encode_assignment, encode_subscription
 from aiokafka_lead._core.group.member import Ask, Assign, GroupMember, Lose, Revoke, Wanted
 from aiokafka_lead._core.group.offsets import GroupIdentity
@@ -68,8 +68,8 @@ EVERYTHING = [*T, TopicPartition("events", 0), TopicPartition("u", 0)]
 
 Pairs = set[tuple[Enum, Enum]]
 TABLES: dict[str, Transitions[Any, Any]] = {
-    "classic": classic_phase.TRANSITIONS,
-    "consumer protocol": consumer_protocol_phase.TRANSITIONS,
+    "classic": classic_protocol.TRANSITIONS,
+    "consumer protocol": heartbeat_member.OWNING,
     "partition": fetch_state.TRANSITIONS,
 }
 of_each_table = pytest.mark.parametrize("name", TABLES)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import AdminClient
-from aiokafka_lead.admin.types import TransactionState
+from aiokafka_lead.admin import TransactionState
 from aiokafka_lead.spark.client_loop import client_loop
 from aiokafka_lead.spark.sink.exactly_once.errors import ExactlyOnceError
 from tests.spark.exactly_once_support import MicroBatch, counted, decide

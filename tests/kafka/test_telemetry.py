@@ -12,8 +12,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import AdminClient, Consumer, Producer
-from aiokafka_lead._core.telemetry.otlp import Metric, Point, ResourceMetrics
-from aiokafka_lead._core.telemetry.payload import build_payload
+from aiokafka_lead._core.telemetry.otlp import Metric, Point, ResourceMetrics, build_payload
 from aiokafka_lead._io.client import Client
 from aiokafka_lead._records.layout import CODEC_IDS
 from aiokafka_lead._wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest

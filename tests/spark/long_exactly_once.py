@@ -31,7 +31,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from aiokafka_lead import AdminClient, Consumer, TopicPartition
-from aiokafka_lead.admin.types import TransactionState
+from aiokafka_lead.admin import TransactionState
 from aiokafka_lead.spark.data_source import KafkaDataSource
 from tests.kafka.harness import NEWEST, KafkaCluster
 from tests.kafka.support import in_thread

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from aiokafka_lead._io.transactions.handover import OpenTransaction
-from aiokafka_lead.admin.types import TransactionDescription, TransactionState
+from aiokafka_lead.admin import TransactionDescription, TransactionState
 from aiokafka_lead.errors import KafkaError
 from aiokafka_lead.spark.client_loop import client_loop
 from aiokafka_lead.spark.sink.exactly_once import driver

@@ -32,12 +32,12 @@ from ..leadership.hints import FIRST_FETCH_WITH_HINTS, HintReader
 from ..leadership.patience import RetryPolicy
 from ..metadata.types import HINT_ERRORS, NO_TOPIC_ID, ClusterSnapshot, LeaderHint
 from .batch_scan import scan_batches
+from .counters import ConsumerCounters
 from .fetch_plan import PlannedFetch
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_state import FetchState
 from .fetched import FetchedData
 from .followers import Followers, may_serve
-from .metrics import ConsumerCounters
 from .partition_fetch import PartitionFetch
 from .partition_state import BEYOND_ANY_LOG, PartitionState
 from .positions import Positions

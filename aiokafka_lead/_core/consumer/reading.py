@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
+from ...metrics import ConsumerMetrics, ConsumerTopicMetrics, MetadataMetrics, PartitionMetrics
 from ...types import TopicPartition
-from ..counting import counts_of
-from ..metadata.metrics import MetadataMetrics
+from ..counting import counts_of, snapshot
+from .counters import ConsumerCounters
 from .deserializers import Deserializers
 from .in_hand import InHand
-from .metrics import ConsumerCounters, ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
 from .partition_state import PartitionState
 from .position import Position
 from .positions import Positions
@@ -81,29 +82,27 @@ class Reading:
         """Return the end that this consumer may read to, as of the last fetch."""
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
+    def counted(self) -> dict[str, Any]:
+        """Values of `ConsumerMetrics` that are counted."""
+        taken = self.prefetch.records_by_topic()
+        topics = {
+            name: ConsumerTopicMetrics(taken.get(name, 0), size)
+            for name, size in list(self.counters.topic_bytes.items())
+        }
+        return counts_of(ConsumerMetrics, self.counters, records_consumed=sum(taken.values()), topics=topics)
+
     def metrics(self, connections: int, metadata: MetadataMetrics) -> ConsumerMetrics:
         """Return counts since the start, and the current state of the partitions."""
         counters = self.counters
-        counts = counts_of(ConsumerMetrics, counters)
-        counts["fetch_errors"] = dict(counters.fetch_errors)
-        taken = self.prefetch.records_by_topic()
-        return ConsumerMetrics(
-            **counts,
-            records_consumed=sum(taken.values()),
-            buffered_bytes=self.prefetch.total_bytes,
-            fetch_latency_avg_ms=1000 * counters.fetch_latency_s / counters.answers if counters.answers else 0.0,
-            topics={
-                name: ConsumerTopicMetrics(taken.get(name, 0), size)
-                for name, size in list(counters.topic_bytes.items())
-            },
-            connections=connections,
-            fetch_latency=counters.fetch_latencies.snapshot(),
-            request_latency=counters.nodes.snapshot(),
-            commit_latency=counters.commits.snapshot(),
-            rebalance_latency=counters.rebalances.snapshot(),
-            partitions={state.tp: self._partition_metrics(state) for state in self.positions},
-            metadata=metadata,
-        )
+        values = {
+            **self.counted(),
+            "buffered_bytes": self.prefetch.total_bytes,
+            "connections": connections,
+            "fetch_latency_avg_ms": 1000 * counters.fetch_latency_s / counters.answers if counters.answers else 0.0,
+            "partitions": {state.tp: self._partition_metrics(state) for state in self.positions},
+            "metadata": metadata,
+        }
+        return snapshot(ConsumerMetrics, values)
 
     def lag_of(self, state: PartitionState) -> int | None:
         """Return the offsets between the position and the end; None if either is unknown."""

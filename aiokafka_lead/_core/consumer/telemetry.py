@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..telemetry.measures import Attributes, Kind, Measure, meters_by_topic, spread, spreads_by_node
-from .metrics import ConsumerCounters
+from ...metrics import ConsumerMetrics
+from ..telemetry.measures import Attributes, Kind, Measure, measured, standard_first
 from .reading import Reading
 
 __all__ = ["ConsumerPlace", "ConsumerTelemetry"]
@@ -33,7 +33,7 @@ class ConsumerPlace(NamedTuple):
 
 
 class ConsumerTelemetry:
-    """The KIP's standard metrics first, then further ones of Java's that this consumer counts in the same way."""
+    """Metrics of Java's that this consumer counts in the same way: fields of the metrics, and some others."""
 
     def __init__(
         self,
@@ -52,30 +52,23 @@ class ConsumerTelemetry:
         """Return the rack, and the member of the group."""
         return self._place.resource()
 
-    def measures(self) -> Iterator[Measure]:
+    def measures(self) -> list[Measure]:
         """Yield the current values."""
+        return standard_first(self._measures())
+
+    def _measures(self) -> Iterator[Measure]:
         reading = self._reading
-        counters = reading.counters
+        values = reading.counted()
         if self._connections is not None:
-            yield Measure(Kind.METER, "consumer.connection.creation", self._connections())
-        yield from spreads_by_node("consumer.node.request.latency", counters.nodes)
+            values["connections"] = self._connections()
+        if self._place.group_id is None:
+            del values["commit_latency"], values["rebalance_latency"]
+        else:
+            yield Measure(Kind.LEVEL, "consumer.coordinator.assigned.partitions", len(reading.positions))
+            rebalances = reading.counters.rebalance_latency.snapshot()
+            yield Measure(Kind.TOTAL, "consumer.coordinator.rebalance.latency.total", rebalances.sum_ms)
+        yield from measured(ConsumerMetrics, values)
         yield Measure(Kind.SHARE, "consumer.poll.idle.ratio.avg", self._idle_s())
-        yield spread("consumer.fetch.manager.fetch.latency", counters.fetch_latencies)
-        if self._place.group_id is not None:
-            yield from self._of_the_group(counters)
-        yield Measure(Kind.METER, "consumer.fetch.manager.fetch", counters.fetches)
-        yield Measure(Kind.METER, "consumer.fetch.manager.bytes.consumed", counters.bytes_fetched)
-        records = reading.prefetch.records_by_topic()
-        yield Measure(Kind.METER, "consumer.fetch.manager.records.consumed", sum(records.values()))
         lags = [lag for state in reading.positions if (lag := reading.lag_of(state)) is not None]
         if lags:
             yield Measure(Kind.HIGHEST, "consumer.fetch.manager.records.lag.max", max(lags))
-        yield from meters_by_topic("consumer.fetch.manager.bytes.consumed", counters.topic_bytes)
-        yield from meters_by_topic("consumer.fetch.manager.records.consumed", records)
-
-    def _of_the_group(self, counters: ConsumerCounters) -> Iterator[Measure]:
-        yield Measure(Kind.LEVEL, "consumer.coordinator.assigned.partitions", len(self._reading.positions))
-        yield spread("consumer.coordinator.commit.latency", counters.commits)
-        rebalances = spread("consumer.coordinator.rebalance.latency", counters.rebalances)
-        yield rebalances
-        yield Measure(Kind.TOTAL, "consumer.coordinator.rebalance.latency.total", rebalances.total)

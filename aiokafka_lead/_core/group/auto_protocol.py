@@ -22,8 +22,6 @@ from .consumer_protocol import ConsumerProtocolMember
 from .member import Assign, GroupMember, Lose, Partitions, Revoke, Step, Wanted
 from .offsets import GroupIdentity
 
-__all__ = ["AutoProtocolMember"]
-
 REFUSALS = (UnsupportedVersionError, GroupIdNotFoundError)
 """What a coordinator answers that has no KIP-848, or that keeps the group with the classic protocol: since brokers are
 told to, or since its members' assignors cannot be converted."""

@@ -1,6 +1,6 @@
 """A member of a classic group (Java: ``AbstractCoordinator``, ``ConsumerCoordinator``).
 
-It goes through the phases of `classic_phase`. Whether partitions are kept while joining follows from the assignor of
+It goes through the phases of `classic_protocol`. Whether partitions are kept while joining follows from the assignor of
 the generation that ends: those of a cooperative one are.
 """
 
@@ -29,16 +29,23 @@ from ...errors import (
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
-from .classic_phase import AWAITS, AWAITS_AS_LEADER, TRANSITIONS, Event, Phase
-from .classic_requests import heartbeat_request, join_request, leave_request, refusal, sync_request
-from .classic_schedule import ClassicSchedule
-from .fit import Fit
-from .leader import Leader
+from .classic_protocol import (
+    AWAITS,
+    AWAITS_AS_LEADER,
+    TRANSITIONS,
+    ClassicSchedule,
+    Event,
+    NewTopics,
+    Phase,
+    heartbeat_request,
+    join_request,
+    leave_request,
+    refusal,
+    sync_request,
+)
+from .leader import Fit, Leader
 from .member import Ask, Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
-from .new_topics import NewTopics
 from .offsets import GroupIdentity
-
-__all__ = ["ClassicMember"]
 
 NOTHING: Partitions = frozenset()
 

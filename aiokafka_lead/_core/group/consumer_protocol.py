@@ -2,92 +2,182 @@
 
 Heartbeats carry everything: they join, say what is owned, and their answers bring the member's epoch and what it is
 to own. The member comes closer to that step by step, and each step is acknowledged by the next heartbeat. It goes
-through the phases of `consumer_protocol_phase`.
+through the phases of `OWNING`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import random
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 from ..._options.logs import client_log
 from ..._wire import Request, Response
-from ..._wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from ...config import ConsumerConfig
 from ...errors import (
-    FencedMemberEpochError,
-    GroupIdNotFoundError,
+    InvalidRegularExpressionError,
     KafkaError,
-    UnknownMemberIdError,
     UnreleasedInstanceIdError,
     UnsupportedVersionError,
 )
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
-from .classic_requests import revoke_timeout_s
-from .consumer_protocol_fields import HeartbeatFields, Subscription
-from .consumer_protocol_phase import TRANSITIONS, Event, Phase
-from .consumer_protocol_schedule import HeartbeatSchedule, refusal
-from .consumer_protocol_target import Target
+from .classic_protocol import rebalance_timeout_ms, revoke_timeout_s
+from .heartbeat_member import OWNING, Event, HeartbeatMember, HeartbeatSchedule, Phase
 from .member import Assign, Lose, Partitions, Revoke, Step, Wait, Wanted
 from .offsets import GroupIdentity
-
-__all__ = ["ConsumerProtocolMember"]
-
 
 NOTHING_NAMED: frozenset[str] = frozenset()
 
 RELEASE_BEYOND_S = 15.0
 """How much longer than ``session_timeout_ms`` a static member waits for its predecessor to be forgotten."""
 
-FENCED = (FencedMemberEpochError, UnknownMemberIdError)
-"""The coordinator knows the member no more, or not with this epoch: what it owned may be others'."""
+
+class Subscribed(NamedTuple):
+    """A subscription as the coordinator gets it."""
+
+    topics: tuple[str, ...]
+    """Sorted."""
+    pattern: str | None
+    """For the broker to match, in RE2 syntax."""
 
 
-class ConsumerProtocolMember:
-    """A `GroupMember` by ConsumerGroupHeartbeat.
+class Subscription:
+    """What the application wants, and whether the broker is to match its pattern, or this client."""
 
-    Invariant: ``_epoch`` is more than 0 exactly in JOINED and RELEASING. A heartbeat's answer counts only while it is
-    `_sent`: one that was overtaken, by a leave say, tells of a membership that is over (KAFKA-19335).
+    def __init__(self) -> None:
+        self.wanted: Wanted | None = None
+        self._broker_matches = True
+        """Whether the broker is to match a pattern; False once it could not."""
+
+    def change(self, wanted: Wanted) -> bool:
+        """The application wants this; whether the coordinator has to learn of it."""
+        before = self.subscribed
+        if self.wanted is None or wanted.pattern is None or wanted.pattern != self.wanted.pattern:
+            self._broker_matches = True
+        is_first, self.wanted = self.wanted is None, wanted
+        return is_first or self.subscribed != before
+
+    @property
+    def subscribed(self) -> Subscribed:
+        """As the coordinator gets it."""
+        wanted = self.wanted
+        if wanted is None:
+            return Subscribed((), None)
+        if wanted.pattern is not None and self._broker_matches:
+            return Subscribed((), wanted.pattern)
+        return Subscribed(tuple(sorted(wanted.topics)), None)
+
+    @property
+    def by_pattern(self) -> bool:
+        """Whether topics are found by a pattern, matched here or by the broker."""
+        return self.wanted is not None and self.wanted.pattern is not None
+
+    def pattern_refused(self, error: KafkaError) -> bool:
+        """Brokers before 4.0 match no patterns, others only those of RE2: then this client matches."""
+        refused = isinstance(error, (UnsupportedVersionError, InvalidRegularExpressionError))
+        if not refused or self.subscribed.pattern is None:
+            return False
+        self._broker_matches = False
+        return True
+
+
+class HeartbeatFields:
+    """Builds the requests of one member, and knows what the coordinator has been given.
+
+    Whether an unanswered request arrived is not known; so everything is given again after `forget`.
     """
 
+    def __init__(self, config: ConsumerConfig) -> None:
+        self._group_id = config.group_id or ""
+        self._instance_id = config.group_instance_id
+        self._rack = config.client_rack
+        self._assignor = config.remote_assignor
+        self._rebalance_timeout_ms = int(rebalance_timeout_ms(config))
+        self._subscribed: Subscribed | None = None
+        """What was sent last, or None if everything is to be sent."""
+        self._sent_owned = False
+
+    def forget(self) -> None:
+        """Tell everything with the next heartbeat."""
+        self._subscribed = None
+        self._sent_owned = False
+
+    def owned_changed(self) -> None:
+        """Tell what is owned with the next heartbeat: that is the acknowledgement of an assignment."""
+        self._sent_owned = False
+
+    @property
+    def owned_sent(self) -> bool:
+        """Whether the coordinator has been sent what is owned."""
+        return self._sent_owned
+
+    def heartbeat(
+        self, member_id: str, epoch: int, subscribed: Subscribed, owned: Mapping[TopicPartition, UUID]
+    ) -> ConsumerGroupHeartbeatRequest:
+        """The next heartbeat; epoch 0 joins, for which ``owned`` must be empty."""
+        request = self.bare(member_id, epoch)
+        everything = self._subscribed is None or epoch == 0
+        if everything:
+            request.rebalance_timeout_ms = self._rebalance_timeout_ms
+            request.rack_id = self._rack
+            request.server_assignor = self._assignor
+        before = None if everything else self._subscribed
+        if before is None or before.topics != subscribed.topics:
+            request.subscribed_topic_names = list(subscribed.topics)
+        if subscribed.pattern != (None if before is None else before.pattern):
+            # An empty string takes a pattern back.
+            request.subscribed_topic_regex = subscribed.pattern or ""
+        if everything or not self._sent_owned:
+            request.topic_partitions = _by_topic(owned)
+            self._sent_owned = True
+        self._subscribed = subscribed
+        return request
+
+    def bare(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        """A heartbeat without anything new, such as the one that leaves the group (epoch -1 or -2)."""
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id, member_id=member_id, member_epoch=epoch, instance_id=self._instance_id
+        )
+
+
+def _by_topic(owned: Mapping[TopicPartition, UUID]) -> list[RequestTopicPartitions]:
+    partitions: dict[UUID, list[int]] = {}
+    for tp, topic_id in sorted(owned.items()):
+        partitions.setdefault(topic_id, []).append(tp.partition)
+    return [RequestTopicPartitions(topic_id=topic_id, partitions=found) for topic_id, found in partitions.items()]
+
+
+class ConsumerProtocolMember(HeartbeatMember):
+    """A `GroupMember` by ConsumerGroupHeartbeat.
+
+    Invariant: ``epoch`` is more than 0 exactly in JOINED and RELEASING.
+    """
+
+    _unserved = 'the brokers do not speak group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "auto"'
+
     def __init__(self, config: ConsumerConfig, rng: Callable[[], float] = random) -> None:
+        super().__init__(OWNING, HeartbeatSchedule(config, rng, config.session_timeout_ms))
         self._config = config
         self._log = client_log("consumer", config.client_id)
         self._fields = HeartbeatFields(config)
-        self._schedule = HeartbeatSchedule(config, rng, config.session_timeout_ms)
         self._revoke_s = revoke_timeout_s(config)
-        self._phase = TRANSITIONS.first
-        self._member_id = str(uuid4())
-        """Chosen by the member and kept (KIP-1082)."""
-        self._epoch = 0
         self._subscription = Subscription()
         self._sent_subscribed = self._subscribed = self._subscription.subscribed
         """The subscription in the last heartbeat, and in the last that was answered."""
         self._owned: dict[TopicPartition, UUID] = {}
         """With the id that the topic had then: one that was made anew is another topic."""
-        self._target = Target()
         self._step: Revoke | Assign | None = None
         """What was begun towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}
         """What will be owned when the `Assign` that was begun is done."""
         self._lost = ""
         """Why what is owned is lost, if it is."""
-        self._come_back = False
-        """In FENCED, RELEASING and PARTING: join again after that."""
         self._leaving = ""
-        self._known = False
-        """Whether the coordinator may know this member: then it has to learn that the member leaves."""
-        self._sent: Request[Any] | None = None
-        """The heartbeat that is out."""
         self._unreleased_since: float | None = None
         """When a static member's predecessor was found to be in its place."""
-        self.error: KafkaError | None = None
 
     # --- what others see ---------------------------------------------------------------------------------------------
 
@@ -99,9 +189,9 @@ class ConsumerProtocolMember:
     @property
     def identity(self) -> GroupIdentity | None:
         """The member's id and epoch; None while it is no member."""
-        if self._epoch <= 0:
+        if self.epoch <= 0:
             return None
-        return GroupIdentity(self._epoch, self._member_id, self._config.group_instance_id)
+        return GroupIdentity(self.epoch, self.member_id, self._config.group_instance_id)
 
     @property
     def awaits(self) -> str | None:
@@ -112,7 +202,7 @@ class ConsumerProtocolMember:
             if self._target.unnamed:
                 return "metadata of the topics that it was assigned"
             return None if self._resolved() == self._owned else "the assignment to be carried out"
-        if self._phase is Phase.JOINING and not self._has_subscription():
+        if self._phase is Phase.JOINING and not self._may_join():
             return None
         return self.kept_out or "the coordinator's answer to its first heartbeat"
 
@@ -134,11 +224,6 @@ class ConsumerProtocolMember:
         return self._phase is Phase.OUT and not self._lost and not self._owned
 
     @property
-    def session_s(self) -> float:
-        """No broker tells: this is deduced from the interval that it wants."""
-        return self._schedule.session_s
-
-    @property
     def kept_out(self) -> str | None:
         """See `GroupMember.kept_out`."""
         if self._unreleased_since is None or self._phase is not Phase.JOINING:
@@ -152,11 +237,6 @@ class ConsumerProtocolMember:
     def interest(self) -> frozenset[str]:
         """Nothing: the coordinator assigns only what is subscribed to."""
         return NOTHING_NAMED
-
-    @property
-    def unknown_topics(self) -> bool:
-        """Whether it is to own partitions of topics that metadata does not name: newer metadata is wanted."""
-        return self._target.unnamed
 
     # --- what the application wants ----------------------------------------------------------------------------------
 
@@ -252,73 +332,34 @@ class ConsumerProtocolMember:
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
-    def heartbeat_at(self) -> float | None:
-        """When the next heartbeat is due; None: not before something happens."""
-        if self._phase in (Phase.OUT, Phase.FENCED):
-            return None
-        if self._sent is not None and self._phase is not Phase.PARTING:
-            return None
-        if self._phase is Phase.JOINING and not self._has_subscription():
-            return None
-        return self._schedule.due_at
+    def _may_join(self) -> bool:
+        topics, pattern = self._subscription.subscribed
+        return bool(topics or pattern)
 
-    def heartbeat_timeout_s(self) -> float:
-        """How long to wait for a heartbeat's answer."""
-        return self._schedule.timeout_s
-
-    def heartbeat(self, now: float) -> Request[Any] | None:
-        """The heartbeat to send, which thereby counts as sent."""
-        if self.heartbeat_at() is None:
-            return None
-        request: ConsumerGroupHeartbeatRequest
+    def _request(self) -> Request[Any]:
         if self._phase is Phase.PARTING:
-            request = self._fields.bare(self._member_id, -1 if self._config.group_instance_id is None else -2)
-            self._sent = None
-            self._get_out(now)
-            return request
-        subscribed = self._subscription.subscribed
-        request = self._fields.heartbeat(self._member_id, self._epoch, subscribed, self._owned)
-        self._sent = request
-        self._sent_subscribed = subscribed
-        self._schedule.sent(now)
-        self._known = True
-        return request
+            return self._fields.bare(self.member_id, -1 if self._config.group_instance_id is None else -2)
+        self._sent_subscribed = self._subscription.subscribed
+        return self._fields.heartbeat(self.member_id, self.epoch, self._sent_subscribed, self._owned)
 
-    def heartbeat_answered(
-        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
-    ) -> None:
-        """What became of a heartbeat."""
-        if request is not self._sent:
-            return
-        self._sent = None
-        failure = refusal(response, error)
-        if failure is not None:
-            self._failed(failure, now)
-        elif isinstance(response, ConsumerGroupHeartbeatResponse):
-            self._accepted(response)
-
-    def _accepted(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _accepted(self, response: Any) -> None:
         self._unreleased_since = None
         if response.member_id:
-            self._member_id = response.member_id
+            self.member_id = response.member_id
         self._subscribed = self._sent_subscribed
-        self._epoch = response.member_epoch
-        if response.assignment is not None:
-            self._target.aim(response.assignment.topic_partitions, self._owned.values())
-        if self._phase is Phase.JOINING:
-            self._take(Event.ACCEPTED)
-            self._schedule.joined(self._epoch)
-        self._schedule.accepted(response.heartbeat_interval_ms, self._epoch, has_target=not self._target.empty)
+        super()._accepted(response)
 
-    def _failed(self, error: KafkaError, now: float) -> None:
+    def _owned_topics(self) -> Iterable[UUID]:
+        return self._owned.values()
+
+    def _forget_told(self) -> None:
         self._fields.forget()
-        self._schedule.failed(now)
-        if isinstance(error, FENCED) or (isinstance(error, GroupIdNotFoundError) and self._epoch > 0):
-            self._fenced(f"the coordinator has put this member out: {error}", now)
-        elif self._subscription.pattern_refused(error):
+
+    def _bears_with(self, error: KafkaError, now: float) -> bool:
+        if self._subscription.pattern_refused(error):
             self._schedule.due_at = now
-        elif not error.retriable and not self._may_be_released(error, now):
-            self._fatal(error)
+            return True
+        return self._may_be_released(error, now)
 
     def _may_be_released(self, error: KafkaError, now: float) -> bool:
         """Another process has this static member's place: perhaps it died, and its session ends soon."""
@@ -335,40 +376,28 @@ class ConsumerProtocolMember:
             )
         return now < self._unreleased_since + wait_s
 
-    def _fatal(self, error: KafkaError) -> None:
-        if isinstance(error, UnsupportedVersionError):
-            text = 'the brokers do not speak group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "auto"'
-            error = UnsupportedVersionError(f"{text}; {error}")
-        self.error = error
-        self._come_back = False
-        self._known = False
-        self._drop_out(Event.FAIL, f"the member has failed: {error}")
-
     # --- from phase to phase -----------------------------------------------------------------------------------------
-
-    def _take(self, event: Event) -> None:
-        self._phase = TRANSITIONS.after(self._phase, event)
 
     def _begin_to_join(self, now: float) -> None:
         self._take(Event.JOIN)
-        self._epoch = 0
+        self.epoch = 0
         self._target.forget()
         self._fields.forget()
         self._schedule.begin(now)
 
-    def _fenced(self, reason: str, now: float) -> None:
+    def _fenced(self, error: KafkaError, now: float) -> None:
         """Nothing that was owned may be committed or read any more; then join again, unless it was on its way out."""
         self._come_back = self._come_back or self._phase is not Phase.RELEASING
         self._known = False
-        if self._epoch > 0:
+        if self.epoch > 0:
             self._schedule.forgive()
         else:
             # Brokers before 4.2 refuse a member's own return until its session ends (KAFKA-19233).
-            self._member_id = str(uuid4())
+            self.member_id = str(uuid4())
         self._forget_membership()
         self._take(Event.FENCED)
         if self._owned:
-            self._lost = reason
+            self._lost = f"the coordinator has put this member out: {error}"
         else:
             self._after_loss(now)
 
@@ -383,34 +412,14 @@ class ConsumerProtocolMember:
         if not self._owned:
             self._part(now)
 
-    def _part(self, now: float) -> None:
-        """Tell the coordinator, if it knows of this member at all."""
-        if self._known:
-            self._take(Event.PART)
-            self._sent = None  # its answer may come before the last heartbeat is sent
-            self._schedule.due_at = now
-            self._forget_membership()
-        else:
-            self._get_out(now)
-
-    def _get_out(self, now: float) -> None:
-        self._known = False
-        come_back, self._come_back = self._come_back, False
-        self._drop_out(Event.LEFT, self._leaving)
-        if come_back:
-            self.join(now)
-
-    def _drop_out(self, event: Event, reason: str) -> None:
-        self._take(event)
-        self._sent = None
+    def _drop_out(self, event: Event, reason: str | None) -> None:
+        super()._drop_out(event, reason)
         self._schedule.forgive()
-        self._forget_membership()
         if self._owned:
-            self._lost = reason
+            self._lost = reason or self._leaving
 
     def _forget_membership(self) -> None:
-        self._epoch = 0
-        self._target.forget()
+        super()._forget_membership()
         self._give_up_step()
 
     def _give_up_step(self) -> None:
@@ -420,10 +429,6 @@ class ConsumerProtocolMember:
         self._step = None
 
     # --- topics ------------------------------------------------------------------------------------------------------
-
-    def _has_subscription(self) -> bool:
-        topics, pattern = self._subscription.subscribed
-        return bool(topics or pattern)
 
     def _resolved(self) -> Mapping[TopicPartition, UUID]:
         """Brokers match patterns with internal topics, too."""

@@ -27,8 +27,6 @@ from ...errors import (
 from ...types import OffsetAndMetadata, TopicPartition
 from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
 
-__all__ = ["NOT_A_MEMBER", "GroupIdentity", "commit_request", "committed_request", "read_commit", "read_committed"]
-
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 """Of both APIs."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
-from ..counting import counts_of
+from ...metrics import MetadataMetrics
+from ..counting import counts_of, snapshot
 
 
 class HintOutcome(Enum):
@@ -30,41 +30,6 @@ class RebootstrapCause(Enum):
     """A broker required it: error 129, REBOOTSTRAP_REQUIRED (KIP-1102)."""
     OTHER_CLUSTER = "rebootstraps_other_cluster"
     """A known broker's address answered for another cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataMetrics:
-    """Counts since the client was created."""
-
-    hints_received: int = 0
-    """Leader hints that came with an error of Produce or Fetch (KIP-951)."""
-    hints_accepted: int = 0
-    hints_confirmed: int = 0
-    """Accepted hints whose leader epoch a metadata answer has reached since."""
-    hints_rejected_stale: int = 0
-    """Hints not newer than the known leader epoch."""
-    hints_rejected_no_address: int = 0
-    """Hints whose leader's address was neither in the response nor known."""
-    hints_rejected_unknown_partition: int = 0
-    """Hints about an unknown partition, or a topic deleted or recreated since the request was sent."""
-    hints_rejected_policy: int = 0
-    """Hints forbidden by ``leader_hint_policy``."""
-    hints_rejected_incomplete: int = 0
-    """Hints without leader or epoch, or with an error that has no hints."""
-    disagreements: int = 0
-    """Accepted hints with another leader than Metadata named at the same epoch; Metadata won."""
-    stale_partitions: int = 0
-    """Partitions in metadata answers that were older than the client's view, and were ignored."""
-    rewinds: int = 0
-    """Partitions whose epoch permanently decreased (an unclean recovery), accepted after several answers."""
-    refreshes: int = 0
-    """Metadata answers processed."""
-    refresh_failures: int = 0
-    """Refreshes that got no answer from any broker."""
-    rebootstraps_unavailable: int = 0
-    rebootstraps_timed_out: int = 0
-    rebootstraps_required: int = 0
-    rebootstraps_other_cluster: int = 0
 
 
 class MetadataCounters:
@@ -95,4 +60,4 @@ class MetadataCounters:
 
     def snapshot(self) -> MetadataMetrics:
         """Return the current counts."""
-        return MetadataMetrics(**counts_of(MetadataMetrics, self))
+        return snapshot(MetadataMetrics, counts_of(MetadataMetrics, self))

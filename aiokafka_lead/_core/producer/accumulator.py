@@ -383,7 +383,7 @@ class Accumulator:
             counters.retries += 1
         else:
             counters.records_sent += batch.builder.record_count
-            counters.queued.add(now - batch.created_at)
+            counters.queue_latency.add(now - batch.created_at)
         counters.batches_sent += 1
         self.sequencing.sending(batch)
         if batch.patience.sent(now, queue.leader_epoch):

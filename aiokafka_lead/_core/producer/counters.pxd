@@ -29,11 +29,11 @@ cdef class ProducerCounters:
     cdef public int64_t requests
     cdef public int64_t retries
     cdef readonly object moves
-    cdef readonly dict settled_topics
-    cdef readonly Latencies sends
-    cdef readonly Latencies queued
-    cdef readonly Latencies throttles
-    cdef readonly object nodes
+    cdef readonly dict topics
+    cdef readonly Latencies send_latency
+    cdef readonly Latencies queue_latency
+    cdef readonly Latencies throttle_time
+    cdef readonly object request_latency
     cdef readonly double acked_at
     cdef public object on_settled
 

@@ -47,15 +47,11 @@ class ProducerCounters:
         self.requests = 0
         self.retries = 0
         self.moves = LeaderMoveCounters()
-        self.settled_topics: dict[str, TopicCounters] = {}
-        self.sends = Latencies()
-        """Time from the first record of a batch to its acknowledgement."""
-        self.queued = Latencies()
-        """Time from the first record of a batch to its first request."""
-        self.throttles = Latencies()
-        """Throttle times in answers (KIP-219), usually 0."""
-        self.nodes = LatenciesByNode()
-        """Time from request to answer, by broker."""
+        self.topics: dict[str, TopicCounters] = {}
+        self.send_latency = Latencies()
+        self.queue_latency = Latencies()
+        self.throttle_time = Latencies()
+        self.request_latency = LatenciesByNode()
         self.acked_at = 0.0
         """Time of the latest acknowledgement; 0 before the first."""
         self.on_settled: OnSettled | None = None
@@ -63,22 +59,22 @@ class ProducerCounters:
 
     def answered(self, node_id: int, seconds: float, throttle_time_ms: float) -> None:
         """Count an answer: its latency in seconds, and the throttle time that the broker demands."""
-        latencies = self.nodes[node_id]
+        latencies = self.request_latency[node_id]
         latencies.add(seconds)
-        self.throttles.add(throttle_time_ms / 1000)
+        self.throttle_time.add(throttle_time_ms / 1000)
 
     def settled(self, topic: str, records: int, created_at: float, now: float, error: KafkaError | None) -> None:
         """Count a batch that was acknowledged, or given up with this error."""
-        counters = self.settled_topics.get(topic)
+        counters = self.topics.get(topic)
         if counters is None:
-            counters = self.settled_topics[topic] = TopicCounters()
+            counters = self.topics[topic] = TopicCounters()
         if error is None:
             counters.batches_acked += 1
             counters.records_acked += records
             self.batches_acked += 1
             self.records_acked += records
             self.acked_at = now
-            self.sends.add(now - created_at)
+            self.send_latency.add(now - created_at)
         else:
             counters.records_failed += records
             self.batches_failed += 1

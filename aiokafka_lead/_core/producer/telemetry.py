@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from ..telemetry.measures import Attributes, Kind, Measure, meters_by_topic, spread, spreads_by_node
+from ...metrics import ProducerMetrics
+from ..counting import counts_of
+from ..telemetry.measures import Attributes, Kind, Measure, measured, standard_first
 from .accumulator import Accumulator
 
 __all__ = ["ProducerTelemetry"]
 
 
 class ProducerTelemetry:
-    """The KIP's standard metrics first, then further ones of Java's that this producer counts in the same way."""
+    """Metrics of Java's that this producer counts in the same way: fields of the metrics, and some others."""
 
     def __init__(
         self, transactional_id: str | None, accumulator: Accumulator, connections: Callable[[], int] | None
@@ -25,15 +28,16 @@ class ProducerTelemetry:
         """Return the transactional id, if there is one."""
         return () if self._transactional_id is None else (("transactional_id", self._transactional_id),)
 
-    def measures(self) -> Iterator[Measure]:
+    def measures(self) -> list[Measure]:
         """Yield the current values."""
-        counters = self._accumulator.counters
-        if self._connections is not None:
-            yield Measure(Kind.METER, "producer.connection.creation", self._connections())
-        nodes = spreads_by_node("producer.node.request.latency", counters.nodes)
-        yield from nodes
-        yield spread("producer.produce.throttle.time", counters.throttles)
-        yield spread("producer.record.queue.time", counters.queued)
+        return standard_first(self._measures())
+
+    def _measures(self) -> Iterator[Measure]:
+        counters, memory = self._accumulator.counters, self._accumulator.memory
+        own: dict[str, Any] = {} if self._connections is None else {"connections": self._connections()}
+        table = [*measured(ProducerMetrics, counts_of(ProducerMetrics, counters, **own))]
+        yield from table
+        nodes = [measure for measure in table if measure.name == "producer.node.request.latency"]
         yield Measure(
             Kind.SPREAD,
             "producer.request.latency",
@@ -41,12 +45,5 @@ class ProducerTelemetry:
             sum(node.times for node in nodes),
             max((node.peak for node in nodes), default=0),
         )
-        yield Measure(Kind.METER, "producer.record.send", counters.records_sent)
-        yield Measure(Kind.METER, "producer.record.error", counters.records_failed)
-        memory = self._accumulator.memory
         yield Measure(Kind.LEVEL, "producer.buffer.total.bytes", memory.limit)
         yield Measure(Kind.LEVEL, "producer.buffer.available.bytes", memory.limit - memory.used)
-        topics = list(counters.settled_topics.items())
-        # Per topic, a record counts as sent once it is acknowledged.
-        yield from meters_by_topic("producer.topic.record.send", {name: each.records_acked for name, each in topics})
-        yield from meters_by_topic("producer.topic.record.error", {name: each.records_failed for name, each in topics})

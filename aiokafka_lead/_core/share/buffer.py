@@ -11,9 +11,9 @@ from ..._records import BatchView, MessageSet
 from ...types import AcknowledgeType
 from .allowance import Allowance
 from .at_hand import AtHand
+from .counters import ShareCounters
 from .decoding import LOADED_AT_ONCE_BYTES, AcquiredData
 from .exchange import Exchange
-from .metrics import ShareCounters
 from .record import ShareRecord
 
 __all__ = ["NotLoaded", "ShareBuffer"]

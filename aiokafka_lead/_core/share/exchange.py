@@ -12,7 +12,7 @@ from ...types import TopicPartition
 from ..leadership.patience import RetryPolicy
 from ..trust import Trust
 from .acquired import RENEW, AckBatch, Acquired, Span
-from .metrics import ShareCounters
+from .counters import ShareCounters
 from .session import SharedPartition, ShareSession
 
 __all__ = ["ACK_LINGER_S", "Exchange", "Sent", "may_pass"]

@@ -15,8 +15,8 @@ from ..leadership.moves import MoveClock
 from ..leadership.patience import Patience, RetryPolicy
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from ..trust import Trust
+from .counters import ShareCounters
 from .exchange import ACK_LINGER_S, Exchange, Sent, Settled
-from .metrics import ShareCounters
 from .requests import FIRST_VERSION_WITH_RENEWALS, FetchLimits, acknowledge_request, fetch_request
 from .session import FINAL_EPOCH, SharedPartition
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..telemetry.measures import Attributes, Kind, Measure, meters_by_topic, spread, spreads_by_node
+from ...metrics import ShareConsumerMetrics
+from ..telemetry.measures import Attributes, Kind, Measure, measured, standard_first
 from .buffer import ShareBuffer
+from .counters import ShareCounters
 from .member import ShareMember
-from .metrics import ShareCounters
 
 __all__ = ["ShareTelemetry"]
 
@@ -38,23 +39,13 @@ class ShareTelemetry:
         """The rack, and the member of the group."""
         return self._attributes
 
-    def measures(self) -> Iterator[Measure]:
+    def measures(self) -> list[Measure]:
         """Of this moment."""
-        counters = self._counters
+        return standard_first(self._measures())
+
+    def _measures(self) -> Iterator[Measure]:
         if self._connections is not None:
             yield Measure(Kind.METER, "consumer.connection.creation", self._connections())
-        yield from spreads_by_node("consumer.node.request.latency", counters.nodes)
+        yield from measured(ShareConsumerMetrics, self._counters.counted(self._buffer.handed_out()))
         yield Measure(Kind.SHARE, "consumer.share.poll.idle.ratio.avg", self._idle_s())
-        manager, topics = "consumer.share.fetch.manager", list(counters.topics.values())
-        bytes_fetched = {name: each.bytes_fetched for name, each in list(counters.topics.items())}
-        records = self._buffer.handed_out()
-        yield spread(f"{manager}.fetch.latency", counters.fetch_latencies)
-        yield spread(f"{manager}.fetch.throttle.time", counters.throttles)
-        yield Measure(Kind.METER, f"{manager}.fetch", counters.fetches)
-        yield Measure(Kind.METER, f"{manager}.bytes.consumed", sum(bytes_fetched.values()))
-        yield Measure(Kind.METER, f"{manager}.records.consumed", sum(records.values()))
-        taken = sum(each.accepted + each.released + each.rejected + each.renewed for each in topics)
-        yield Measure(Kind.METER, f"{manager}.acknowledgements.send", taken)
         yield Measure(Kind.METER, "consumer.share.coordinator.heartbeat", self._member.heartbeats)
-        yield from meters_by_topic(f"{manager}.bytes.consumed", bytes_fetched)
-        yield from meters_by_topic(f"{manager}.records.consumed", records)

@@ -14,8 +14,6 @@ from ..._options.checks import INT64_MAX, Check, function, integer
 from ...errors import ConfigError, ConfigTypeError
 from .measures import Attributes, Kind, Measure
 
-__all__ = ["ApplicationSource", "metric_attributes", "metric_measure", "metric_name"]
-
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,237}")
 """OpenTelemetry's syntax of names; together with `PREFIX` 255 characters."""
 

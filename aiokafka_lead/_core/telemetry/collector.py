@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from .measures import PREFIX, Attributes, Kind, Measure, Source
 from .otlp import Metric, Point, ResourceMetrics
-from .subscription import Subscription
-
-__all__ = ["Collector", "Instant"]
+from .state import Subscription
 
 _SHORTEST_S = 1.0
 """The shortest time that a rate is taken over: one connection just before a push is no thousand in a second."""

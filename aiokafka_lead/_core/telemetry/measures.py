@@ -5,13 +5,12 @@ A source says how much there has been since it began. What happened in one inter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from ..latencies import Latencies
-
-__all__ = ["PREFIX", "Attributes", "Kind", "Measure", "Source", "meters_by_topic", "spread", "spreads_by_node"]
+from ...metrics import figures
+from ..latencies import Latencies, LatenciesByNode
 
 PREFIX = "org.apache.kafka."
 """Of the names of all metrics."""
@@ -69,12 +68,65 @@ def spread(name: str, latencies: Latencies, attributes: Attributes = ()) -> Meas
     return Measure(Kind.SPREAD, name, so_far.sum_ms, so_far.count, latencies.take_peak_ms(), attributes)
 
 
-def meters_by_topic(name: str, topics: Mapping[str, int]) -> Iterator[Measure]:
-    """Of how much there was of each topic."""
-    for topic, total in sorted(topics.items()):
-        yield Measure(Kind.METER, name, total, attributes=(("topic", topic),))
+def measured(metrics: type, values: Mapping[str, Any]) -> Iterator[Measure]:
+    """Measures of the values (`counts_of`) of a class of metrics, under the names of Java in its table."""
+    for name, figure in figures(metrics).items():
+        if figure.rows is not None:
+            yield from _by_topic(figure.rows, values.get(name, {}))
+        elif figure.java and name in values:
+            value = values[name]
+            if isinstance(value, LatenciesByNode):
+                for node_id, latencies in sorted(value.items()):
+                    yield spread(figure.java, latencies, (("node_id", node_id),))
+            elif isinstance(value, Latencies):
+                yield spread(figure.java, value)
+            else:
+                yield Measure(Kind.METER, figure.java, value)
 
 
-def spreads_by_node(name: str, nodes: dict[int, Latencies]) -> list[Measure]:
-    """The same for each broker."""
-    return [spread(name, latencies, (("node_id", node_id),)) for node_id, latencies in sorted(nodes.items())]
+def _by_topic(rows: type, topics: Mapping[str, object]) -> Iterator[Measure]:
+    for name, figure in figures(rows).items():
+        if figure.java:
+            for topic, row in sorted(topics.items()):
+                yield Measure(Kind.METER, figure.java, getattr(row, name), attributes=(("topic", topic),))
+
+
+_STANDARD = (
+    "connection.creation",
+    "node.request.latency",
+    "produce.throttle.time",
+    "record.queue.time",
+    "poll.idle.ratio.avg",
+    "coordinator.commit.latency",
+    "coordinator.assigned.partitions",
+    "coordinator.rebalance.latency",
+    "coordinator.rebalance.latency.total",
+    "fetch.manager.fetch.latency",
+)
+"""Ends of the names that KIP-714 asks of every client."""
+
+
+def standard_first(measures: Iterable[Measure]) -> list[Measure]:
+    """The standard metrics of KIP-714, then others, then those by topic: brokers that take few bytes get the first."""
+    return sorted(
+        measures,
+        key=lambda measure: (
+            any(name == "topic" for name, _ in measure.attributes),
+            not measure.name.endswith(_STANDARD),
+        ),
+    )
+
+
+class SharedConnections:
+    """Those of a `Client`; the KIP knows clients with connections of their own alone."""
+
+    def __init__(self, connections: Callable[[], int]) -> None:
+        self._connections = connections
+
+    def resource(self) -> Attributes:
+        """Nothing beside what brokers know."""
+        return ()
+
+    def measures(self) -> Iterator[Measure]:
+        """How many were made so far."""
+        yield Measure(Kind.METER, "client.connection.creation", self._connections())

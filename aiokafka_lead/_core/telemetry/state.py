@@ -8,6 +8,7 @@ from random import random
 from typing import NamedTuple
 from uuid import UUID
 
+from ..._records.layout import CODEC_NAMES
 from ..._wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -24,10 +25,119 @@ from ...errors import (
     error_for_code,
 )
 from ..backoff import Backoff
-from .phase import TRANSITIONS, Event, Phase
-from .subscription import DEFAULT_INTERVAL_S, Subscription
+from ..transitions import Transitions
 
-__all__ = ["Outcome", "TelemetryState"]
+
+class Phase(Enum):
+    """What is to be sent, or is under way."""
+
+    SUBSCRIPTION_NEEDED = "subscription needed"
+    SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
+    PUSH_NEEDED = "push needed"
+    PUSH_IN_PROGRESS = "push in progress"
+    TERMINATING_PUSH_NEEDED = "terminating push needed"
+    """The client stops. A push may still be under way: its answer comes first."""
+    TERMINATING_PUSH_IN_PROGRESS = "terminating push in progress"
+    TERMINATED = "terminated"
+
+
+class Event(Enum):
+    """What leads from phase to phase."""
+
+    ASK = "ask"
+    """GetTelemetrySubscriptions was sent."""
+    SUBSCRIBED = "subscribed"
+    """The broker wants metrics."""
+    ASK_AGAIN = "ask again"
+    """The broker wants none, did not answer, or knows the subscription no more."""
+    PUSH = "push"
+    """PushTelemetry was sent."""
+    PUSHED = "pushed"
+    """It is over, and the next one comes with the same subscription."""
+    CLOSE = "close"
+    """The client stops, and has something to push before."""
+    END = "end"
+    """Nothing is sent any more: the client has stopped, or the broker refuses for good."""
+
+
+_END = {Event.END: Phase.TERMINATED}
+
+TRANSITIONS = Transitions(
+    "a client's metrics push",
+    Phase.SUBSCRIPTION_NEEDED,
+    {
+        Phase.SUBSCRIPTION_NEEDED: {Event.ASK: Phase.SUBSCRIPTION_IN_PROGRESS, **_END},
+        Phase.SUBSCRIPTION_IN_PROGRESS: {
+            Event.SUBSCRIBED: Phase.PUSH_NEEDED,
+            Event.ASK_AGAIN: Phase.SUBSCRIPTION_NEEDED,
+            **_END,
+        },
+        Phase.PUSH_NEEDED: {
+            Event.PUSH: Phase.PUSH_IN_PROGRESS,
+            Event.CLOSE: Phase.TERMINATING_PUSH_NEEDED,
+            **_END,
+        },
+        Phase.PUSH_IN_PROGRESS: {
+            Event.PUSHED: Phase.PUSH_NEEDED,
+            Event.ASK_AGAIN: Phase.SUBSCRIPTION_NEEDED,
+            Event.CLOSE: Phase.TERMINATING_PUSH_NEEDED,
+            **_END,
+        },
+        Phase.TERMINATING_PUSH_NEEDED: {
+            Event.PUSHED: Phase.TERMINATING_PUSH_NEEDED,
+            Event.PUSH: Phase.TERMINATING_PUSH_IN_PROGRESS,
+            **_END,
+        },
+        Phase.TERMINATING_PUSH_IN_PROGRESS: _END,
+        Phase.TERMINATED: {},
+    },
+)
+
+
+DEFAULT_INTERVAL_S = 300.0
+"""Where the broker names no interval that there could be (Java: ``DEFAULT_PUSH_INTERVAL_MS``)."""
+
+_EVERYTHING = "*"
+"""What brokers write for it (Java: ``ClientMetricsConfigs``); in the KIP it is an empty prefix."""
+
+
+class Subscription(NamedTuple):
+    """A subscription, which is the broker's answer to this very client."""
+
+    subscription_id: int
+    interval_s: float
+    """From one push to the next."""
+    codecs: tuple[str, ...]
+    """In which payloads may come, the broker's favourite first, as far as they are known here."""
+    max_bytes: int
+    """The largest payload, after compression; 0 for no bound."""
+    delta: bool
+    """Whether counts are those since the last push, and not those since the start."""
+    prefixes: tuple[str, ...]
+    """The beginnings of the names of the metrics that are wanted."""
+
+    @classmethod
+    def from_response(cls, response: GetTelemetrySubscriptionsResponse) -> Subscription:
+        """From an answer without an error."""
+        known = [number for number in response.accepted_compression_types if 0 <= number < len(CODEC_NAMES)]
+        return cls(
+            response.subscription_id,
+            response.push_interval_ms / 1000 if response.push_interval_ms > 0 else DEFAULT_INTERVAL_S,
+            tuple(CODEC_NAMES[number] for number in known),
+            max(0, response.telemetry_max_bytes),
+            response.delta_temporality,
+            tuple("" if prefix == _EVERYTHING else prefix for prefix in response.requested_metrics),
+        )
+
+    @property
+    def wants_any(self) -> bool:
+        """Whether any metric is wanted at all."""
+        return bool(self.prefixes)
+
+    def wants(self, name: str) -> bool:
+        """Whether the metric of this name is wanted."""
+        return name.startswith(self.prefixes)
+
 
 _NO_ID = UUID(int=0)
 """Asks the broker for an id."""

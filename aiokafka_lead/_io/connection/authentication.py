@@ -28,13 +28,9 @@ _SASL_VERSION = 1
 """SaslHandshake 1 puts the mechanism's messages into SaslAuthenticate requests (KIP-152); 0 sent them bare."""
 
 
-_READABLE = ("PLAIN", "OAUTHBEARER")
-"""Mechanisms whose exchange is all that is needed to log in."""
-
-
 def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -> None:
     """Say so where a stranger could get the credentials, since nothing proves that the host is the broker."""
-    if login.mechanism not in _READABLE:
+    if not login.readable:
         return
     if context is None:
         log.warn_once(f"{login.mechanism} without TLS shows the credentials to every host in between: use SASL_SSL")

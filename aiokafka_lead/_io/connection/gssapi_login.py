@@ -59,6 +59,7 @@ class GssapiLogin:
     """GSSAPI with a ticket of the ``sasl_kerberos_*`` options; belongs to one event loop."""
 
     mechanism = "GSSAPI"
+    readable = False
 
     def __init__(self, config: ClientConfig) -> None:
         self._service = config.sasl_kerberos_service_name

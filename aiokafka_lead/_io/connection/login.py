@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ..._core.connection.sasl import Credentials, SaslMechanism, new_mechanism
+from ..._core.connection.sasl import Credentials, SaslMechanism
+from ..._core.connection.sasl.plain import Plain
 from ...config import ClientConfig
 from ..loop import Spawner
 
@@ -44,6 +45,11 @@ class Login(Protocol):
         """Kafka's name of the mechanism."""
         ...
 
+    @property
+    def readable(self) -> bool:
+        """True if the exchange holds all that is needed to log in."""
+        ...
+
     def exchange(self, host: str) -> Exchange:
         """One authentication, about to begin, with the broker at this host."""
         ...
@@ -66,15 +72,17 @@ class ComputedExchange:
         return self._mechanism.respond(challenge)
 
 
-class _PasswordLogin:
+class _PlainLogin:
     """PLAIN: a name and a password, and nothing to compute."""
 
-    def __init__(self, mechanism: str, credentials: Credentials) -> None:
-        self.mechanism = mechanism
+    mechanism = "PLAIN"
+    readable = True
+
+    def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
 
     def exchange(self, host: str) -> Exchange:
-        return ComputedExchange(new_mechanism(self.mechanism, self._credentials))
+        return ComputedExchange(Plain(self._credentials))
 
 
 def _credentials(config: ClientConfig) -> Credentials:
@@ -82,8 +90,8 @@ def _credentials(config: ClientConfig) -> Credentials:
     return Credentials(name, password, config.sasl_delegation_token)
 
 
-def _password_login(config: ClientConfig, tasks: Spawner) -> Login:
-    return _PasswordLogin(config.sasl_mechanism or "", _credentials(config))
+def _plain_login(config: ClientConfig, tasks: Spawner) -> Login:
+    return _PlainLogin(_credentials(config))
 
 
 def _scram_login(config: ClientConfig, tasks: Spawner) -> Login:
@@ -105,7 +113,7 @@ def _gssapi_login(config: ClientConfig, tasks: Spawner) -> Login:
 
 
 _LOGINS: dict[str, Callable[[ClientConfig, Spawner], Login]] = {
-    "PLAIN": _password_login,
+    "PLAIN": _plain_login,
     "SCRAM-SHA-256": _scram_login,
     "SCRAM-SHA-512": _scram_login,
     "OAUTHBEARER": _oauth_login,

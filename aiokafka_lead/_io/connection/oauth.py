@@ -26,6 +26,7 @@ class OAuthLogin:
     """OAUTHBEARER with the ``sasl_oauth_token_provider``; the source of tokens is shared by all of its clients."""
 
     mechanism = "OAUTHBEARER"
+    readable = True
 
     def __init__(self, config: ClientConfig, tasks: Spawner) -> None:
         self._provider: Any = config.sasl_oauth_token_provider

@@ -23,6 +23,7 @@ class ScramLogin:
 
     def __init__(self, mechanism: str, credentials: Credentials) -> None:
         self.mechanism = mechanism
+        self.readable = False
         self._credentials = credentials
         self._calls = BlockingCalls("SCRAM", at_once=1)
         self._one_at_a_time = anyio.Lock()

@@ -16,9 +16,9 @@ import anyio
 
 from ..._options.callables import function_of
 from ..._options.logs import ClientLog, client_log
-from ..._options.security import ContextFactory
 from ...config import ClientConfig
 from ...errors import KafkaConnectionError
+from ...security import ContextFactory
 from ..threads import BlockingCalls
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ..._core.consumer.followers import Followers
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
-from ..._core.group.poll_interval import PollInterval
+from ..._core.group.member import PollInterval
 from ..._core.leadership.patience import RetryPolicy
 from ..._core.run.handler import time_of_handlers
 from ..._core.tracing import ReadTracing, TracedClient, installed
@@ -26,7 +26,7 @@ from ...config import ConsumerConfig
 from ...errors import ClientClosedError, IllegalStateError, RequestTimedOutError
 from ..client import Client
 from ..deadline import Deadline
-from ..group.parallel_work import CurrentRun
+from ..group.commits import CurrentRun
 from ..life import Kind
 from ..loop import News, Signal
 from .absence_watch import AbsenceWatch

@@ -11,7 +11,7 @@ from ..._core.consumer.health import ConsumerHealth, ConsumerLag, Facts, Limits,
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.standstill import Standstill
-from ..._core.group.poll_interval import PollInterval
+from ..._core.group.member import PollInterval
 from ..._options.logs import client_log
 from ...config import ConsumerConfig
 from ...errors import KafkaError
@@ -22,7 +22,7 @@ from .loop_watch import TICK_S, LoopWatch
 from .reader import Reader
 
 if TYPE_CHECKING:
-    from ..group.parallel_work import CurrentRun
+    from ..group.commits import CurrentRun
     from ..group.standing import Standing
 
 WARN_AFTER_S = (1.0, 3.0)

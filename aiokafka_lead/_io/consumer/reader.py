@@ -15,7 +15,7 @@ from ..._core.consumer.fetched import NotLoaded
 from ..._core.consumer.position import Position
 from ..._core.consumer.prefetch import BatchAhead, Prefetch
 from ..._core.consumer.record_batch import RecordBatch
-from ..._core.group.poll_interval import PollInterval
+from ..._core.group.member import PollInterval
 from ..._core.tracing import BatchLoop, RecordLoop
 from ..._records import ConsumerRecord
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError

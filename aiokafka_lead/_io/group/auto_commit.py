@@ -18,8 +18,6 @@ from ..client import Client
 from .commits import Commits
 from .leases import Leases
 
-__all__ = ["AutoCommit"]
-
 _COMMIT = {"api": "OffsetCommit"}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Protocol
 from uuid import UUID
 
 from ..._core.consumer.partition_state import PartitionState
@@ -22,16 +23,51 @@ from ...errors import (
     UnknownMemberIdError,
 )
 from ...errors.shown import PARTITIONS_NAMED, some_of
-from ...types import OffsetAndMetadata, TopicPartition
+from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
 from ..loop import sleep_until
 from ..metadata.actor import MetadataActor
-from .missing import gone
-from .offsets import GroupOffsets
-from .parallel_work import CurrentRun
+from .offsets import GroupOffsets, gone
 from .standing import Standing
 
-__all__ = ["Commits"]
+
+class ParallelWork(Protocol):
+    """One run, while it is under way."""
+
+    @property
+    def transactional(self) -> bool:
+        """Whether it commits in transactions, beside which there must be no other commit."""
+        ...
+
+    def problem(self, now: float) -> str | None:
+        """What it bears with."""
+
+    async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
+        """Let go of these partitions: wait for their handlers until the deadline, and commit what is done."""
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They have been given up, or lost."""
+
+    def done(self) -> Iterator[tuple[PartitionState, Position]]:
+        """For each partition that was taken from, the position before which everything is done."""
+        ...
+
+    def unsubscribed(self) -> None:
+        """The consumer may have nothing to read any more: then the run ends."""
+
+    async def finish(self, ready_by: float, end_by: float) -> None:
+        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+
+
+class CurrentRun:
+    """The run of one consumer. It knows, and commits, what is done; without one that follows from what is in hand."""
+
+    __slots__ = ("work",)
+
+    def __init__(self) -> None:
+        self.work: ParallelWork | None = None
+        """None while none is under way. Written by the run itself."""
+
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -214,7 +250,7 @@ class Commits:
             if missing:
                 failure = gone(missing)
             elif offsets:
-                self._reading.counters.commits.add((time.time_ns() - began) / 1e9)
+                self._reading.counters.commit_latency.add((time.time_ns() - began) / 1e9)
             return missing
         except BaseException as error:
             failure = error
@@ -264,3 +300,17 @@ class Commits:
             raise CommitFailedError(
                 f"{some_of(gone, PARTITIONS_NAMED)} do not belong to this member of the group, or no longer"
             )
+
+
+class GroupPart:
+    """The offsets of a group's member; see `TransactionPart`."""
+
+    def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
+        """``offsets`` None: behind everything that was handed out. Raises `CommitFailedError`."""
+        self.source = commits
+        self.group: ConsumerGroupMetadata = commits.standing.metadata
+        self.offsets: Offsets = commits.begin_part(self, offsets)
+
+    def ended(self, *, committed: bool) -> None:
+        """The transaction is committed; or it is not, or that is not known: then the consumer goes back."""
+        self.source.end_part(self, self.offsets, committed=committed)

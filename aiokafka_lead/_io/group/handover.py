@@ -16,10 +16,7 @@ from ...types import TopicPartition
 from ..cancellation import Waits, face_cancellation, outlives_cancellation
 from ..loop import Signal
 from .auto_commit import AutoCommit
-from .parallel_work import CurrentRun
-
-__all__ = ["Handover"]
-
+from .commits import CurrentRun
 
 Partitions = frozenset[TopicPartition]
 

@@ -15,10 +15,7 @@ from ...errors import CommitFailedError
 from ...types import TopicPartition
 from ..cancellation import cancellation_of_task, cancelled_by_scope
 from ..loop import in_task
-from .commits import Commits
-from .transaction_part import GroupPart
-
-__all__ = ["Lease", "Leases"]
+from .commits import Commits, GroupPart
 
 
 class Leases:

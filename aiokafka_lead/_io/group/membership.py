@@ -10,25 +10,21 @@ from ..._core.group.assignors import builtin
 from ..._core.group.auto_protocol import AutoProtocolMember
 from ..._core.group.classic import ClassicMember
 from ..._core.group.consumer_protocol import ConsumerProtocolMember
-from ..._core.group.member import GroupMember
-from ..._core.group.poll_interval import PollInterval
+from ..._core.group.member import GroupMember, PollInterval
 from ..._options.logs import client_log
 from ...config import ConsumerConfig
 from ...types import TopicPartition
 from ..client import Client
 from ..loop import Signal
-from .asking import GroupCoordinator
 from .auto_commit import AutoCommit
-from .commits import Commits
-from .coordinators import Coordinators
+from .commits import Commits, CurrentRun
+from .coordinators import Coordinators, GroupCoordinator
 from .handover import Handover
+from .heartbeats import Heartbeats
 from .leases import Leases
 from .offsets import GroupOffsets
-from .parallel_work import CurrentRun
 from .standing import Standing
 from .task import GroupTask
-
-__all__ = ["Membership", "MembershipEvents", "membership"]
 
 
 class MembershipEvents(NamedTuple):
@@ -72,9 +68,11 @@ def membership(
     coordinators = Coordinators(client)
     offsets = GroupOffsets(client, coordinators, group_id)
     coordinator = GroupCoordinator(coordinators, group_id)
+    member = _member(config)
     standing = Standing(
-        _member(config),
+        member,
         coordinator,
+        Heartbeats(member, coordinator, client.metadata.request_update),
         config.group_instance_id,
         events.released,
         on_interest=events.on_interest,
@@ -96,7 +94,7 @@ def membership(
         listen_within_s=(config.rebalance_timeout_ms or config.max_poll_interval_ms) / 1000,
         is_late=events.is_late,
     )
-    task = GroupTask(client, standing, coordinator, handover, reading.prefetch, poll, reading.counters.rebalances)
+    task = GroupTask(client, standing, handover, reading.prefetch, poll, reading.counters.rebalance_latency)
     return Membership(group_id, task, standing, offsets, commits, leases, auto_commit)
 
 

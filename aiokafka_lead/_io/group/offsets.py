@@ -14,19 +14,60 @@ from ..._core.group.offsets import (
     read_committed,
 )
 from ..._core.inquiry import REFUSALS
+from ..._core.metadata.absence import MissingPartitions
 from ..._core.metadata.types import is_another
+from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..._wire.messages.offset_commit import OffsetCommitRequest
 from ..._wire.messages.offset_fetch import OffsetFetchRequest
-from ...errors import KafkaError, RequestTimedOutError
+from ...errors import KafkaError, RequestTimedOutError, UnknownTopicIdError, UnknownTopicOrPartitionError
+from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import OffsetAndMetadata, TopicPartition
+from ..asking_around import ask_anyone
 from ..client import Client
 from ..connection.connection import Connection
 from ..deadline import Deadline
 from ..loop import sleep_until
 from .coordinators import CoordinatorKind, Coordinators
-from .missing import UNKNOWN, Missing
 
-__all__ = ["GroupOffsets"]
+UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
+"""Errors by which a coordinator says that a partition does not exist, as one does that has not heard of it yet."""
+
+
+class Missing:
+    """Asks other brokers about partitions that do not exist according to a coordinator."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._partitions = MissingPartitions()
+
+    async def among(
+        self, refused: Collection[TopicPartition], coordinator: int, timeout_ms: float | None = None
+    ) -> set[TopicPartition]:
+        """Return those that the cluster has not had for a while. Ask again for the others, at the coordinator first."""
+        if not refused:
+            return set()
+        topics = [MetadataRequestTopic(name=name) for name in sorted({tp.topic for tp in refused})]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+        async def ask(connection: Connection) -> MetadataResponse:
+            return await connection.request(request)
+
+        try:
+            _, response = await ask_anyone(self._client, (), ask, timeout_ms, avoid=(coordinator,))
+        except KafkaError:
+            return set()
+        counts = {
+            topic.name or "": len(topic.partitions)
+            for topic in response.topics
+            if not topic.error_code or topic.error_code == UnknownTopicOrPartitionError.code
+        }
+        return self._partitions.judge(refused, counts, time.monotonic())
+
+
+def gone(partitions: Collection[TopicPartition]) -> KafkaError:
+    """Why the offsets of these were given up."""
+    names = some_of(sorted(partitions), PARTITIONS_NAMED)
+    return UnknownTopicOrPartitionError(f"no offset of {names} was committed: the cluster does not have it any more")
 
 
 class GroupOffsets:

@@ -15,9 +15,8 @@ from ...errors.base import own_copy
 from ...types import ConsumerGroupMetadata
 from ..deadline import Deadline
 from ..loop import News, Signal
-from .asking import GroupCoordinator
-
-__all__ = ["Standing"]
+from .coordinators import GroupCoordinator
+from .heartbeats import Heartbeats
 
 
 class Standing:
@@ -27,6 +26,7 @@ class Standing:
         self,
         member: GroupMember,
         coordinator: GroupCoordinator,
+        heartbeats: Heartbeats,
         group_instance_id: str | None,
         handover_wake: Signal,
         *,
@@ -36,6 +36,7 @@ class Standing:
     ) -> None:
         self.member = member
         self._coordinator = coordinator
+        self.heartbeats = heartbeats
         self._group_instance_id = group_instance_id
         self._handover_wake = handover_wake
         self._on_interest = on_interest
@@ -45,7 +46,6 @@ class Standing:
         self._on_change = on_change
         """Called when something has happened to the member."""
         self.rebalance_wake = Signal()
-        self.heartbeat_wake = Signal()
         self._changed = News()
         self._asking: tuple[Ask, anyio.CancelScope] | None = None
         """The request that the rebalancing task waits for."""
@@ -53,8 +53,6 @@ class Standing:
         """The application is subscribed. Written by `GroupTask`."""
         self._out_for: str | None = None
         """Why this consumer has put itself out of the group, until it reads again."""
-        self.last_heartbeat_at: float | None = None
-        """When the coordinator acknowledged a heartbeat last (``time.monotonic()``)."""
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -114,6 +112,11 @@ class Standing:
     def session_s(self) -> float:
         """How long the coordinator keeps a member from which it hears nothing, as far as the member knows."""
         return self.member.session_s
+
+    @property
+    def last_heartbeat_at(self) -> float | None:
+        """When the coordinator acknowledged a heartbeat last (``time.monotonic()``)."""
+        return self.heartbeats.last_at
 
     @property
     def coordinator(self) -> int | None:
@@ -186,7 +189,7 @@ class Standing:
         if self.member.error is not None:
             self._on_error()
         self.rebalance_wake.set()
-        self.heartbeat_wake.set()
+        self.heartbeats.wake.set()
         self._handover_wake.set()
         self._on_change()
         self._changed.tell()

@@ -8,8 +8,7 @@ from functools import partial
 import anyio
 
 from ..._core.consumer.prefetch import Prefetch
-from ..._core.group.member import Ask, Assign, Lose, Revoke, Step, Wait, Wanted
-from ..._core.group.poll_interval import PollInterval
+from ..._core.group.member import Ask, Assign, Lose, PollInterval, Revoke, Step, Wait, Wanted
 from ..._core.latencies import Latencies
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
@@ -17,11 +16,8 @@ from ..._options.logs import client_log
 from ...errors import IllegalStateError
 from ..client import Client
 from ..loop import in_task
-from .asking import GroupCoordinator
 from .handover import COMMIT_WITHIN_S, Handover
 from .standing import Standing
-
-__all__ = ["GroupTask"]
 
 LOOK_AT_MOST_EVERY_S = 1.0
 """How exactly ``max_poll_interval_ms`` is kept."""
@@ -34,7 +30,6 @@ class GroupTask:
         self,
         client: Client,
         standing: Standing,
-        coordinator: GroupCoordinator,
         handover: Handover,
         prefetch: Prefetch,
         poll: PollInterval,
@@ -44,7 +39,6 @@ class GroupTask:
         self._log = client_log("consumer", client.config.client_id)
         self._standing = standing
         self._member = standing.member
-        self._coordinator = coordinator
         self._handover = handover
         self._prefetch = prefetch
         self._rebalances = rebalances
@@ -73,7 +67,7 @@ class GroupTask:
             self._member.topics_changed(self._client.metadata.snapshot, time.monotonic())
             for fn, name in (
                 (self._rebalance, "kafka group"),
-                (self._heartbeats, "kafka heartbeats"),
+                (partial(self._standing.heartbeats.run, self._standing.notify), "kafka heartbeats"),
                 (self._watch_progress, "kafka poll interval"),
             ):
                 self._client.spawn(fn, name=name)
@@ -188,25 +182,6 @@ class GroupTask:
 
     def _is_next(self, step: Step) -> bool:
         return self._standing.step() == step
-
-    async def _heartbeats(self) -> None:
-        member = self._member
-        while True:
-            at = member.heartbeat_at()
-            now = time.monotonic()
-            if at is None or now < at:
-                await self._standing.heartbeat_wake.wait(None if at is None else at - now)
-                continue
-            request = member.heartbeat(now)
-            if request is None:
-                continue
-            response, error = await self._coordinator.ask(request, member.heartbeat_timeout_s())
-            if error is None and response is not None and not response.error_code:
-                self._standing.last_heartbeat_at = time.monotonic()
-            member.heartbeat_answered(request, response, error, time.monotonic())
-            if member.unknown_topics:
-                self._client.metadata.request_update()
-            self._standing.notify()
 
     async def _watch_progress(self) -> None:
         poll = self._poll

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
-from ..._core.metadata.metrics import MetadataMetrics, RebootstrapCause
+from ..._core.metadata.metrics import RebootstrapCause
 from ..._core.metadata.moved import MetadataListener, Moved
 from ..._core.metadata.reachability import Endpoint, NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
@@ -39,6 +39,7 @@ from ...errors import (
     UnresolvedHostError,
 )
 from ...errors.base import own_copy
+from ...metrics import MetadataMetrics
 from ..connection.brokers import Brokers
 from ..connection.connection import Lane
 from ..deadline import Deadline

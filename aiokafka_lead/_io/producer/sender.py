@@ -14,6 +14,7 @@ from functools import partial
 
 import anyio.lowlevel
 
+from ..._core.counting import counts_of, snapshot
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
@@ -22,7 +23,6 @@ from ..._core.producer.answers import BatchAnswers
 from ..._core.producer.batches import PartitionQueue, ProducerBatch, Record, TopicBuffer
 from ..._core.producer.buffer_memory import MemoryClaim
 from ..._core.producer.delivery import Delivery
-from ..._core.producer.metrics import ProducerMetrics, snapshot
 from ..._core.producer.produce import (
     SentBatches,
     produce_request,
@@ -37,6 +37,7 @@ from ..._wire.messages.init_producer_id import InitProducerIdRequest
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...config import ProducerConfig
 from ...errors import BufferFull, KafkaError
+from ...metrics import ProducerMetrics
 from ..connection.brokers import Brokers, NodeState
 from ..connection.connection import Connection, Lane
 from ..deadline import Deadline
@@ -158,14 +159,17 @@ class Sender:
     def metrics(self) -> ProducerMetrics:
         """The counts of this moment."""
         accumulator = self.accumulator
-        return snapshot(
+        values = counts_of(
+            ProducerMetrics,
             accumulator.counters,
+            accumulator.counters.moves,
             connections=self._brokers.connections_made,
             sequence_restarts=accumulator.identity.restarts if accumulator.identity is not None else 0,
             buffer_used_bytes=accumulator.memory.used,
             batches_pending=accumulator.pending,
             metadata=self._metadata.metrics(),
         )
+        return snapshot(ProducerMetrics, values)
 
     # --- what callers wait for ----------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from ...errors import (
 from ...errors.shown import shown_cause
 from ...types import TopicPartition
 from ..cancellation import Waits, outlives_cancellation, to_the_end
-from ..group.missing import gone
+from ..group.offsets import gone
 from ..loop import Signal, Waiter
 from .dead_letters import DeadLetters
 from .handling import deserialized, waited_for_registry

@@ -255,7 +255,7 @@ class ShareExchanging:
         if isinstance(response, ShareAcknowledgeResponse):
             outcome = read_acknowledged(self._planner, planned, response, now)
         else:
-            self._counters.throttles.add(response.throttle_time_ms / 1000)
+            self._counters.throttle_time.add(response.throttle_time_ms / 1000)
             outcome = read_fetched(self._planner, planned, response, now)
         self._note(planned, now, outcome.refused, answered=True)
         for arrived in outcome.arrived:
@@ -290,7 +290,7 @@ class ShareExchanging:
             return
         took_s = now - planned.sent_at
         if refused is None:
-            self._counters.acknowledge_latencies.add(took_s)
+            self._counters.acknowledge_latency.add(took_s)
         if self.tracing is not None:
             counts = Counter[TopicPartition]()
             for acquired, span in chain.from_iterable(planned.acks.values()):

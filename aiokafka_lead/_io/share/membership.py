@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 
@@ -12,9 +13,9 @@ from ..._core.metadata.types import ClusterSnapshot
 from ..._core.share.member import ShareMember
 from ...errors.base import own_copy
 from ..client import Client
-from ..group.asking import GroupCoordinator
-from ..group.coordinators import Coordinators
-from ..loop import News, Signal
+from ..group.coordinators import Coordinators, GroupCoordinator
+from ..group.heartbeats import Heartbeats
+from ..loop import News
 
 
 class ShareMembership:
@@ -26,12 +27,10 @@ class ShareMembership:
         self._coordinator = GroupCoordinator(Coordinators(client), group_id)
         self._changed = changed
         """Called when something has happened to the member."""
-        self._wake = Signal()
+        self._heartbeats = Heartbeats(member, self._coordinator, client.metadata.request_update)
         self._news = News()
         self.topics: tuple[str, ...] = ()
         """What is subscribed to."""
-        self.last_heartbeat_at: float | None = None
-        """When the coordinator acknowledged a heartbeat last (``time.monotonic()``)."""
 
     @property
     def joined(self) -> bool:
@@ -42,6 +41,11 @@ class ShareMembership:
     def session_s(self) -> float:
         """How long the coordinator waits for heartbeats, about."""
         return self._member.session_s
+
+    @property
+    def last_heartbeat_at(self) -> float | None:
+        """When the coordinator acknowledged a heartbeat last (``time.monotonic()``)."""
+        return self._heartbeats.last_at
 
     @property
     def coordinator(self) -> int | None:
@@ -56,7 +60,7 @@ class ShareMembership:
         self._member.topics_changed(self._client.metadata.snapshot)
         if self.topics:
             self._member.subscribe(self.topics, time.monotonic())
-        self._client.spawn(self._heartbeats, name="kafka share heartbeats")
+        self._client.spawn(partial(self._heartbeats.run, self.notify), name="kafka share heartbeats")
 
     def subscribe(self, topics: tuple[str, ...], *, started: bool) -> None:
         """Be a member with these topics; with none, leave the group in the background."""
@@ -85,13 +89,10 @@ class ShareMembership:
         self._member.leave(time.monotonic())
         self.notify()
         with anyio.move_on_after(timeout_s):
-            while not self._member.out or self._asking:
+            while not self._member.out or self._heartbeats.asking:
                 await self._news.wait()
 
-    # --- the task ----------------------------------------------------------------------------------------------------
-
-    _asking = False
-    """Whether a heartbeat is out."""
+    # --- what happens to it ------------------------------------------------------------------------------------------
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
         self._member.topics_changed(snapshot)
@@ -99,27 +100,6 @@ class ShareMembership:
 
     def notify(self) -> None:
         """Something has happened to the member."""
-        self._wake.set()
+        self._heartbeats.wake.set()
         self._news.tell()
         self._changed()
-
-    async def _heartbeats(self) -> None:
-        member = self._member
-        while True:
-            at = member.heartbeat_at()
-            now = time.monotonic()
-            if at is None or now < at:
-                await self._wake.wait(None if at is None else at - now)
-                continue
-            request = member.heartbeat(now)
-            if request is None:
-                continue
-            self._asking = True
-            response, error = await self._coordinator.ask(request, member.heartbeat_timeout_s())
-            self._asking = False
-            if error is None and response is not None and not response.error_code:
-                self.last_heartbeat_at = time.monotonic()
-            member.heartbeat_answered(request, response, error, time.monotonic())
-            if member.unknown_topics:
-                self._client.metadata.request_update()
-            self.notify()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ..._options.logs import client_log
+from ..._options.logs import ClientLog, client_log
 from ..._wire import ApiKey
 from ...errors import ClientClosedError, KafkaError, RequestTimedOutError, UnsupportedVersionError
 from ...errors.base import own_copy
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from ..._core.telemetry.measures import Attributes, Source
     from .pusher import Pusher
 
-__all__ = ["MetricsPush"]
+    MetricKey = tuple[str, Attributes]
+    """An application's metric: its name, and its attributes."""
 
 
 class MetricsPush:
@@ -146,3 +148,43 @@ class MetricsPush:
         if self._done.done:
             refusal = None if self._pusher is None else self._pusher.refusal
             raise ClientClosedError if refusal is None else own_copy(refusal)
+
+
+class ApplicationMetrics:
+    """Which there are; ``push`` None: nothing is pushed."""
+
+    def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
+        self._client = client
+        self._push = push
+        self._log = log
+        self._registered: dict[MetricKey, object] = {}
+        """What `MetricsPush` knows each of them by."""
+
+    def register(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> None:
+        """Push this one from now on, in place of one of the same name and attributes."""
+        self.unregister(key)
+        if self._push is not None:
+            registration = self._registered[key] = object()
+            self._push.add(registration, partial(self._source, key, measure, is_sum=is_sum))
+
+    def unregister(self, key: MetricKey) -> None:
+        """Push this one no more, if it is known."""
+        registration = self._registered.pop(key, None)
+        if registration is not None and self._push is not None:
+            self._push.remove(registration)
+
+    def close(self) -> None:
+        """Push none of them any more."""
+        for key in list(self._registered):
+            self.unregister(key)
+
+    def _source(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> Source:
+        from ..._core.telemetry.application import ApplicationSource  # only here: most clusters want no metrics
+
+        assert self._push is not None
+        name, attributes = key
+        resource = partial(self._push.resource_of, self._client)
+        return ApplicationSource(name, measure, attributes, resource, self._failed, is_sum=is_sum)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        self._log.warning("the application's metric %s is not pushed: %r", name, error)

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from ..._core.telemetry.collector import Collector, Instant
 from ..._core.telemetry.measures import Source
-from ..._core.telemetry.payload import Payload, build_payload
-from ..._core.telemetry.phase import Phase
-from ..._core.telemetry.state import Outcome, TelemetryState
+from ..._core.telemetry.otlp import Payload, build_payload
+from ..._core.telemetry.state import Outcome, Phase, TelemetryState
 from ..._options.logs import ClientLog
 from ..._records.layout import CODEC_IDS
 from ..._wire import Request, Response
@@ -20,8 +19,6 @@ from ..connection.brokers import Brokers
 from ..connection.connection import Connection, Lane
 from ..deadline import Deadline
 from ..loop import News, Signal
-
-__all__ = ["Pusher"]
 
 R = TypeVar("R", bound=Response)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from ..._io.admin import Route
 from ..._io.group.coordinators import CoordinatorKind, Coordinators
 from ..._wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from ..._wire.messages.create_partitions import (
@@ -25,7 +26,6 @@ from ..._wire.messages.describe_configs import DescribeConfigsRequest, DescribeC
 from ..._wire.messages.describe_groups import DescribeGroupsRequest
 from ..._wire.messages.list_groups import ListGroupsRequest
 from ...admin import AdminClient
-from ...admin._calls import Route
 from ...types import TopicPartition
 from .._options import CLIENT, client_options
 from ..client import client_of

@@ -30,6 +30,9 @@ NO_ID = UUID(int=0)
 
 ALL_METRICS = "*"
 
+ACCEPTED = tuple(reversed(CODEC_NAMES[1:]))
+"""Compression types of pushes, the broker's favourite first."""
+
 _INTERVAL_MS = (100, 3_600_000)
 
 _ABOUT = frozenset(
@@ -71,7 +74,7 @@ class TelemetryPush(NamedTuple):
     terminating: bool
     """Whether the client said that it stops."""
     compression_type: str
-    """In which it came: none, gzip, snappy, lz4 or zstd."""
+    """In which it came."""
     metrics: bytes
     """Not compressed: ``MetricsData`` of opentelemetry-proto."""
 
@@ -106,7 +109,7 @@ class ClientMetrics:
         self._overrides: dict[str, dict[str, str]] = {}
         self._version = 0
         self._instances: dict[tuple[int, UUID], _Instance] = {}
-        self.accepted: list[str] = ["zstd", "lz4", "gzip", "snappy"]
+        self.accepted = list(ACCEPTED)
         """Compression types, the favourite first."""
         self.max_bytes = 1_048_576
         self.delta = True

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from ..._records.layout import CODEC_NAMES
 from ...errors import InvalidConfigError
 
 
@@ -40,7 +41,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
     "segment.bytes": ConfigDefinition(ConfigType.INT, "1073741824", minimum=14),
     # Kept and described, without effect:
     "compression.type": ConfigDefinition(
-        ConfigType.STRING, "producer", ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+        ConfigType.STRING, "producer", ("uncompressed", *reversed(CODEC_NAMES[1:]), "producer")
     ),
     "delete.retention.ms": ConfigDefinition(ConfigType.LONG, "86400000", minimum=0),
     "file.delete.delay.ms": ConfigDefinition(ConfigType.LONG, "60000", minimum=0),

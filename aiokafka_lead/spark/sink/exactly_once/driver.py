@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 
 from ...._io.transactions.handover import Ended, OpenTransaction, Outcome
-from ....admin.types import TransactionDescription, TransactionState
+from ....admin import TransactionDescription, TransactionState
 from ....errors import InvalidTransactionTimeoutError, KafkaError, UnsupportedVersionError
 from ....producer import Producer
 from ...client_loop import ClientLoop, client_loop

@@ -1,0 +1,58 @@
+"""The counters of a consumer."""
+
+from __future__ import annotations
+
+from ..latencies import Latencies, LatenciesByNode
+from ..leadership.moves import LeaderMoveCounters
+
+__all__ = ["ConsumerCounters"]
+
+
+class ConsumerCounters(LeaderMoveCounters):
+    """Running counts since the consumer started, added to where things happen.
+
+    `ConsumerMetrics` has those without a docstring under the same names, and says what they count.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = 0
+        self.answered_at: float | None = None
+        """Time of the last answer (monotonic seconds)."""
+        self.fetch_latency_s = 0.0
+        """Sum over all answers, including the time that the broker waited for records."""
+        self.unexpected_partitions = 0
+        """Number of partitions in answers that were not requested."""
+        self.bytes_fetched = 0
+        self.topic_bytes: dict[str, int] = {}
+        """The same by topic."""
+        self.fetch_latency = Latencies()
+        self.request_latency = LatenciesByNode()
+        """The same by broker."""
+        self.commit_latency = Latencies()
+        self.rebalance_latency = Latencies()
+        self.failed_fetches = 0
+        self.fetch_errors: dict[int, int] = {}
+        self.fetches = 0
+        self.fetches_beside_session = 0
+        self.follower_redirects = 0
+        self.free_retries = 0
+        self.offset_resets = 0
+        self.session_resets = 0
+        self.stale_answers = 0
+        self.truncations = 0
+
+    def fetched(self, node_id: int, seconds: float) -> None:
+        """Count an answer to a fetch, with its latency."""
+        self.fetch_latency_s += seconds
+        self.fetch_latency.add(seconds)
+        self.request_latency[node_id].add(seconds)
+
+    def count_bytes(self, topic: str, size: int) -> None:
+        """Count received record batches of this size."""
+        self.bytes_fetched += size
+        self.topic_bytes[topic] = self.topic_bytes.get(topic, 0) + size
+
+    def count_error(self, code: int) -> None:
+        """Count one partition's error in an answer."""
+        self.fetch_errors[code] = self.fetch_errors.get(code, 0) + 1

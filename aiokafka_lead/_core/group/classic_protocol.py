@@ -1,0 +1,299 @@
+"""The phases, times and requests of a classic member, whose policy is `classic`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from ..._wire import Request
+from ..._wire.messages.describe_groups import DescribeGroupsResponse
+from ..._wire.messages.heartbeat import HeartbeatRequest
+from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ..._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ..._wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ...config import ConsumerConfig
+from ...errors import KafkaError, error_for_code
+from ...types import TopicPartition
+from ..backoff import Backoff
+from ..metadata.types import ClusterSnapshot
+from ..transitions import Transitions
+from .assignors import PROTOCOL_TYPE, GroupAssignor, MemberSubscription, encode_assignment, encode_subscription
+from .offsets import GroupIdentity
+
+
+class Phase(Enum):
+    """What a member does."""
+
+    OUT = "out"
+    """Nothing."""
+    JOINING = "joining"
+    """Gives up what it must not keep, then asks to join."""
+    SYNCING = "syncing"
+    """Assigns, if it leads, and asks for its assignment."""
+    CHECKING = "checking"
+    """Asks whether others have topics of which it got nothing, when it has come back to a place that it had."""
+    ADOPTING = "adopting"
+    """Gives up what was taken from it, then takes over what is new."""
+    STABLE = "stable"
+    """Heartbeats, which it also sends in the other phases while it is a member."""
+    LEAVING = "leaving"
+    """Gives up everything, then tells the coordinator."""
+
+
+class Event(Enum):
+    """What leads from phase to phase."""
+
+    JOIN = "join"
+    """The application wants to be in the group."""
+    JOINED = "joined"
+    """JoinGroup was answered with a generation."""
+    SYNCED = "synced"
+    """SyncGroup was answered with an assignment."""
+    DOUBTED = "doubted"
+    """The assignment may be that of an earlier subscription."""
+    CHECKED = "checked"
+    """Nothing is wrong with the assignment, as far as can be known."""
+    ADOPTED = "adopted"
+    """The assignment has been carried out."""
+    REBALANCE = "rebalance"
+    """The group has to rebalance, or does so already."""
+    RETRY = "retry"
+    """JoinGroup or SyncGroup failed, and may succeed later."""
+    LOST = "lost"
+    """The coordinator does not know the member or its generation any more."""
+    LEAVE = "leave"
+    """The member is to get out."""
+    LEFT = "left"
+    """The coordinator knows, or need not."""
+    FAIL = "fail"
+    """An error that is for the application to know."""
+
+
+_FROM_EACH_BUT_OUT = {Event.LEAVE: Phase.LEAVING, Event.FAIL: Phase.OUT}
+_AGAIN = {Event.LOST: Phase.JOINING, **_FROM_EACH_BUT_OUT}
+
+TRANSITIONS = Transitions(
+    "a member of a classic group",
+    Phase.OUT,
+    {
+        Phase.OUT: {Event.JOIN: Phase.JOINING},
+        Phase.JOINING: {Event.JOINED: Phase.SYNCING, Event.RETRY: Phase.JOINING, **_AGAIN},
+        Phase.SYNCING: {
+            Event.SYNCED: Phase.ADOPTING,
+            Event.DOUBTED: Phase.CHECKING,
+            Event.REBALANCE: Phase.JOINING,
+            Event.RETRY: Phase.JOINING,
+            **_AGAIN,
+        },
+        Phase.CHECKING: {Event.CHECKED: Phase.ADOPTING, Event.REBALANCE: Phase.JOINING, **_AGAIN},
+        Phase.ADOPTING: {Event.ADOPTED: Phase.STABLE, **_AGAIN},
+        Phase.STABLE: {Event.REBALANCE: Phase.JOINING, **_AGAIN},
+        Phase.LEAVING: {Event.LEFT: Phase.OUT, Event.LOST: Phase.LEAVING, **_FROM_EACH_BUT_OUT},
+    },
+)
+
+AWAITS = {
+    Phase.OUT: "to join again",
+    Phase.JOINING: "the answer to JoinGroup, which comes when all members of the group have joined",
+    Phase.SYNCING: "the answer to SyncGroup, which comes when the group's leader has assigned",
+    Phase.CHECKING: "the answer to DescribeGroups, which shows what others have",
+    Phase.ADOPTING: "the assignment to be carried out",
+    Phase.STABLE: "a rebalance, since the subscription changed",
+    Phase.LEAVING: "to leave, and to join again",
+}
+"""What comes before the first assignment to the present subscription."""
+AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions it assigns as the group's leader"
+"""The same of a leader that has not assigned yet."""
+
+
+class NewTopics:
+    """Topics that match a pattern, and that other members may have heard of before this one.
+
+    A member that joined without them would get no part of them, and the group would rebalance once more when it hears
+    of them. So it asks for newer metadata first (Java's ``ConsumerCoordinator.poll``).
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        """After ``timeout_s`` it joins without newer metadata."""
+        self._timeout_s = timeout_s
+        self._possible = False
+        self._since: tuple[int, float] | None = None
+        """The generation of the metadata that is too old, and until when a newer one is waited for."""
+
+    def possible(self) -> None:
+        """Others have begun a rebalance."""
+        self._possible = True
+
+    def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
+        """How long newer metadata than that of the first call is waited for; None where it is there, or not needed."""
+        if not self._possible:
+            return None
+        if self._since is None:
+            self._since = (snapshot.generation, now + self._timeout_s)
+        generation, until = self._since
+        return until if snapshot.generation <= generation and now < until else None
+
+    def over(self) -> None:
+        """The member joins."""
+        self._possible, self._since = False, None
+
+
+FIRST_LEAVE_WITH_MEMBERS = 3
+
+REVOKE_WITHIN = 0.8
+"""The part of the rebalance timeout that the work in hand may take: the commit and what comes then need the rest."""
+
+
+def rebalance_timeout_ms(config: ConsumerConfig) -> float:
+    """How long a rebalance waits for this member."""
+    return config.max_poll_interval_ms if config.rebalance_timeout_ms is None else config.rebalance_timeout_ms
+
+
+def revoke_timeout_s(config: ConsumerConfig) -> float:
+    """How long the work in hand may take when partitions are given up."""
+    return REVOKE_WITHIN * rebalance_timeout_ms(config) / 1000
+
+
+def join_request(
+    config: ConsumerConfig,
+    member: MemberSubscription,
+    assignors: Sequence[GroupAssignor],
+    assigned: tuple[Sequence[TopicPartition], int],
+    reason: str,
+) -> JoinGroupRequest:
+    """``assigned`` is what the member was assigned last, given up or not, and in which generation."""
+    return JoinGroupRequest(
+        group_id=config.group_id or "",
+        session_timeout_ms=int(config.session_timeout_ms),
+        rebalance_timeout_ms=int(rebalance_timeout_ms(config)),
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=[
+            JoinGroupRequestProtocol(name=assignor.name, metadata=_metadata(member, assignor, assigned))
+            for assignor in assignors
+        ],
+        reason=reason,
+    )
+
+
+def _metadata(
+    member: MemberSubscription, assignor: GroupAssignor, assigned: tuple[Sequence[TopicPartition], int]
+) -> bytes:
+    return encode_subscription(
+        MemberSubscription(
+            member.member_id,
+            member.topics,
+            member.owned,
+            member.generation,
+            member.group_instance_id,
+            assignor.user_data(member.topics, *assigned),
+            member.rack,
+        )
+    )
+
+
+def sync_request(
+    group_id: str, identity: GroupIdentity, protocol: str, assignments: Mapping[str, Sequence[TopicPartition]]
+) -> SyncGroupRequest:
+    """``assignments`` is every member's, from the leader, and empty from the others."""
+    return SyncGroupRequest(
+        group_id=group_id,
+        generation_id=identity.generation_or_epoch,
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=protocol,
+        assignments=[
+            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(partitions))
+            for member_id, partitions in assignments.items()
+        ],
+    )
+
+
+def heartbeat_request(group_id: str, identity: GroupIdentity) -> HeartbeatRequest:
+    """The member is alive."""
+    return HeartbeatRequest(
+        group_id=group_id,
+        generation_id=identity.generation_or_epoch,
+        member_id=identity.member_id,
+        group_instance_id=identity.group_instance_id,
+    )
+
+
+def leave_request(group_id: str, member_id: str, reason: str) -> LeaveGroupRequest:
+    """The member goes, and tells why (KIP-800)."""
+    return LeaveGroupRequest(group_id=group_id, members=[MemberIdentity(member_id=member_id, reason=reason)])
+
+
+def refusal(response: Any, what: str) -> KafkaError | None:
+    """The error in an answer to a request that was ``what`` to do with the group, if there is one."""
+    if not response.error_code:
+        return None
+    kind = error_for_code(response.error_code)
+    return kind(f"could not {what} the group: {kind.__doc__}")
+
+
+def error_code(response: Any) -> int:
+    """That of an answer about one group; 0 of one that leaves the group out."""
+    if isinstance(response, DescribeGroupsResponse):
+        return response.groups[0].error_code if response.groups else 0
+    found: int = response.error_code
+    return found
+
+
+def fitted(request: Request[Any], version: int) -> Request[Any]:
+    """The request in the shape that this version has."""
+    if isinstance(request, LeaveGroupRequest) and version < FIRST_LEAVE_WITH_MEMBERS:
+        return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
+    return request
+
+
+ANSWER_BEYOND_S = 5.0
+"""How much longer than a rebalance may take its answers are waited for (as in Java)."""
+
+
+class ClassicSchedule:
+    """One member's times: all in seconds, by the clock of its steps."""
+
+    def __init__(self, config: ConsumerConfig, rng: Callable[[], float]) -> None:
+        request_s = config.request_timeout_ms / 1000
+        self.request_s = request_s
+        """How long a request is waited for that the coordinator answers at once."""
+        self.answer_s = max(request_s, rebalance_timeout_ms(config) / 1000 + ANSWER_BEYOND_S)
+        """How long one is waited for that it answers when all members are there."""
+        self.revoke_s = revoke_timeout_s(config)
+        """How long the work in hand may take when partitions are given up."""
+        self.heartbeat_timeout_s = min(config.session_timeout_ms / 1000, request_s)
+        """How long a heartbeat is waited for: after the session timeout the answer would change nothing."""
+        self._interval_s = config.heartbeat_interval_ms / 1000
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._failures = 0
+        self.retry_at = 0.0
+        """Not before this the member asks to join again."""
+        self.heartbeat_at = 0.0
+        """When the next heartbeat is due, unless one is out."""
+        self.heartbeat_out = False
+
+    def failed(self, now: float) -> None:
+        """A request to join or to synchronise was in vain."""
+        self._failures += 1
+        self.retry_at = now + self._backoff.delay_s(self._failures)
+
+    def succeeded(self) -> None:
+        """The member has its assignment."""
+        self._failures = 0
+
+    def joined(self, now: float) -> None:
+        """JoinGroup was answered, which counts as a heartbeat."""
+        self.heartbeat_at = now + self._interval_s
+
+    def sends(self, now: float) -> None:
+        """A heartbeat goes out."""
+        self.heartbeat_out = True
+        self.heartbeat_at = now + self._interval_s
+
+    def unanswered(self, now: float) -> None:
+        """A heartbeat failed: the next one is due sooner."""
+        self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(1))

@@ -1,0 +1,452 @@
+"""A member whose heartbeats carry everything: of KIP-848 groups, and of share groups (KIP-932).
+
+They join, say what has changed, and bring the member's epoch and its target: what it is to own, or to fetch. What the
+two kinds do with a target is their own (`consumer_protocol`, `_core.share.member`). Java: ``AbstractMembershipManager``
+and ``AbstractHeartbeatRequestManager``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+from uuid import UUID, uuid4
+
+from ..._wire import Request, Response
+from ...config import ClientConfig
+from ...errors import (
+    FencedMemberEpochError,
+    GroupIdNotFoundError,
+    KafkaError,
+    UnknownMemberIdError,
+    UnsupportedVersionError,
+    error_for_code,
+)
+from ...errors.shown import shown
+from ...types import TopicPartition
+from ..backoff import Backoff
+from ..metadata.types import ClusterSnapshot
+from ..transitions import Transitions
+
+# --- phases ----------------------------------------------------------------------------------------------------------
+
+
+class Phase(Enum):
+    """What a member does."""
+
+    OUT = "out"
+    """Nothing."""
+    JOINING = "joining"
+    """Heartbeats of epoch 0."""
+    JOINED = "joined"
+    """Heartbeats; goes after its target."""
+    FENCED = "fenced"
+    """No heartbeats; everything that it owned is lost."""
+    RELEASING = "releasing"
+    """Heartbeats; gives up everything."""
+    PARTING = "parting"
+    """One heartbeat of epoch -1 (-2: a static member)."""
+
+
+class Event(Enum):
+    """What leads from phase to phase."""
+
+    JOIN = "join"
+    """The application wants to be in the group, and nothing is left of an earlier membership."""
+    ACCEPTED = "accepted"
+    """The first heartbeat was answered with an epoch."""
+    FENCED = "fenced"
+    """The coordinator knows the member no more, or not with its epoch."""
+    DROPPED = "dropped"
+    """What a fenced member owned has been dropped."""
+    RELEASE = "release"
+    """The member is to get out in order."""
+    PART = "part"
+    """It owns nothing any more, or has no time to give it up: the coordinator is to know."""
+    LEFT = "left"
+    """The coordinator knows, or never knew this member."""
+    FAIL = "fail"
+    """An error that is for the application to know."""
+
+
+_GET_OUT = {Event.FENCED: Phase.FENCED, Event.PART: Phase.PARTING, Event.FAIL: Phase.OUT}
+
+OWNING = Transitions(
+    "a member of a KIP-848 group",
+    Phase.OUT,
+    {
+        Phase.OUT: {Event.JOIN: Phase.JOINING},
+        Phase.JOINING: {Event.ACCEPTED: Phase.JOINED, Event.LEFT: Phase.OUT, **_GET_OUT},
+        Phase.JOINED: {Event.RELEASE: Phase.RELEASING, **_GET_OUT},
+        Phase.FENCED: {Event.DROPPED: Phase.OUT},
+        Phase.RELEASING: _GET_OUT,
+        Phase.PARTING: {Event.LEFT: Phase.OUT},
+    },
+)
+"""Those of a member that owns partitions, and gives them up in order."""
+
+_REJOIN_OR_OUT = {Event.FENCED: Phase.JOINING, Event.PART: Phase.PARTING, Event.FAIL: Phase.OUT}
+
+SHARING = Transitions(
+    "a member of a share group",
+    Phase.OUT,
+    {
+        Phase.OUT: {Event.JOIN: Phase.JOINING},
+        Phase.JOINING: {Event.ACCEPTED: Phase.JOINED, Event.LEFT: Phase.OUT, **_REJOIN_OR_OUT},
+        Phase.JOINED: _REJOIN_OR_OUT,
+        Phase.PARTING: {Event.LEFT: Phase.OUT},
+    },
+)
+"""Those of a member that owns nothing."""
+
+
+# --- when heartbeats are sent ----------------------------------------------------------------------------------------
+
+FIRST_INTERVAL_S = 3.0
+"""Between heartbeats until a broker says how often it wants them (its default is 5 s)."""
+
+SESSION_INTERVALS = 9
+"""Only brokers know how long a session is. This number of heartbeat intervals, which brokers do tell, stands in for it,
+as their defaults have it (``group.consumer.session.timeout.ms`` 45 s to 5 s), or ``session_timeout_ms`` if that is
+longer: then no member counts as dead that is not."""
+
+PROBES = 3
+PROBE_AFTER_S = 0.5
+"""Heartbeats that a new member sends early, as long as it has been assigned nothing, and the time between them.
+
+A coordinator that has assigned less than ``group.consumer.assignment.interval.ms`` (1 s) ago gives a new member an
+empty assignment first (KIP-1263), and its own with the next heartbeat, which is not due for 5 s."""
+
+AWAITED_PROBES = 20
+"""The same while a member of a share group has no partition of topics that have some: every member gets some as soon as
+the coordinator has initialized their state, which takes seconds in a new cluster (KIP-932)."""
+
+ANSWER_WITHIN_S = 10.0
+"""A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's
+shortest session is much longer."""
+
+
+def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
+    """Why a heartbeat was not accepted; None if it was. ``error``: why there is no answer."""
+    if response is None:
+        return error or KafkaError("a heartbeat of the group was not answered")
+    if not response.error_code:
+        return None
+    return error_for_code(response.error_code)(shown(response.error_message or ""))
+
+
+class HeartbeatSchedule:
+    """One member's heartbeats: at the interval that the broker wants, earlier with news, later after failures."""
+
+    def __init__(self, config: ClientConfig, rng: Callable[[], float], session_timeout_ms: float = 0) -> None:
+        """``session_timeout_ms``: the shortest that a session is taken to be."""
+        self._request_timeout_s = config.request_timeout_ms / 1000
+        self._session_timeout_s = session_timeout_ms / 1000
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self.due_at: float | None = None
+        """When to send the next heartbeat."""
+        self._hurried = False
+        """There is something to tell: do not wait for the interval to pass."""
+        self._sent_at = 0.0
+        self._failures = 0
+        self._interval_s = FIRST_INTERVAL_S
+        self._probes = 0
+        """Early heartbeats since it has joined."""
+        self.probing = False
+        """A new member may have an assignment that it has not heard of."""
+        self._joined_at_epoch = 0
+
+    @property
+    def session_s(self) -> float:
+        """No broker tells: see `SESSION_INTERVALS`."""
+        return max(SESSION_INTERVALS * self._interval_s, self._session_timeout_s)
+
+    @property
+    def timeout_s(self) -> float:
+        """How long to wait for a heartbeat's answer."""
+        return min(self._request_timeout_s, max(ANSWER_WITHIN_S, 2 * self._interval_s))
+
+    def begin(self, now: float) -> None:
+        """Join, but not before the wait after a failure is over."""
+        self.due_at = now if not self._failures else max(now, self.due_at or now)
+
+    def hurry(self, now: float) -> None:
+        """Send the next heartbeat now, or as soon as the one that is out has been answered."""
+        self._hurried = True
+        self.due_at = now
+
+    def sent(self, now: float) -> None:
+        """A heartbeat was sent, with everything that there is to tell."""
+        self._sent_at = now
+        self._hurried = False
+
+    def joined(self, epoch: int) -> None:
+        """The heartbeat that was sent is the first that the coordinator accepts."""
+        self._joined_at_epoch = epoch
+        self._probes = 0
+        self.probing = True
+
+    def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
+        """A heartbeat was answered without an error. ``awaits_target``: a later one is bound to bring partitions."""
+        self._failures = 0
+        if interval_ms > 0:
+            self._interval_s = interval_ms / 1000
+        if awaits_target:
+            self.probing = self._probes < AWAITED_PROBES
+        else:
+            has_news = has_target or epoch != self._joined_at_epoch
+            self.probing = self.probing and not has_news and self._probes < PROBES
+        self._probes += self.probing
+        interval_s = min(self._interval_s, PROBE_AFTER_S) if self.probing else self._interval_s
+        self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
+
+    def failed(self, now: float) -> None:
+        """A heartbeat was refused, or not answered."""
+        self._failures += 1
+        self.due_at = now + self._backoff.delay_s(self._failures)
+
+    def forgive(self) -> None:
+        """The failures that there were are no reason to wait with joining."""
+        self._failures = 0
+
+
+# --- the target ------------------------------------------------------------------------------------------------------
+
+
+class _TopicPartitions(Protocol):
+    topic_id: UUID
+    partitions: list[int]
+
+
+class Target:
+    """One member's target assignment, as it was given last."""
+
+    def __init__(self) -> None:
+        self.known = False
+        """Whether the coordinator has given one since `forget`."""
+        self._partitions: dict[UUID, frozenset[int]] = {}
+        self._snapshot = ClusterSnapshot(0)
+        self._names: dict[UUID, str] = {}
+        """Of the topics in the target, and of those that are owned: kept while metadata does not name them."""
+
+    def aim(self, assignment: Iterable[_TopicPartitions], owned: Iterable[UUID]) -> None:
+        """The coordinator tells a target; the member owns partitions of these topics."""
+        self.known = True
+        self._partitions = {entry.topic_id: frozenset(entry.partitions) for entry in assignment}
+        self._learn_names(owned)
+
+    def forget(self) -> None:
+        """There is none until the coordinator tells one."""
+        self.known = False
+        self._partitions = {}
+
+    def learn(self, snapshot: ClusterSnapshot, owned: Iterable[UUID]) -> None:
+        """Topic ids may have names now."""
+        self._snapshot = snapshot
+        self._learn_names(owned)
+
+    def _learn_names(self, owned: Iterable[UUID]) -> None:
+        known = self._snapshot.topic_names
+        names = {topic_id: known.get(topic_id) or self._names.get(topic_id) for topic_id in {*self._partitions, *owned}}
+        self._names = {topic_id: name for topic_id, name in names.items() if name is not None}
+
+    @property
+    def empty(self) -> bool:
+        """Whether there are no partitions in it, as far as it is known."""
+        return not any(self._partitions.values())
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether there are partitions of topics that metadata does not name."""
+        return any(topic_id not in self._names for topic_id in self._partitions)
+
+    def resolved(self, *, internal: bool) -> Mapping[TopicPartition, UUID]:
+        """The target as far as its topics have names, with or without internal topics. What is left comes with newer
+        metadata."""
+        return {
+            TopicPartition(self._names[topic_id], partition): topic_id
+            for topic_id, partitions in self._partitions.items()
+            if topic_id in self._names and (internal or not self._is_internal(self._names[topic_id]))
+            for partition in partitions
+        }
+
+    def _is_internal(self, name: str) -> bool:
+        topic = self._snapshot.topics.get(name)
+        return topic is not None and topic.is_internal
+
+
+# --- the member ------------------------------------------------------------------------------------------------------
+
+
+class HeartbeatMember(ABC):
+    """Decides about heartbeats. Every method is synchronous, takes the time, and decides at once.
+
+    A heartbeat's answer counts only while it is `_sent`: one that was overtaken by a leave tells of a membership that
+    has ended (KAFKA-19335).
+    """
+
+    _unserved: ClassVar[str]
+    """Says which brokers the protocol needs."""
+
+    def __init__(self, transitions: Transitions[Phase, Event], schedule: HeartbeatSchedule) -> None:
+        self._transitions = transitions
+        self._phase = transitions.first
+        self._schedule = schedule
+        self.member_id = str(uuid4())
+        """Chosen by the member (KIP-1082)."""
+        self.heartbeats = 0
+        """Number of heartbeats sent."""
+        self.epoch = 0
+        """More than 0 exactly while it is a member."""
+        self._target = Target()
+        self._come_back = False
+        """On its way out: join again after that."""
+        self._known = False
+        """Whether the coordinator may know this member: then it has to learn that the member leaves."""
+        self._sent: Request[Any] | None = None
+        """The heartbeat that is out."""
+        self.error: KafkaError | None = None
+        """Why it is out of the group, where that is for the application to know."""
+
+    @property
+    def unknown_topics(self) -> bool:
+        """True if its target has topics that metadata does not name: newer metadata is wanted."""
+        return self._target.unnamed
+
+    @property
+    def session_s(self) -> float:
+        """No broker tells: this is deduced from the interval that it wants."""
+        return self._schedule.session_s
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def heartbeat_at(self) -> float | None:
+        """When the next heartbeat is due; None: not before something happens."""
+        if self._phase in (Phase.OUT, Phase.FENCED) or (self._phase is Phase.JOINING and not self._may_join()):
+            return None
+        return None if self._sent is not None and self._phase is not Phase.PARTING else self._schedule.due_at
+
+    def heartbeat_timeout_s(self) -> float:
+        """How long to wait for a heartbeat's answer."""
+        return self._schedule.timeout_s
+
+    def heartbeat(self, now: float) -> Request[Any] | None:
+        """The heartbeat to send, which thereby counts as sent."""
+        if self.heartbeat_at() is None:
+            return None
+        self.heartbeats += 1
+        request = self._request()
+        if self._phase is Phase.PARTING:
+            self._get_out(now)
+            return request
+        self._sent = request
+        self._schedule.sent(now)
+        self._known = True
+        return request
+
+    def heartbeat_answered(
+        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+    ) -> None:
+        """Take in the answer to a heartbeat, or why there is none."""
+        if request is not self._sent:
+            return
+        self._sent = None
+        failure = refusal(response, error)
+        if failure is not None:
+            self._failed(failure, now)
+        else:
+            self._accepted(response)
+
+    def _accepted(self, response: Any) -> None:
+        """A heartbeat was answered without an error."""
+        self.epoch = response.member_epoch
+        if response.assignment is not None:
+            self._target.aim(response.assignment.topic_partitions, self._owned_topics())
+        if self._phase is Phase.JOINING:
+            self._take(Event.ACCEPTED)
+            self._schedule.joined(self.epoch)
+        self._schedule.accepted(
+            response.heartbeat_interval_ms,
+            self.epoch,
+            has_target=not self._target.empty,
+            awaits_target=self._awaits_target(),
+        )
+
+    def _failed(self, error: KafkaError, now: float) -> None:
+        self._forget_told()
+        self._schedule.failed(now)
+        put_out = isinstance(error, FencedMemberEpochError | UnknownMemberIdError)
+        if put_out or (isinstance(error, GroupIdNotFoundError) and self.epoch > 0):
+            self._fenced(error, now)
+        elif not error.retriable and not self._bears_with(error, now):
+            if isinstance(error, UnsupportedVersionError):
+                error = UnsupportedVersionError(f"{self._unserved}; {error}")
+            self.error = error
+            self._come_back = self._known = False
+            self._drop_out(Event.FAIL, f"the member has failed: {error}")
+
+    # --- from phase to phase -----------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        self._phase = self._transitions.after(self._phase, event)
+
+    def _part(self, now: float) -> None:
+        """Tell the coordinator, if it knows of this member at all."""
+        if self._known:
+            self._take(Event.PART)
+            self._schedule.due_at = now
+            self._forget_membership()
+        else:
+            self._get_out(now)
+
+    def _get_out(self, now: float) -> None:
+        self._known = False
+        come_back, self._come_back = self._come_back, False
+        self._schedule.forgive()
+        self._drop_out(Event.LEFT, None)
+        if come_back:
+            self.join(now)
+
+    def _drop_out(self, event: Event, reason: str | None) -> None:
+        self._take(event)
+        self._forget_membership()
+
+    def _forget_membership(self) -> None:
+        self.epoch = 0
+        self._sent = None
+        self._target.forget()
+
+    # --- what the kinds of members differ in -------------------------------------------------------------------------
+
+    @abstractmethod
+    def join(self, now: float) -> None:
+        """Get in again, after a leave or an error that may have passed."""
+
+    @abstractmethod
+    def _request(self) -> Request[Any]:
+        """The next heartbeat."""
+
+    @abstractmethod
+    def _forget_told(self) -> None:
+        """Say everything with the next heartbeat: the last one may not have arrived."""
+
+    @abstractmethod
+    def _fenced(self, error: KafkaError, now: float) -> None:
+        """The coordinator knows the member no more, or not with this epoch."""
+
+    def _may_join(self) -> bool:
+        """True if there is something to join for."""
+        return True
+
+    def _bears_with(self, error: KafkaError, now: float) -> bool:
+        """True if an error that cannot be retried may pass nevertheless."""
+        return False
+
+    def _awaits_target(self) -> bool:
+        """True if a later heartbeat is bound to bring partitions."""
+        return False
+
+    def _owned_topics(self) -> Iterable[UUID]:
+        """Ids of topics whose names are to be kept, though they are not in the target."""
+        return ()

@@ -1,0 +1,436 @@
+"""How admin requests find their broker, and are sent again when that may help."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, TypeVar, cast
+
+import anyio
+
+from .._core.admin import (
+    BRIEF_TRIES,
+    BY_CONTROLLER,
+    BY_COORDINATOR,
+    BY_LEADER,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    RetryRule,
+    failure,
+    successes,
+)
+from .._core.backoff import Backoff
+from .._core.trust import Trust, patience_of
+from .._options.arguments import TIMEOUT
+from .._wire import Request, Response
+from .._wire.messages.describe_cluster import DescribeClusterRequest
+from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ..errors import (
+    BrokerIdNotRegisteredError,
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    LeaderNotAvailableError,
+    RequestTimedOutError,
+    UnsupportedVersionError,
+    raise_for_code,
+)
+from ..errors.shown import shown
+from ..types import TopicPartition
+from .client import Client
+from .connection.connection import Connection
+from .deadline import Deadline
+from .group.coordinators import CoordinatorKind, Coordinators
+
+K = TypeVar("K")
+I = TypeVar("I")  # noqa: E741 - the item to a K(ey) and V(alue)
+V = TypeVar("V")
+R = TypeVar("R", bound=Response)
+
+
+class Route(Enum):
+    """Where a request goes that is not for one particular broker."""
+
+    CONTROLLER = "the controller"
+    ANY = "any broker"
+
+
+class Calls:
+    """Sends admin requests for one client."""
+
+    def __init__(self, client: Client, default_timeout_ms: float) -> None:
+        self._client = client
+        self._default_timeout_ms = default_timeout_ms
+        self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
+        self._patience_s = patience_of(client.config.retry_backoff_max_ms)
+        self._coordinators = Coordinators(client)
+
+    def deadline(self, timeout_ms: float | None) -> Deadline:
+        """The deadline of a call that begins now; raises if the client cannot be used."""
+        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
+        self._client.check()
+        total_ms = self._default_timeout_ms if checked is None else checked
+        return Deadline(total_ms, self._client.config.request_timeout_ms)
+
+    async def call(self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()) -> R:
+        """The response, sent again after retriable errors of the connection and of the answer as a whole.
+
+        Where any broker will do, those to ``avoid`` come last. A broker that is down is waited for. Raises
+        `BrokerIdNotRegisteredError` soon where there is none of this id; Java's admin client waits for such a one until
+        the deadline, too.
+        """
+        failures = 0
+        exists = not isinstance(to, int)
+        while True:
+            try:
+                return await self.once(to, request, deadline, avoid)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failures += 1
+                if not exists and failures >= BRIEF_TRIES and to not in self._client.brokers.nodes:
+                    exists = await self._exists(cast(int, to), deadline)
+                await self.pause(failures, error, deadline)
+
+    async def once(self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()) -> R:
+        """The response to a single try; raises the error of the answer as a whole, too."""
+        self._client.check()
+        timed: Any = request
+        if hasattr(timed, "timeout_ms"):
+            timed.timeout_ms = deadline.request_ms()
+        timeout_ms = deadline.request_ms()
+        if to is Route.ANY:
+            response = await self._client.request_any(request, timeout_ms=timeout_ms, avoid=avoid)
+        else:
+            node_id = to if isinstance(to, int) else await self._client.controller(timeout_ms)
+            response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms())
+        raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
+        return response
+
+    async def once_of_broker(self, broker_id: int, request: Request[R], deadline: Deadline) -> R:
+        """`once` of a broker that the application has named; also raises `BrokerIdNotRegisteredError`."""
+        try:
+            return await self.once(broker_id, request, deadline)
+        except KafkaError as error:
+            if error.retriable and broker_id not in self._client.brokers.nodes:
+                await self._exists(broker_id, deadline)
+            raise
+
+    async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
+        """Whether a broker that metadata does not have is only down; False where no broker says now.
+
+        Raises `BrokerIdNotRegisteredError`.
+        """
+        try:
+            try:
+                cluster = await self.once(Route.ANY, DescribeClusterRequest(include_fenced_brokers=True), deadline)
+                known = {broker.broker_id for broker in cluster.brokers}
+            except (UnsupportedVersionError, ClusterAuthorizationFailedError):
+                # Before Kafka 4.0 (KIP-1073) nothing but its replicas says of a broker that is down that it exists.
+                every = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+                found = await self.once(Route.ANY, every, deadline)
+                known = {broker.node_id for broker in found.brokers}
+                for topic in found.topics:
+                    for partition in topic.partitions:
+                        known.update(partition.replica_nodes)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            return False
+        if broker_id not in known:
+            text = f"there is no broker {broker_id}: the cluster has {', '.join(map(str, sorted(known)))}"
+            raise BrokerIdNotRegisteredError(text)
+        return True
+
+    async def settle(
+        self,
+        items: Mapping[K, I],
+        ask: Callable[[Mapping[K, I]], Awaitable[Mapping[K, V | KafkaError]]],
+        retry: RetryRule,
+        deadline: Deadline,
+    ) -> dict[K, V]:
+        """What each item has become, asking again for those whose error allows it.
+
+        If some have failed in the end, the first one's error is raised, with all outcomes and a note about those that
+        failed.
+        """
+        pending = dict(items)
+        settled: dict[K, V | KafkaError] = {}
+        tries = 0
+        while pending:
+            tries += 1
+            try:
+                outcomes = await ask(pending)
+            except KafkaError as error:
+                if not settled:
+                    raise
+                settled.update(dict.fromkeys(pending, error))
+                break
+            again: KafkaError | None = None
+            for key in list(pending):
+                outcome = outcomes.get(key)
+                if isinstance(outcome, KafkaError) and retry.allows(outcome, tries):
+                    again = outcome
+                    continue
+                if key not in outcomes:
+                    outcome = KafkaError(f"{key}: the broker's answer does not speak of it")
+                settled[key] = outcome  # type: ignore[assignment]
+                del pending[key]
+            if again is not None:
+                try:
+                    await self.pause(tries, again, deadline)
+                except RequestTimedOutError as error:
+                    settled.update(dict.fromkeys(pending, error))
+                    break
+        return successes({key: settled[key] for key in items})
+
+    async def batch(
+        self,
+        items: Mapping[K, I],
+        to: Route | int,
+        build: Callable[[Mapping[K, I]], Request[R]],
+        read: Callable[[R], Iterable[tuple[K, V | KafkaError]]],
+        deadline: Deadline,
+        retry: RetryRule = BY_CONTROLLER,
+    ) -> dict[K, V]:
+        """One request about several items, each with an error of its own in the answer."""
+
+        async def ask(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
+            return dict(read(await self.call(to, build(pending), deadline)))
+
+        return await self.settle(items, ask, retry, deadline)
+
+    async def by_leader(
+        self,
+        items: Mapping[TopicPartition, I],
+        build: Callable[[Mapping[TopicPartition, I]], Request[R]],
+        read: Callable[[R], Iterable[tuple[TopicPartition, V | KafkaError]]],
+        deadline: Deadline,
+    ) -> dict[TopicPartition, V]:
+        """Requests about partitions to their leaders, all leaders at once; partitions that move are followed.
+
+        A leader that keeps refusing comes into doubt: others are asked then who leads.
+        """
+        trust = defaultdict[int, Trust](Trust)
+
+        async def ask(pending: Mapping[TopicPartition, I]) -> Mapping[TopicPartition, V | KafkaError]:
+            outcomes: dict[TopicPartition, V | KafkaError] = {}
+            by_node: dict[int, dict[TopicPartition, I]] = {}
+            now = time.monotonic()
+            doubted = {node_id for node_id, one in trust.items() if one.in_doubt(now, self._patience_s)}
+            for partition, leader in (await self._leaders(pending, deadline, doubted)).items():
+                if isinstance(leader, KafkaError):
+                    outcomes[partition] = leader
+                else:
+                    by_node.setdefault(leader, {})[partition] = pending[partition]
+
+            async def ask_node(node_id: int, mine: Mapping[TopicPartition, I]) -> None:
+                asked_at = time.monotonic()
+                try:
+                    outcomes.update(read(await self.once(node_id, build(mine), deadline)))
+                except KafkaError as error:
+                    outcomes.update(dict.fromkeys(mine, error))
+                if any(isinstance(outcomes.get(partition), KafkaError) for partition in mine):
+                    trust[node_id].refused(asked_at, time.monotonic(), self._patience_s)
+
+            async with anyio.create_task_group() as nodes:
+                for node_id, mine in by_node.items():
+                    nodes.start_soon(ask_node, node_id, mine)
+            return outcomes
+
+        return await self.settle(items, ask, BY_LEADER, deadline)
+
+    async def by_coordinator(
+        self,
+        kind: CoordinatorKind,
+        keys: Iterable[str],
+        build: Callable[[str], Request[R]],
+        read: Callable[[str, int, R], V | KafkaError],
+        deadline: Deadline,
+        retry: RetryRule = BY_COORDINATOR,
+    ) -> dict[str, V]:
+        """A request about each key to its coordinator, all at once; coordinators that move are followed.
+
+        ``read`` is given the key, the coordinator and its answer.
+        """
+
+        async def ask_each(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
+            outcomes: dict[str, V | KafkaError] = {}
+
+            async def ask_about(key: str) -> None:
+                try:
+                    response = await connection.request(build(key), timeout_ms=deadline.request_ms())
+                    outcomes[key] = read(key, connection.node_id, response)
+                except KafkaError as error:
+                    outcomes[key] = error
+
+            async with anyio.create_task_group() as asking:
+                for key in mine:
+                    asking.start_soon(ask_about, key)
+            return outcomes
+
+        return await self._at_coordinators(kind, keys, ask_each, deadline, retry)
+
+    async def by_coordinators(
+        self,
+        kind: CoordinatorKind,
+        keys: Iterable[str],
+        build: Callable[[Sequence[str]], Request[R]],
+        read: Callable[[int, R], Iterable[tuple[str, V | KafkaError]]],
+        deadline: Deadline,
+        retry: RetryRule = BY_COORDINATOR,
+    ) -> dict[str, V]:
+        """One request to each coordinator about all keys that are its own; coordinators that move are followed."""
+
+        async def ask_once(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
+            response = await connection.request(build(mine), timeout_ms=deadline.request_ms())
+            return dict(read(connection.node_id, response))
+
+        return await self._at_coordinators(kind, keys, ask_once, deadline, retry)
+
+    async def at_coordinator(
+        self,
+        key: str,
+        ask: Callable[[Connection, Mapping[K, I]], Awaitable[Mapping[K, V | KafkaError]]],
+        items: Mapping[K, I],
+        deadline: Deadline,
+    ) -> dict[K, V]:
+        """What a group's coordinator says of several items of that group."""
+
+        async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
+            connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline)
+            asked_at = time.monotonic()
+            outcomes: Mapping[K, V | KafkaError]
+            try:
+                with self._coordinators.waiting(CoordinatorKind.GROUP, key, connection.node_id):
+                    outcomes = await ask(connection, pending)
+            except KafkaError as error:
+                outcomes = dict.fromkeys(pending, error)
+            for found in outcomes.values():
+                self._answered(CoordinatorKind.GROUP, key, connection, found, asked_at)
+            return outcomes
+
+        return await self.settle(items, ask_it, BY_COORDINATOR, deadline)
+
+    async def _at_coordinators(
+        self,
+        kind: CoordinatorKind,
+        keys: Iterable[str],
+        ask_node: Callable[[Connection, Sequence[str]], Awaitable[Mapping[str, V | KafkaError]]],
+        deadline: Deadline,
+        retry: RetryRule,
+    ) -> dict[str, V]:
+        async def ask(pending: Mapping[str, None]) -> Mapping[str, V | KafkaError]:
+            outcomes: dict[str, V | KafkaError] = {}
+            by_node: dict[Connection, list[str]] = {}
+            await self._coordinators.find_together(kind, pending, deadline)
+
+            async def find(key: str) -> None:
+                try:
+                    connection = await self._coordinators.connection(kind, key, deadline)
+                except KafkaError as error:
+                    outcomes[key] = error
+                else:
+                    by_node.setdefault(connection, []).append(key)
+
+            async def ask_one_node(connection: Connection, mine: Sequence[str]) -> None:
+                asked_at = time.monotonic()
+                try:
+                    with self._coordinators.waiting(kind, mine[0], connection.node_id):
+                        outcomes.update(await ask_node(connection, mine))
+                except KafkaError as error:
+                    outcomes.update(dict.fromkeys(mine, error))
+                for key in mine:
+                    self._answered(kind, key, connection, outcomes.get(key), asked_at)
+
+            async with anyio.create_task_group() as finding:
+                for key in pending:
+                    finding.start_soon(find, key)
+            async with anyio.create_task_group() as asking:
+                for connection, mine in by_node.items():
+                    asking.start_soon(ask_one_node, connection, mine)
+            return outcomes
+
+        return await self.settle(dict.fromkeys(keys), ask, retry, deadline)
+
+    def _answered(
+        self, kind: CoordinatorKind, key: str, connection: Connection, outcome: object, asked_at: float
+    ) -> None:
+        error = outcome if isinstance(outcome, KafkaError) else None
+        self._coordinators.answered(kind, key, connection.node_id, error, asked_at)
+
+    async def by_broker(
+        self, build: Callable[[], Request[R]], deadline: Deadline, retry: RetryRule = BY_COORDINATOR
+    ) -> dict[int, R]:
+        """The same request to every broker, all at once; the answers by broker."""
+        nodes = [broker.node_id for broker in (await self.metadata([], deadline)).brokers]
+
+        async def ask(pending: Mapping[int, None]) -> Mapping[int, R | KafkaError]:
+            outcomes: dict[int, R | KafkaError] = {}
+
+            async def ask_node(node_id: int) -> None:
+                try:
+                    outcomes[node_id] = await self.once(node_id, build(), deadline)
+                except KafkaError as error:
+                    outcomes[node_id] = error
+
+            async with anyio.create_task_group() as asking:
+                for node_id in pending:
+                    asking.start_soon(ask_node, node_id)
+            return outcomes
+
+        return await self.settle(dict.fromkeys(nodes), ask, retry, deadline)
+
+    async def metadata(
+        self, topics: Iterable[str] | None, deadline: Deadline, avoid: Container[int] = ()
+    ) -> MetadataResponse:
+        """What a broker knows now about these topics, or about all; creates none."""
+        names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        return await self.call(Route.ANY, request, deadline, avoid)
+
+    async def metadata_of_another(self, topics: Iterable[str], asked: set[int], deadline: Deadline) -> MetadataResponse:
+        """`metadata` of a broker that is not in ``asked``, while there is one; it is added there."""
+        names = [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        failures = 0
+        while True:
+            try:
+                node_id = await self._client.any_node(Deadline(deadline.request_ms()), asked)
+                asked.add(node_id)
+                return await self.once(node_id, request, deadline)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failures += 1
+                await self.pause(failures, error, deadline)
+
+    async def _leaders(
+        self, partitions: Collection[TopicPartition], deadline: Deadline, avoid: Container[int]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        response = await self.metadata({partition.topic for partition in partitions}, deadline, avoid)
+        leaders: dict[TopicPartition, int | KafkaError] = {}
+        known = {broker.node_id for broker in response.brokers}
+        for topic in response.topics:
+            for partition in topic.partitions:
+                where = TopicPartition(topic.name or "", partition.partition_index)
+                lost = LeaderNotAvailableError(f"{where}: it has no leader at present")
+                leaders[where] = partition.leader_id if partition.leader_id in known else lost
+        errors = {topic.name: topic.error_code or UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics}
+        for where in partitions:
+            if where not in leaders:
+                leaders[where] = failure(errors.get(where.topic, UNKNOWN_TOPIC_OR_PARTITION), str(where))
+        return {where: leaders[where] for where in partitions}
+
+    async def pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
+        """Wait before the next try; raises where there is no time left for one."""
+        pause_s = self._backoff.delay_s(failures)
+        left_s = deadline.left_s()
+        cut_short = left_s <= 0 and isinstance(error, RequestTimedOutError)
+        if deadline.failure is None or not cut_short:
+            deadline.failure = error
+        if left_s <= pause_s:
+            text = f"not done within {deadline.timeout_ms:g} ms; the last try: {deadline.failure}"
+            raise RequestTimedOutError(text) from deadline.failure
+        self._client.metadata.request_update()
+        await anyio.sleep(pause_s)

@@ -1,0 +1,294 @@
+"""Access control lists (KIP-11, KIP-290)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from .._core.admin import BY_CONTROLLER, failure, outcome
+from .._io.admin import Route
+from .._options.arguments import list_of
+from .._options.checks import instance, optional, short_text
+from .._wire.messages.create_acls import AclCreation, CreateAclsRequest
+from .._wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsRequest
+from .._wire.messages.describe_acls import DescribeAclsRequest
+from ..errors import ConfigError, KafkaError
+from .base import AdminArea
+
+__all__ = [
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
+    "AclPatternType",
+    "AclPermissionType",
+    "AclResourceType",
+]
+
+
+class _Known(IntEnum):
+    """An enumeration whose 0 stands for what a newer broker may say."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> _Known | None:
+        return cls(0) if isinstance(value, int) else None
+
+
+class AclOperation(_Known):
+    """What is allowed or denied (Java: ``AclOperation``)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    """In a filter: every operation."""
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class AclPermissionType(_Known):
+    """Whether the operation is allowed or denied; what is denied is denied, whatever else allows it."""
+
+    UNKNOWN = 0
+    ANY = 1
+    """In a filter: both."""
+    DENY = 2
+    ALLOW = 3
+
+
+class AclResourceType(_Known):
+    """What kind of thing a rule protects (Java: ``ResourceType``)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    """In a filter: every kind."""
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    """Its name is always ``"kafka-cluster"``."""
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class AclPatternType(_Known):
+    """How a rule's resource name is meant (KIP-290)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    """In a filter: rules of every pattern type whose own name is this one."""
+    MATCH = 2
+    """In a filter: rules that protect the resource of this name, by whatever pattern."""
+    LITERAL = 3
+    """The one of this name, or all of them for ``"*"``."""
+    PREFIXED = 4
+    """All whose names begin so."""
+
+
+@dataclass(frozen=True, slots=True)
+class AclBinding:
+    """A rule: who may, or may not, do what with which resource."""
+
+    resource_type: AclResourceType
+    resource_name: str
+    principal: str
+    """Like ``"User:alice"``, or ``"User:*"`` for everybody."""
+    operation: AclOperation
+    permission_type: AclPermissionType = AclPermissionType.ALLOW
+    host: str = "*"
+    """The address from which the user comes, or ``"*"`` for all of them."""
+    pattern_type: AclPatternType = AclPatternType.LITERAL
+
+
+@dataclass(frozen=True, slots=True)
+class AclBindingFilter:
+    """Which rules are meant: those that agree with everything that is given. Without anything, all of them."""
+
+    resource_type: AclResourceType = AclResourceType.ANY
+    resource_name: str | None = None
+    principal: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission_type: AclPermissionType = AclPermissionType.ANY
+    host: str | None = None
+    pattern_type: AclPatternType = AclPatternType.ANY
+
+
+_EVERYTHING = AclBindingFilter()
+_KINDS = {
+    "resource_type": AclResourceType,
+    "operation": AclOperation,
+    "permission_type": AclPermissionType,
+    "pattern_type": AclPatternType,
+}
+
+
+_OPERATIONS_NOT_ASKED = -(2**31)
+_ONLY_IN_FILTERS = ("UNKNOWN", "ANY", "MATCH")
+
+
+def _kinds(name: str, given: AclBinding | AclBindingFilter) -> None:
+    for part, kind in _KINDS.items():
+        instance(kind, f"an {kind.__name__}")(f"{name}.{part}", getattr(given, part))
+
+
+def _acl_filter(name: str, value: Any) -> AclBindingFilter:
+    """A filter of rules."""
+    wanted: AclBindingFilter = instance(AclBindingFilter, "an AclBindingFilter")(name, value)
+    _kinds(name, wanted)
+    for part in ("resource_name", "principal", "host"):
+        optional(short_text)(f"{name}.{part}", getattr(wanted, part))
+    return wanted
+
+
+def _binding(name: str, value: Any) -> AclBinding:
+    rule: AclBinding = instance(AclBinding, "an AclBinding")(name, value)
+    _kinds(name, rule)
+    for part in _KINDS:
+        if getattr(rule, part).name in _ONLY_IN_FILTERS:
+            raise ConfigError(f"{name}.{part} must not be {getattr(rule, part).name}: that is for filters")
+    for part in ("resource_name", "host"):
+        short_text(f"{name}.{part}", getattr(rule, part))
+    principal(f"{name}.principal", rule.principal)
+    return rule
+
+
+def principal(name: str, value: Any) -> tuple[str, str]:
+    """A principal's type and name, of ``"User:alice"``."""
+    kind, separator, who = short_text(name, value).partition(":")
+    if not separator or not kind or not who:
+        raise ConfigError(f"{name} must be a principal like 'User:alice', not {value!r}")
+    return kind, who
+
+
+_ACL_FILTERS = list_of("AclBindingFilter", _acl_filter)
+_BINDINGS = list_of("AclBinding", _binding)
+PRINCIPALS = list_of("principals", principal)
+
+
+class AclCalls(AdminArea):
+    """Access control lists."""
+
+    async def describe_acls(
+        self, acl_filter: AclBindingFilter = _EVERYTHING, *, timeout_ms: float | None = None
+    ) -> list[AclBinding]:
+        """The rules that agree with a filter; all of them by default. Raises `SecurityDisabledError` without any."""
+        wanted = _acl_filter("acl_filter", acl_filter)
+        deadline = self._calls.deadline(timeout_ms)
+        request = DescribeAclsRequest(
+            resource_type_filter=wanted.resource_type,
+            resource_name_filter=wanted.resource_name,
+            pattern_type_filter=wanted.pattern_type,
+            principal_filter=wanted.principal,
+            host_filter=wanted.host,
+            operation=wanted.operation,
+            permission_type=wanted.permission_type,
+        )
+        response = await self._calls.call(Route.ANY, request, deadline)
+        return [
+            AclBinding(
+                AclResourceType(resource.resource_type),
+                resource.resource_name,
+                rule.principal,
+                AclOperation(rule.operation),
+                AclPermissionType(rule.permission_type),
+                rule.host,
+                AclPatternType(resource.pattern_type),
+            )
+            for resource in response.resources
+            for rule in resource.acls
+        ]
+
+    async def create_acls(self, bindings: Iterable[AclBinding], *, timeout_ms: float | None = None) -> None:
+        """Add rules; those that are there already stay. Brokers know them shortly after this."""
+        wanted = _BINDINGS("bindings", bindings)
+        deadline = self._calls.deadline(timeout_ms)
+
+        async def ask(pending: Mapping[AclBinding, None]) -> Mapping[AclBinding, KafkaError | None]:
+            creations = [
+                AclCreation(
+                    resource_type=rule.resource_type,
+                    resource_name=rule.resource_name,
+                    resource_pattern_type=rule.pattern_type,
+                    principal=rule.principal,
+                    host=rule.host,
+                    operation=rule.operation,
+                    permission_type=rule.permission_type,
+                )
+                for rule in pending
+            ]
+            response = await self._calls.call(Route.CONTROLLER, CreateAclsRequest(creations=creations), deadline)
+            # Results are in the order of what was asked for, and name nothing.
+            return {
+                rule: outcome(None, result.error_code, str(rule), result.error_message)
+                for rule, result in zip(pending, response.results, strict=False)
+            }
+
+        await self._calls.settle(dict.fromkeys(wanted), ask, BY_CONTROLLER, deadline)
+
+    async def delete_acls(
+        self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
+    ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
+        """Delete the rules that agree with filters; the result is what went, by filter. An empty filter takes all."""
+        wanted = _ACL_FILTERS("filters", filters)
+        deadline = self._calls.deadline(timeout_ms)
+
+        async def ask(
+            pending: Mapping[AclBindingFilter, None],
+        ) -> Mapping[AclBindingFilter, tuple[AclBinding, ...] | KafkaError]:
+            asked = [
+                DeleteAclsFilter(
+                    resource_type_filter=each.resource_type,
+                    resource_name_filter=each.resource_name,
+                    pattern_type_filter=each.pattern_type,
+                    principal_filter=each.principal,
+                    host_filter=each.host,
+                    operation=each.operation,
+                    permission_type=each.permission_type,
+                )
+                for each in pending
+            ]
+            response = await self._calls.call(Route.CONTROLLER, DeleteAclsRequest(filters=asked), deadline)
+            return {each: _deleted(each, found) for each, found in zip(pending, response.filter_results, strict=False)}
+
+        return await self._calls.settle(dict.fromkeys(wanted), ask, BY_CONTROLLER, deadline)
+
+
+def _deleted(wanted: AclBindingFilter, found: DeleteAclsFilterResult) -> tuple[AclBinding, ...] | KafkaError:
+    for code, message in ((found.error_code, found.error_message), *_failures(found)):
+        if code:
+            return failure(code, str(wanted), message)
+    return tuple(
+        AclBinding(
+            AclResourceType(rule.resource_type),
+            rule.resource_name,
+            rule.principal,
+            AclOperation(rule.operation),
+            AclPermissionType(rule.permission_type),
+            rule.host,
+            AclPatternType(rule.pattern_type),
+        )
+        for rule in found.matching_acls
+    )
+
+
+def _failures(found: DeleteAclsFilterResult) -> Iterator[tuple[int, str | None]]:
+    for rule in found.matching_acls:
+        yield rule.error_code, rule.error_message
+
+
+def operations_of(bits: int) -> frozenset[AclOperation] | None:
+    """The operations that a description names by bits; None where they were not asked for (KIP-430)."""
+    if bits == _OPERATIONS_NOT_ASKED:
+        return None
+    return frozenset(each for each in AclOperation if each > AclOperation.ANY and bits >> each & 1)

@@ -1,0 +1,60 @@
+"""What the calls of every area share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from .._io.admin import Calls
+from .._options.arguments import list_of, topic_name, topic_partition
+from .._options.checks import optional, short_text
+from ..errors import KafkaError
+from ..types import TopicPartition
+
+__all__ = ["AdminArea", "outcomes_of"]
+
+K = TypeVar("K")
+P = TypeVar("P")
+T = TypeVar("T")
+V = TypeVar("V")
+
+NAMED_TOPICS = list_of("topic names", topic_name)
+TOPICS = optional(NAMED_TOPICS)
+NAMED_PARTITIONS = list_of("TopicPartition", topic_partition)
+PARTITIONS = optional(NAMED_PARTITIONS)
+GROUP_ID = short_text
+GROUP_IDS = list_of("group ids", short_text)
+
+
+class AdminArea:
+    """The calls of one area; `AdminClient` inherits all of them."""
+
+    _calls: Calls
+
+
+def by_topic(
+    items: Mapping[TopicPartition, V], partition: Callable[[int, V], P], topic: Callable[[str, list[P]], T]
+) -> list[T]:
+    """Nest the items of single partitions below their topics, as requests do."""
+    nested: dict[str, list[P]] = {}
+    for where, item in items.items():
+        nested.setdefault(where.topic, []).append(partition(where.partition, item))
+    return [topic(name, partitions) for name, partitions in nested.items()]
+
+
+def called(group_id: str) -> str:
+    """A group as errors name it."""
+    return f"group {group_id!r}"
+
+
+async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
+    """What each item of an admin call has become: its value, or the error that it failed with.
+
+    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only what concerns the call as a whole.
+    """
+    try:
+        return dict(await call)
+    except KafkaError as error:
+        if error.outcomes is None:
+            raise
+        return dict(error.outcomes)

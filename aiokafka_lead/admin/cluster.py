@@ -1,0 +1,278 @@
+"""The cluster: its brokers, features, and quorum of controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from .._core.admin import BY_CONTROLLER, failure, outcome
+from .._io.admin import Route
+from .._options.arguments import list_of, map_of
+from .._options.checks import INT16_MAX, boolean, instance, integer, short_text
+from .._wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from .._wire.messages.api_versions import ApiVersionsRequest
+from .._wire.messages.describe_cluster import DescribeClusterRequest
+from .._wire.messages.describe_quorum import DescribeQuorumRequest, ReplicaState, RequestPartitionData, RequestTopicData
+from .._wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from .._wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from ..errors import KafkaError, UnsupportedVersionError
+from .base import AdminArea
+
+__all__ = [
+    "BrokerDescription",
+    "ClusterDescription",
+    "FeatureDescription",
+    "FeatureUpdate",
+    "FeatureUpgradeType",
+    "FeatureVersions",
+    "QuorumDescription",
+    "QuorumReplica",
+    "RaftVoterEndpoint",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A broker and where it listens. A fenced one is registered but not in service."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster's id, brokers, and the one that takes requests for the controller (-1 if there is none)."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[BrokerDescription, ...]
+
+
+class FeatureVersions(NamedTuple):
+    """The lowest and highest level."""
+
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureDescription:
+    """The features of the cluster (KIP-584)."""
+
+    supported: Mapping[str, FeatureVersions]
+    """What the broker that was asked can do."""
+    finalized: Mapping[str, int]
+    """The level that all brokers keep to."""
+    finalized_epoch: int | None
+    """Rises with each change; None where there is none."""
+
+
+class FeatureUpgradeType(IntEnum):
+    """In which direction a level may change."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    """Down, where nothing is lost."""
+    UNSAFE_DOWNGRADE = 3
+    """Down, even where metadata is lost."""
+
+
+class FeatureUpdate(NamedTuple):
+    """The level that a feature shall have; 0 switches it off."""
+
+    max_version_level: int
+    upgrade_type: FeatureUpgradeType = FeatureUpgradeType.UPGRADE
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A controller or broker that follows the metadata log."""
+
+    replica_id: int
+    directory_id: UUID | None
+    """None below Kafka 3.9."""
+    log_end_offset: int
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+
+
+class RaftVoterEndpoint(NamedTuple):
+    """Where a controller listens."""
+
+    listener: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """The quorum of controllers (KIP-595, KIP-836)."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    nodes: Mapping[int, tuple[RaftVoterEndpoint, ...]]
+    """Where each voter listens; empty below Kafka 3.9."""
+
+
+_METADATA_LOG = "__cluster_metadata"
+_NO_ID = UUID(int=0)
+_SOFTWARE = "aiokafka-lead"
+_ID = integer(0)
+_DIRECTORY = instance(UUID, "a UUID")
+
+
+def _endpoint(name: str, value: Any) -> RaftVoterEndpoint:
+    at: RaftVoterEndpoint = instance(RaftVoterEndpoint, "a RaftVoterEndpoint")(name, value)
+    short_text(f"{name}.listener", at.listener)
+    short_text(f"{name}.host", at.host)
+    integer(1, 65_535)(f"{name}.port", at.port)
+    return at
+
+
+def _update(name: str, value: Any) -> FeatureUpdate:
+    wanted: FeatureUpdate = instance(FeatureUpdate, "a FeatureUpdate")(name, value)
+    integer(0, INT16_MAX)(f"{name}.max_version_level", wanted.max_version_level)
+    instance(FeatureUpgradeType, "a FeatureUpgradeType")(f"{name}.upgrade_type", wanted.upgrade_type)
+    return wanted
+
+
+_ENDPOINTS = list_of("RaftVoterEndpoint", _endpoint)
+_UPDATES = map_of("feature to FeatureUpdate", short_text, _update)
+
+
+class ClusterCalls(AdminArea):
+    """The cluster: its brokers, features, and quorum of controllers."""
+
+    async def describe_cluster(
+        self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
+    ) -> ClusterDescription:
+        """The cluster's id, brokers and controller; fenced brokers on request (Kafka 4.0)."""
+        boolean("include_fenced_brokers", include_fenced_brokers)
+        deadline = self._calls.deadline(timeout_ms)
+        try:
+            answer = await self._calls.call(
+                Route.ANY, DescribeClusterRequest(include_fenced_brokers=include_fenced_brokers), deadline
+            )
+        except UnsupportedVersionError:
+            if include_fenced_brokers:
+                raise
+        else:
+            brokers = [BrokerDescription(b.broker_id, b.host, b.port, b.rack, b.is_fenced) for b in answer.brokers]
+            return ClusterDescription(answer.cluster_id, answer.controller_id, _in_order(brokers))
+        metadata = await self._calls.metadata([], deadline)
+        listed = [BrokerDescription(b.node_id, b.host, b.port, b.rack) for b in metadata.brokers]
+        return ClusterDescription(metadata.cluster_id, metadata.controller_id, _in_order(listed))
+
+    async def describe_features(self, *, timeout_ms: float | None = None) -> FeatureDescription:
+        """The features that a broker supports, and the levels that all keep to (KIP-584)."""
+        deadline = self._calls.deadline(timeout_ms)
+        request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="1")
+        response = await self._calls.call(Route.ANY, request, deadline)
+        epoch = response.finalized_features_epoch
+        return FeatureDescription(
+            {each.name: FeatureVersions(each.min_version, each.max_version) for each in response.supported_features},
+            {each.name: each.max_version_level for each in response.finalized_features},
+            epoch if epoch >= 0 else None,
+        )
+
+    async def update_features(
+        self,
+        updates: Mapping[str, FeatureUpdate],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Change levels of features; raises `FeatureUpdateFailedError` and `InvalidUpdateVersionError`."""
+        wanted = _UPDATES("updates", updates)
+        boolean("validate_only", validate_only)
+        deadline = self._calls.deadline(timeout_ms)
+
+        async def ask(pending: Mapping[str, FeatureUpdate]) -> Mapping[str, KafkaError | None]:
+            changes = [
+                FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=direction)
+                for name, (level, direction) in pending.items()
+            ]
+            request = UpdateFeaturesRequest(feature_updates=changes, validate_only=validate_only)
+            response = await self._calls.call(Route.CONTROLLER, request, deadline)
+            found = dict.fromkeys(pending, None) | {
+                each.feature: outcome(None, each.error_code, f"feature {each.feature!r}", each.error_message)
+                for each in response.results
+            }
+            return {name: found[name] for name in pending}
+
+        await self._calls.settle(wanted, ask, BY_CONTROLLER, deadline)
+
+    async def describe_metadata_quorum(self, *, timeout_ms: float | None = None) -> QuorumDescription:
+        """The controllers' quorum: its leader, and how far each voter and observer is (KIP-836, Kafka 3.3)."""
+        deadline = self._calls.deadline(timeout_ms)
+        topic = RequestTopicData(topic_name=_METADATA_LOG, partitions=[RequestPartitionData(partition_index=0)])
+        response = await self._calls.call(Route.CONTROLLER, DescribeQuorumRequest(topics=[topic]), deadline)
+        for named in response.topics:
+            for found in named.partitions:
+                if found.error_code:
+                    raise failure(found.error_code, "the metadata quorum", found.error_message)
+                return QuorumDescription(
+                    found.leader_id,
+                    found.leader_epoch,
+                    found.high_watermark,
+                    tuple(map(_replica, found.current_voters)),
+                    tuple(map(_replica, found.observers)),
+                    {
+                        node.node_id: tuple(RaftVoterEndpoint(at.name, at.host, at.port) for at in node.listeners)
+                        for node in response.nodes
+                    },
+                )
+        raise KafkaError("the broker's answer does not speak of the metadata quorum")
+
+    async def add_raft_voter(
+        self,
+        voter_id: int,
+        voter_directory_id: UUID,
+        endpoints: Iterable[RaftVoterEndpoint],
+        *,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Make a controller a voter of the quorum (KIP-853, Kafka 3.9); raises `DuplicateVoterError`."""
+        number = _ID("voter_id", voter_id)
+        directory = _DIRECTORY("voter_directory_id", voter_directory_id)
+        where = _ENDPOINTS("endpoints", endpoints)
+        deadline = self._calls.deadline(timeout_ms)
+        listeners = [Listener(name=at.listener, host=at.host, port=at.port) for at in where]
+        request = AddRaftVoterRequest(voter_id=number, voter_directory_id=directory, listeners=listeners)
+        request.cluster_id = None
+        await self._calls.call(Route.CONTROLLER, request, deadline)
+
+    async def remove_raft_voter(
+        self, voter_id: int, voter_directory_id: UUID, *, timeout_ms: float | None = None
+    ) -> None:
+        """Take a voter out of the quorum (KIP-853, Kafka 3.9); raises `VoterNotFoundError`."""
+        number = _ID("voter_id", voter_id)
+        directory = _DIRECTORY("voter_directory_id", voter_directory_id)
+        deadline = self._calls.deadline(timeout_ms)
+        request = RemoveRaftVoterRequest(voter_id=number, voter_directory_id=directory)
+        request.cluster_id = None
+        await self._calls.call(Route.CONTROLLER, request, deadline)
+
+
+def _in_order(brokers: list[BrokerDescription]) -> tuple[BrokerDescription, ...]:
+    return tuple(sorted(brokers, key=lambda broker: broker.node_id))
+
+
+def _replica(state: ReplicaState) -> QuorumReplica:
+    fetched, caught_up = state.last_fetch_timestamp, state.last_caught_up_timestamp
+    return QuorumReplica(
+        state.replica_id,
+        None if state.replica_directory_id == _NO_ID else state.replica_directory_id,
+        state.log_end_offset,
+        fetched if fetched >= 0 else None,
+        caught_up if caught_up >= 0 else None,
+    )

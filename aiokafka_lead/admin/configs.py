@@ -1,0 +1,289 @@
+"""Configurations of topics, brokers, groups and others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
+
+import anyio
+
+from .._core.admin import BY_ANYONE, BY_CONTROLLER, outcome, successes
+from .._io.admin import Route
+from .._options.arguments import list_of, map_of, string
+from .._options.checks import boolean, instance, optional
+from .._wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from .._wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from .._wire.messages.list_config_resources import ListConfigResourcesRequest
+from ..errors import ConfigError, KafkaError
+from .base import AdminArea, outcomes_of
+
+__all__ = [
+    "ConfigChange",
+    "ConfigEntry",
+    "ConfigOperation",
+    "ConfigResource",
+    "ConfigResourceType",
+    "ConfigSource",
+]
+
+I = TypeVar("I")  # noqa: E741 - an item, which becomes a V(alue)
+V = TypeVar("V")
+
+
+class ConfigResourceType(IntEnum):
+    """What a configuration belongs to."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """A topic, a broker by its id ("" for the default of all brokers), or another owner of a configuration."""
+
+    type: ConfigResourceType
+    name: str
+
+
+class ConfigSource(IntEnum):
+    """Where a configuration's value comes from."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+    @classmethod
+    def _missing_(cls, value: object) -> ConfigSource:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A configuration's value; None for a sensitive one, or one that has none."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    is_sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it has never been set."""
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+
+class ConfigOperation(IntEnum):
+    """What to do with a configuration (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    """Back to the default."""
+    APPEND = 2
+    """Add to a list."""
+    SUBTRACT = 3
+    """Take from a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A change of one configuration; ``value`` is None only for `ConfigOperation.DELETE`."""
+
+    name: str
+    value: str | None
+    operation: ConfigOperation = ConfigOperation.SET
+
+
+def _resource(name: str, value: Any) -> ConfigResource:
+    match value:
+        case (ConfigResourceType() as kind, owner):
+            return ConfigResource(kind, string(f"{name}.name", owner))
+    return _NO_RESOURCE(name, value)  # type: ignore[no-any-return]
+
+
+_NO_RESOURCE = instance(ConfigResource, "a ConfigResource of a ConfigResourceType and a name")
+
+
+def _change(name: str, value: Any) -> ConfigChange:
+    change: ConfigChange = instance(ConfigChange, "a ConfigChange")(name, value)
+    operation = instance(ConfigOperation, "a ConfigOperation")(f"{name}.operation", change.operation)
+    content = optional(string)(f"{name}.value", change.value)
+    if content is None and operation is not ConfigOperation.DELETE:
+        raise ConfigError(f"{name}.value must not be None: only ConfigOperation.DELETE has none")
+    return ConfigChange(string(f"{name}.name", change.name), content, operation)
+
+
+_NAMES = optional(list_of("names", string))
+_RESOURCES = list_of("ConfigResource", _resource)
+_CHANGES = map_of("ConfigResource to changes", _resource, list_of("ConfigChange", _change))
+_RESOURCE_TYPES = optional(list_of("types", instance(ConfigResourceType, "a ConfigResourceType")))
+
+
+class ConfigCalls(AdminArea):
+    """Configurations of topics, brokers, groups and others."""
+
+    async def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        names: Iterable[str] | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """The configurations of topics, brokers and others, by resource and name; all unless some are named.
+
+        A broker that is down is waited for, for ``timeout_ms`` (``default_api_timeout_ms``) at most; where there is
+        none of this id, that fails with `BrokerIdNotRegisteredError` soon.
+        """
+        wanted = _RESOURCES("resources", resources)
+        named = _NAMES("names", names)
+        deadline = self._calls.deadline(timeout_ms)
+        keys = None if named is None else list(named)
+
+        def build(pending: Mapping[ConfigResource, None]) -> DescribeConfigsRequest:
+            return DescribeConfigsRequest(
+                resources=[
+                    DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+                    for kind, name in pending
+                ]
+            )
+
+        def read(
+            response: DescribeConfigsResponse,
+        ) -> Iterator[tuple[ConfigResource, dict[str, ConfigEntry] | KafkaError]]:
+            for entry in response.results:
+                resource = ConfigResource(ConfigResourceType(entry.resource_type), entry.resource_name)
+                yield resource, outcome(_entries(entry), entry.error_code, _name(resource), entry.error_message)
+
+        async def ask(
+            to: Route | int, mine: Mapping[ConfigResource, None]
+        ) -> Mapping[ConfigResource, dict[str, ConfigEntry]]:
+            return await self._calls.batch(mine, to, build, read, deadline, BY_ANYONE)
+
+        return await _each_route(dict.fromkeys(wanted), Route.ANY, ask)
+
+    async def incremental_alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Iterable[ConfigChange]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Change single configurations, or only check that they could be; all others stay (KIP-339).
+
+        Brokers that are down or unknown are as in `describe_configs`.
+        """
+        wanted = _CHANGES("changes", changes)
+        boolean("validate_only", validate_only)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(pending: Mapping[ConfigResource, list[ConfigChange]]) -> IncrementalAlterConfigsRequest:
+            return IncrementalAlterConfigsRequest(
+                resources=[
+                    AlterConfigsResource(
+                        resource_type=resource.type,
+                        resource_name=resource.name,
+                        configs=[
+                            AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
+                            for change in mine
+                        ],
+                    )
+                    for resource, mine in pending.items()
+                ],
+                validate_only=validate_only,
+            )
+
+        def read(response: IncrementalAlterConfigsResponse) -> Iterator[tuple[ConfigResource, KafkaError | None]]:
+            for entry in response.responses:
+                resource = ConfigResource(ConfigResourceType(entry.resource_type), entry.resource_name)
+                yield resource, outcome(None, entry.error_code, _name(resource), entry.error_message)
+
+        async def ask(
+            to: Route | int, mine: Mapping[ConfigResource, list[ConfigChange]]
+        ) -> Mapping[ConfigResource, None]:
+            return await self._calls.batch(mine, to, build, read, deadline, BY_CONTROLLER)
+
+        await _each_route({resource: list(mine) for resource, mine in wanted.items()}, Route.CONTROLLER, ask)
+
+    async def list_config_resources(
+        self, types: Iterable[ConfigResourceType] | None = None, *, timeout_ms: float | None = None
+    ) -> list[ConfigResource]:
+        """What has a configuration of its own, of all types unless some are named (KIP-1142, Kafka 4.1)."""
+        kinds = _RESOURCE_TYPES("types", types)
+        deadline = self._calls.deadline(timeout_ms)
+        # Before Kafka 4.1 the API listed client metrics alone, and had no filter.
+        only_metrics = kinds is not None and set(kinds) == {ConfigResourceType.CLIENT_METRICS}
+        request = ListConfigResourcesRequest(resource_types=[] if only_metrics else [int(each) for each in kinds or ()])
+        response = await self._calls.call(Route.ANY, request, deadline)
+        wanted = set(ConfigResourceType) if kinds is None else set(kinds)
+        return [
+            ConfigResource(ConfigResourceType(each.resource_type), each.resource_name)
+            for each in response.config_resources
+            if each.resource_type in wanted
+        ]
+
+    async def list_client_metrics_resources(self, *, timeout_ms: float | None = None) -> list[str]:
+        """The names of subscriptions to clients' metrics (KIP-714, Kafka 3.7)."""
+        found = await self.list_config_resources([ConfigResourceType.CLIENT_METRICS], timeout_ms=timeout_ms)
+        return [resource.name for resource in found]
+
+
+def _by_route(items: Mapping[ConfigResource, V], others: Route) -> dict[Route | int, dict[ConfigResource, V]]:
+    """A broker's own configuration is asked of that broker; everything else of the broker that is responsible."""
+    routed: dict[Route | int, dict[ConfigResource, V]] = {}
+    for resource, item in items.items():
+        own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name.isdigit()
+        routed.setdefault(int(resource.name) if own else others, {})[resource] = item
+    return routed
+
+
+async def _each_route(
+    items: Mapping[ConfigResource, I],
+    others: Route,
+    ask: Callable[[Route | int, Mapping[ConfigResource, I]], Awaitable[Mapping[ConfigResource, V]]],
+) -> dict[ConfigResource, V]:
+    """What each resource has become, whichever broker was asked: one that fails keeps nobody from the others."""
+    found: dict[ConfigResource, V | KafkaError] = {}
+
+    async def ask_one(to: Route | int, mine: Mapping[ConfigResource, I]) -> None:
+        try:
+            found.update(await outcomes_of(ask(to, mine)))
+        except KafkaError as error:
+            found.update(dict.fromkeys(mine, error))
+
+    async with anyio.create_task_group() as asking:
+        for to, mine in _by_route(items, others).items():
+            asking.start_soon(ask_one, to, mine)
+    return successes({resource: found[resource] for resource in items})
+
+
+def _entries(result: DescribeConfigsResult) -> dict[str, ConfigEntry]:
+    return {
+        entry.name: ConfigEntry(
+            entry.name, entry.value, ConfigSource(entry.config_source), entry.read_only, entry.is_sensitive
+        )
+        for entry in result.configs
+    }
+
+
+def _name(resource: ConfigResource) -> str:
+    return f"{resource.type.name.lower()} {resource.name!r}"

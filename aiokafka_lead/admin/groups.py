@@ -1,0 +1,500 @@
+"""Groups of all kinds, and those of consumers: list, describe, delete, remove members."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from .._core.admin import failure, outcome, successes
+from .._core.group.assignors.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from .._io.connection.connection import Connection
+from .._io.deadline import Deadline
+from .._io.group.coordinators import CoordinatorKind
+from .._options.arguments import list_of, string
+from .._options.checks import boolean, instance, optional, short_text
+from .._wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    Member,
+)
+from .._wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from .._wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from .._wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from .._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from .._wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ..errors import (
+    GroupIdNotFoundError,
+    KafkaError,
+    MalformedMessageError,
+    UnsupportedVersionError,
+    raise_for_code,
+)
+from ..types import TopicPartition
+from .acls import AclOperation, operations_of
+from .base import GROUP_ID, GROUP_IDS, AdminArea, called, outcomes_of
+
+__all__ = [
+    "ClassicGroupDescription",
+    "ClassicMemberDescription",
+    "ConsumerGroupDescription",
+    "ConsumerMemberDescription",
+    "GroupListing",
+    "GroupState",
+    "GroupType",
+]
+
+V = TypeVar("V")
+_CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
+_FIRST_WITH_SEVERAL_MEMBERS = 3
+
+
+class GroupType(StrEnum):
+    """By which protocol a group's members work together."""
+
+    CLASSIC = "classic"
+    """Clients assign partitions among themselves: consumers before KIP-848, Kafka Connect and others."""
+    CONSUMER = "consumer"
+    """The coordinator assigns partitions (KIP-848, Kafka 4.0)."""
+    SHARE = "share"
+    """Members share partitions, and acknowledge single records (KIP-932, Kafka 4.1)."""
+    STREAMS = "streams"
+    """The coordinator assigns the tasks of Kafka Streams (KIP-1071, Kafka 4.1)."""
+    UNKNOWN = "unknown"
+    """A type that this client does not know, or that an older broker does not say."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> GroupType:
+        known = {each.value: each for each in cls}
+        return known.get(str(value).lower(), cls.UNKNOWN)
+
+
+class GroupState(StrEnum):
+    """What a group is doing."""
+
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    ASSIGNING = "Assigning"
+    """The coordinator computes who gets what (KIP-848)."""
+    RECONCILING = "Reconciling"
+    """Members move to what they were assigned (KIP-848)."""
+    STABLE = "Stable"
+    EMPTY = "Empty"
+    """It has no members; its offsets may be altered, and it may be deleted."""
+    DEAD = "Dead"
+    NOT_READY = "NotReady"
+    """A group of Kafka Streams whose topics are missing or not as they must be (KIP-1071)."""
+    UNKNOWN = "Unknown"
+    """A state that this client does not know, or that an older broker does not say."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> GroupState:
+        return cls.UNKNOWN
+
+
+class GroupListing(NamedTuple):
+    """A group, and the broker that coordinates it."""
+
+    group_id: str
+    type: GroupType
+    """`GroupType.UNKNOWN` below Kafka 3.8."""
+    state: GroupState
+    """`GroupState.UNKNOWN` below Kafka 2.6."""
+    protocol_type: str
+    """``"consumer"`` of consumers; empty of a group that never had members."""
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMemberDescription:
+    """A member of a consumer group, of either protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    """What it has now."""
+    target_assignment: tuple[TopicPartition, ...] | None = None
+    """What it is to have (KIP-848); None of a group of the classic protocol."""
+    member_epoch: int | None = None
+    """None of a group of the classic protocol."""
+    rack: str | None = None
+    subscribed_topics: tuple[str, ...] = ()
+    subscribed_regex: str | None = None
+    is_classic: bool | None = None
+    """Whether it speaks the classic protocol in a group of the new one; None where the broker does not say (4.0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupDescription:
+    """A group of consumers, of either protocol."""
+
+    group_id: str
+    type: GroupType
+    state: GroupState
+    partition_assignor: str
+    members: tuple[ConsumerMemberDescription, ...]
+    coordinator_id: int
+    is_simple: bool = False
+    """Whether it never had members: consumers that assign their partitions themselves keep offsets in it."""
+    group_epoch: int | None = None
+    """None of a group of the classic protocol."""
+    target_assignment_epoch: int | None = None
+    authorized_operations: frozenset[AclOperation] | None = None
+    """What this user may do with it; None unless asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMemberDescription:
+    """A member of a group of the classic protocol; what ``metadata`` and ``assignment`` mean is the clients' own."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroupDescription:
+    """A group of the classic protocol: of consumers, Kafka Connect's workers or others."""
+
+    group_id: str
+    protocol_type: str
+    protocol: str
+    """The assignor that the members agreed on."""
+    state: GroupState
+    members: tuple[ClassicMemberDescription, ...]
+    coordinator_id: int
+    authorized_operations: frozenset[AclOperation] | None = None
+
+
+_STATES = optional(list_of("GroupState", instance(GroupState, "a GroupState")))
+_TYPES = optional(list_of("GroupType", instance(GroupType, "a GroupType")))
+_PROTOCOL_TYPES = optional(list_of("protocol types", string))
+_MEMBERS = optional(list_of("member ids", short_text))
+
+
+class GroupCalls(AdminArea):
+    """Groups of all kinds, and those of consumers: list, describe, delete, remove members."""
+
+    def list_groups(
+        self,
+        *,
+        states: Iterable[GroupState] | None = None,
+        types: Iterable[GroupType] | None = None,
+        protocol_types: Iterable[str] | None = None,
+        timeout_ms: float | None = None,
+    ) -> AsyncIterator[GroupListing]:
+        """Every group of any kind that passes all filters, from all brokers: an asynchronous iterator.
+
+        ``protocol_types`` are names as members give them, ``"consumer"`` or ``"connect"``. Where a broker fails, its
+        error is raised after all that the others know. Raises `UnsupportedVersionError` where a broker is older than
+        a filter: Kafka 2.6 for ``states`` (KIP-518), 3.8 for ``types`` (KIP-848).
+        """
+        in_states = _STATES("states", states)
+        of_types = _TYPES("types", types)
+        protocols = _PROTOCOL_TYPES("protocol_types", protocol_types)
+        deadline = self._calls.deadline(timeout_ms)
+        return self._list_groups(in_states, of_types, protocols, deadline)
+
+    async def describe_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[str, ConsumerGroupDescription]:
+        """Groups of consumers, of either protocol, by id: state, members and what each has.
+
+        Raises `GroupIdNotFoundError`, for a group of another kind too.
+        """
+        ids = GROUP_IDS("group_ids", group_ids)
+        boolean("include_authorized_operations", include_authorized_operations)
+        deadline = self._calls.deadline(timeout_ms)
+        return await self._describe_consumer_groups(ids, include_authorized_operations, deadline)
+
+    async def describe_classic_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[str, ClassicGroupDescription]:
+        """Groups of the classic protocol by id, whatever their members are: Kafka Connect's workers for one.
+
+        Raises `GroupIdNotFoundError`, for a group of another protocol too.
+        """
+        ids = GROUP_IDS("group_ids", group_ids)
+        boolean("include_authorized_operations", include_authorized_operations)
+        deadline = self._calls.deadline(timeout_ms)
+        return await self._describe_classic_groups(ids, include_authorized_operations, _classic_group, deadline)
+
+    async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
+        """Delete groups with their offsets; raises `NonEmptyGroupError` and `GroupIdNotFoundError`.
+
+        Brokers delete a group of any kind in the same way, so that this serves for all of them.
+        """
+        ids = GROUP_IDS("group_ids", group_ids)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(mine: Sequence[str]) -> DeleteGroupsRequest:
+            return DeleteGroupsRequest(groups_names=list(mine))
+
+        def read(_: int, response: DeleteGroupsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+            for result in response.results:
+                yield result.group_id, outcome(None, result.error_code, called(result.group_id), result.error_message)
+
+        await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
+
+    async def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        *,
+        members: Iterable[str] | None = None,
+        static_members: Iterable[str] | None = None,
+        reason: str = "removed by an administrator",
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Take members out of a group, by member id and by ``group.instance.id``; all of them unless some are named.
+
+        For static members that are gone for good, so that their partitions need not wait for the session timeout. A
+        member that lives joins again. Raises `UnknownMemberIdError`.
+        """
+        GROUP_ID("group_id", group_id)
+        named = _members(members, static_members)
+        why = string("reason", reason)
+        deadline = self._calls.deadline(timeout_ms)
+        if named is None:
+            described = (await self._describe_consumer_groups([group_id], False, deadline))[group_id]
+            named = [
+                MemberIdentity(
+                    member_id="" if member.group_instance_id else member.member_id,
+                    group_instance_id=member.group_instance_id,
+                )
+                for member in described.members
+            ]
+        wanted = {(member.member_id, member.group_instance_id): member for member in named}
+        if not wanted:
+            return
+
+        async def ask(
+            connection: Connection, pending: Mapping[tuple[str, str | None], MemberIdentity]
+        ) -> Mapping[tuple[str, str | None], KafkaError | None]:
+            version = connection.versions.version_for(LeaveGroupRequest, lowest=_FIRST_WITH_SEVERAL_MEMBERS)
+            for member in pending.values():
+                member.reason = why
+            request = LeaveGroupRequest(group_id=group_id, members=list(pending.values()))
+            response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
+            raise_for_code(response.error_code)
+            # A static member is named by its instance; the broker may add which member that was.
+            by_instance = {each.group_instance_id: each.error_code for each in response.members}
+            by_id = {each.member_id: each.error_code for each in response.members}
+            answers = {key: by_instance.get(key[1]) if key[1] else by_id.get(key[0]) for key in pending}
+            return {
+                key: outcome(None, code, f"member {key[1] or key[0]}")
+                for key, code in answers.items()
+                if code is not None
+            }
+
+        await self._calls.at_coordinator(group_id, ask, wanted, deadline)
+
+    async def _list_groups(
+        self,
+        states: Collection[GroupState] | None,
+        types: Collection[GroupType] | None,
+        protocol_types: Collection[str] | None,
+        deadline: Deadline,
+    ) -> AsyncIterator[GroupListing]:
+        """Every group that passes the filters; the error of a broker is raised after the groups of all others."""
+
+        def build() -> ListGroupsRequest:
+            return ListGroupsRequest(
+                states_filter=[state.value for state in states or ()], types_filter=[kind.value for kind in types or ()]
+            )
+
+        failed: KafkaError | None = None
+        answers: Mapping[int, ListGroupsResponse | KafkaError]
+        try:
+            answers = await self._calls.by_broker(build, deadline)
+        except KafkaError as error:
+            if error.outcomes is None:
+                raise
+            failed, answers = error, error.outcomes
+        for broker, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                continue
+            for group in answer.groups:
+                if protocol_types is None or group.protocol_type in protocol_types:
+                    kind, state = GroupType(group.group_type), GroupState(group.group_state)
+                    yield GroupListing(group.group_id, kind, state, group.protocol_type, broker)
+        if failed is not None:
+            raise failed
+
+    async def _describe_consumer_groups(
+        self, group_ids: Sequence[str], with_operations: bool, deadline: Deadline
+    ) -> dict[str, ConsumerGroupDescription]:
+        """Ask for groups of the new protocol first, then for the rest as classic ones, as Java does."""
+
+        def build(mine: Sequence[str]) -> ConsumerGroupDescribeRequest:
+            return ConsumerGroupDescribeRequest(group_ids=list(mine), include_authorized_operations=with_operations)
+
+        new = await outcomes_of(
+            self._calls.by_coordinators(CoordinatorKind.GROUP, group_ids, build, _consumer_groups, deadline)
+        )
+        others = [
+            name for name, found in new.items() if isinstance(found, (GroupIdNotFoundError, UnsupportedVersionError))
+        ]
+        classic: Mapping[str, ConsumerGroupDescription | KafkaError] = {}
+        if others:
+            classic = await outcomes_of(
+                self._describe_classic_groups(others, with_operations, _classic_consumers, deadline)
+            )
+        return successes({**new, **classic})
+
+    async def _describe_classic_groups(
+        self,
+        group_ids: Iterable[str],
+        with_operations: bool,
+        describe: Callable[[DescribedGroup, int], V | KafkaError],
+        deadline: Deadline,
+    ) -> dict[str, V]:
+        def build(mine: Sequence[str]) -> DescribeGroupsRequest:
+            request = DescribeGroupsRequest(groups=list(mine))
+            if with_operations:
+                request.include_authorized_operations = True
+            return request
+
+        def read(broker: int, response: DescribeGroupsResponse) -> Iterator[tuple[str, V | KafkaError]]:
+            for group in response.groups:
+                if group.error_code:
+                    yield group.group_id, failure(group.error_code, called(group.group_id), group.error_message)
+                elif group.group_state == GroupState.DEAD:  # how older brokers say that there is none
+                    yield group.group_id, failure(GroupIdNotFoundError.code, called(group.group_id))
+                else:
+                    yield group.group_id, describe(group, broker)
+
+        return await self._calls.by_coordinators(CoordinatorKind.GROUP, group_ids, build, read, deadline)
+
+
+def _consumer_groups(
+    broker: int, response: ConsumerGroupDescribeResponse
+) -> Iterator[tuple[str, ConsumerGroupDescription | KafkaError]]:
+    for group in response.groups:
+        described = _consumer_group(group, broker)
+        yield group.group_id, outcome(described, group.error_code, called(group.group_id), group.error_message)
+
+
+def _consumer_group(group: DescribedConsumerGroup, broker: int) -> ConsumerGroupDescription:
+    return ConsumerGroupDescription(
+        group.group_id,
+        GroupType.CONSUMER,
+        GroupState(group.group_state),
+        group.assignor_name,
+        tuple(map(_member, group.members)),
+        broker,
+        group_epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
+        authorized_operations=operations_of(group.authorized_operations),
+    )
+
+
+def _member(member: Member) -> ConsumerMemberDescription:
+    kind = member.member_type
+    return ConsumerMemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        _partitions(member.assignment),
+        _partitions(member.target_assignment),
+        member.member_epoch,
+        member.rack_id,
+        tuple(member.subscribed_topic_names),
+        member.subscribed_topic_regex,
+        None if kind not in (_CLASSIC_MEMBER, _CONSUMER_MEMBER) else kind == _CLASSIC_MEMBER,
+    )
+
+
+def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, partition)
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
+    )
+
+
+def _classic_consumers(group: DescribedGroup, broker: int) -> ConsumerGroupDescription | KafkaError:
+    if group.protocol_type not in ("", PROTOCOL_TYPE):
+        text = f"it is no group of consumers, but of {group.protocol_type!r}: describe_classic_groups describes it"
+        return failure(GroupIdNotFoundError.code, called(group.group_id), text)
+    try:
+        members = tuple(map(_classic_consumer, group.members))
+    except MalformedMessageError as error:
+        return MalformedMessageError(f"{called(group.group_id)}: what a member wrote cannot be read: {error}")
+    return ConsumerGroupDescription(
+        group.group_id,
+        GroupType.CLASSIC,
+        GroupState(group.group_state),
+        group.protocol_data,
+        members,
+        broker,
+        is_simple=not group.protocol_type,
+        authorized_operations=operations_of(group.authorized_operations),
+    )
+
+
+def _classic_consumer(member: DescribedGroupMember) -> ConsumerMemberDescription:
+    # A group that is not stable tells nothing of what its members want.
+    wanted = decode_subscription(member.member_metadata) if member.member_metadata else None
+    return ConsumerMemberDescription(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        tuple(decode_assignment(member.member_assignment)),
+        rack=None if wanted is None else wanted.rack,
+        subscribed_topics=() if wanted is None else wanted.topics,
+        is_classic=True,
+    )
+
+
+def _classic_group(group: DescribedGroup, broker: int) -> ClassicGroupDescription:
+    return ClassicGroupDescription(
+        group.group_id,
+        group.protocol_type,
+        group.protocol_data,
+        GroupState(group.group_state),
+        tuple(
+            ClassicMemberDescription(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.member_metadata,
+                member.member_assignment,
+            )
+            for member in group.members
+        ),
+        broker,
+        operations_of(group.authorized_operations),
+    )
+
+
+def _members(member_ids: Iterable[str] | None, group_instance_ids: Iterable[str] | None) -> list[MemberIdentity] | None:
+    """The members to remove; None for all."""
+    by_id = _MEMBERS("members", member_ids)
+    by_instance = _MEMBERS("static_members", group_instance_ids)
+    if by_id is None and by_instance is None:
+        return None
+    named = [MemberIdentity(member_id=member_id) for member_id in by_id or ()]
+    return named + [MemberIdentity(group_instance_id=instance_id) for instance_id in by_instance or ()]

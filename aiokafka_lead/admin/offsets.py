@@ -1,0 +1,389 @@
+"""Committed offsets of groups: list, alter, delete, reset."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from .._core.admin import outcome, successes
+from .._core.group.offsets import NO_GROUP
+from .._io.connection.connection import Connection
+from .._io.deadline import Deadline
+from .._options.arguments import INT64_MAX, TIME_MS, map_of, offset, topic_partition
+from .._options.checks import boolean, integer
+from .._wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from .._wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from .._wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+)
+from ..errors import ConfigError, ConfigTypeError, KafkaError, NonEmptyGroupError, UnknownMemberIdError, raise_for_code
+from ..types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from .base import GROUP_ID, NAMED_PARTITIONS, PARTITIONS, TOPICS, by_topic
+from .partitions import OffsetSpec, PartitionCalls
+from .topics import TopicCalls
+
+__all__ = [
+    "OffsetChange",
+    "ResetTo",
+    "ToOffset",
+    "ToShifted",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ToOffset:
+    """Reset each partition to this offset, or the nearest one that the partition has."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToShifted:
+    """Reset each partition by so many records from its committed offset, back where negative."""
+
+    by: int
+
+
+ResetTo = datetime | timedelta | int | ToOffset | ToShifted
+"""Where to reset a group: to the first record at or after a time (a `datetime` with time zone, or milliseconds since
+1970), of the last so much time (a `timedelta`), to an `OffsetSpec`, to an offset, or by a number of records."""
+
+
+class OffsetChange(NamedTuple):
+    """A committed offset before and after a reset."""
+
+    before: OffsetAndMetadata | None
+    """None where the group had none."""
+    after: OffsetAndMetadata
+
+
+_LAST_WITH_NAMES = 9
+"""From version 10 both APIs name topics by their ids, which an administrator would have to look up first."""
+_FIRST_FETCH_WITH_GROUPS = 8
+_FIRST_FETCH_WITH_STABLE = 7
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_OFFSETS = map_of("TopicPartition to offset", topic_partition, offset)
+_OFFSET = integer(0, INT64_MAX)
+_BY = integer(-INT64_MAX, INT64_MAX)
+
+
+def reset_to(name: str, value: Any) -> ResetTo:
+    """A place to which a group can be reset."""
+    match value:
+        case datetime():
+            if value.tzinfo is None:
+                raise ConfigError(f"{name} must be a datetime with a time zone, not {value}")
+            TIME_MS(name, _milliseconds_of(value))
+        case timedelta():
+            if value < timedelta():
+                raise ConfigError(f"{name} must be a duration back from now, at least 0, not {value}")
+        case ToOffset():
+            _OFFSET(f"{name}.offset", value.offset)
+        case ToShifted():
+            _BY(f"{name}.by", value.by)
+        case OffsetSpec():
+            if value not in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+                raise ConfigError(f"{name} must be OffsetSpec.EARLIEST or LATEST, not {value.name}")
+        case bool() | object() if isinstance(value, bool) or not isinstance(value, int):
+            kinds = "a datetime, timedelta, OffsetSpec, time in milliseconds, ToOffset or ToShifted"
+            raise ConfigTypeError(f"{name} must be {kinds}, not {type(value).__name__}")
+        case _:
+            TIME_MS(name, value)
+    return value  # type: ignore[no-any-return]
+
+
+class OffsetCalls(TopicCalls, PartitionCalls):
+    """Committed offsets of groups: list, alter, delete, reset."""
+
+    async def list_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """A group's committed offsets by partition, all that it has unless some are named.
+
+        None where it has committed nothing; a group that does not exist has committed nothing anywhere.
+        ``require_stable`` waits for transactions that are about to change an offset (KIP-447).
+        """
+        GROUP_ID("group_id", group_id)
+        named = PARTITIONS("partitions", partitions)
+        boolean("require_stable", require_stable)
+        deadline = self._calls.deadline(timeout_ms)
+        return await self._fetch_offsets(group_id, named, require_stable, deadline)
+
+    async def alter_consumer_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        *,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Set a group's committed offsets; the group must have no members, and is made if there is none.
+
+        Raises `NonEmptyGroupError` where members would not hear of it, and `UnknownTopicOrPartitionError`.
+        """
+        GROUP_ID("group_id", group_id)
+        wanted = _OFFSETS("offsets", offsets)
+        await self._alter_offsets(group_id, wanted, self._calls.deadline(timeout_ms))
+
+    async def delete_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    ) -> None:
+        """Forget a group's committed offsets in partitions (KIP-496).
+
+        Raises `GroupSubscribedToTopicError` while a member subscribes to the topic, and `GroupIdNotFoundError`.
+        """
+        GROUP_ID("group_id", group_id)
+        wanted = NAMED_PARTITIONS("partitions", partitions)
+        deadline = self._calls.deadline(timeout_ms)
+
+        async def ask(
+            connection: Connection, pending: Mapping[TopicPartition, None]
+        ) -> Mapping[TopicPartition, KafkaError | None]:
+            topics = by_topic(
+                pending,
+                lambda partition, _: OffsetDeleteRequestPartition(partition_index=partition),
+                lambda name, entries: OffsetDeleteRequestTopic(name=name, partitions=entries),
+            )
+            request = OffsetDeleteRequest(group_id=group_id, topics=topics)
+            response = await connection.request(request, timeout_ms=deadline.request_ms())
+            raise_for_code(response.error_code)
+            return {
+                TopicPartition(topic.name, entry.partition_index): outcome(
+                    None, entry.error_code, f"{topic.name}-{entry.partition_index}"
+                )
+                for topic in response.topics
+                for entry in topic.partitions
+            }
+
+        await self._calls.at_coordinator(group_id, ask, dict.fromkeys(wanted), deadline)
+
+    async def reset_consumer_group_offsets(
+        self,
+        group_id: str,
+        to: ResetTo,
+        *,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+        dry_run: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, OffsetChange]:
+        """Let a group without members begin elsewhere; the result is each offset before and after.
+
+        ``to`` says where: a `datetime` with time zone or milliseconds since 1970 (the first record at or after it, else
+        the end), a `timedelta` (so long before now), an `OffsetSpec` (``LATEST`` is the topic's end), `ToOffset` or
+        `ToShifted` (both within what the partition has). ``topics`` and ``partitions`` say what; without both it is
+        every partition in which the group has an offset. ``dry_run`` changes nothing. Raises `NonEmptyGroupError`.
+        Java: ``kafka-consumer-groups --reset-offsets``.
+        """
+        GROUP_ID("group_id", group_id)
+        target = reset_to("to", to)
+        named = TOPICS("topics", topics)
+        single = PARTITIONS("partitions", partitions)
+        boolean("dry_run", dry_run)
+        deadline = self._calls.deadline(timeout_ms)
+        wanted = await self._named_partitions(named, single, deadline)
+        before = await self._fetch_offsets(group_id, wanted, True, deadline)
+        committed = {where: None if found is None else found.offset for where, found in before.items()}
+        changes = {
+            where: OffsetChange(before[where], OffsetAndMetadata(found.offset, "", found.leader_epoch))
+            for where, found in (await self._targets(committed, target, deadline)).items()
+        }
+        if not dry_run and changes:
+            await self._alter_offsets(group_id, {where: change.after for where, change in changes.items()}, deadline)
+        return changes
+
+    async def _fetch_offsets(
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None,
+        require_stable: bool,
+        deadline: Deadline,
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """A group's committed offsets; None asks for all that it has."""
+        if partitions is None:
+            return await self._fetch_all_offsets(group_id, require_stable, deadline)
+
+        async def ask(
+            connection: Connection, pending: Mapping[TopicPartition, None]
+        ) -> Mapping[TopicPartition, OffsetAndMetadata | KafkaError | None]:
+            return await _fetch_once(connection, group_id, pending, require_stable, deadline)
+
+        return await self._calls.at_coordinator(group_id, ask, dict.fromkeys(partitions), deadline)
+
+    async def _fetch_all_offsets(
+        self, group_id: str, require_stable: bool, deadline: Deadline
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        async def ask(
+            connection: Connection, pending: Mapping[str, None]
+        ) -> Mapping[str, dict[TopicPartition, OffsetAndMetadata | None]]:
+            found = await _fetch_once(connection, group_id, None, require_stable, deadline)
+            return {group_id: successes(found)}
+
+        found = await self._calls.at_coordinator(group_id, ask, {group_id: None}, deadline)
+        return {where: offset for where, offset in found[group_id].items() if offset is not None}
+
+    async def _alter_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
+    ) -> None:
+        """Commit offsets on behalf of a group without members."""
+
+        async def ask(
+            connection: Connection, pending: Mapping[TopicPartition, OffsetAndMetadata]
+        ) -> Mapping[TopicPartition, KafkaError | None]:
+            version = connection.versions.version_for(OffsetCommitRequest, highest=_LAST_WITH_NAMES)
+            topics = by_topic(
+                pending,
+                lambda partition, offset: OffsetCommitRequestPartition(
+                    partition_index=partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=-1 if offset.leader_epoch is None else offset.leader_epoch,
+                    committed_metadata=offset.metadata,
+                ),
+                lambda name, entries: OffsetCommitRequestTopic(name=name, partitions=entries),
+            )
+            request = OffsetCommitRequest(group_id=group_id, topics=topics)
+            response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
+            found: dict[TopicPartition, KafkaError | None] = {}
+            for topic in response.topics:
+                for entry in topic.partitions:
+                    where = TopicPartition(topic.name, entry.partition_index)
+                    found[where] = _refusal(group_id, where, entry.error_code)
+            return found
+
+        await self._calls.at_coordinator(group_id, ask, offsets, deadline)
+
+    async def _named_partitions(
+        self,
+        topics: Collection[str] | None,
+        partitions: Collection[TopicPartition] | None,
+        deadline: Deadline,
+    ) -> list[TopicPartition] | None:
+        """The partitions of topics, and some more; None where neither are named: all that the group has."""
+        if topics is None and partitions is None:
+            return None
+        wanted = list(partitions or ())
+        if topics is not None:
+            described = await self._describe_topics(topics, deadline)
+            wanted += [
+                TopicPartition(name, partition.partition)
+                for name, topic in described.items()
+                for partition in topic.partitions
+            ]
+        return list(dict.fromkeys(wanted))
+
+    async def _targets(
+        self, before: Mapping[TopicPartition, int | None], to: ResetTo, deadline: Deadline
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Where each partition goes from its present offset."""
+        ends = await self._existing(before, OffsetSpec.LATEST, deadline)
+        if isinstance(to, (ToOffset, ToShifted)):
+            starts = await self._existing(before, OffsetSpec.EARLIEST, deadline)
+            found = {}
+            for where, present in before.items():
+                if isinstance(to, ToOffset):
+                    offset = to.offset
+                elif present is None:
+                    raise KafkaError(f"{where}: there is no offset yet that could be shifted")
+                else:
+                    offset = present + to.by
+                found[where] = OffsetAndTimestamp(max(starts[where].offset, min(offset, ends[where].offset)), -1)
+            return found
+        at = await self._list_offsets(dict.fromkeys(before, _moment(to)), False, deadline)
+        # No record is as late as that: the next one to come is the first.
+        return {where: each or ends[where] for where, each in at.items()}
+
+    async def _existing(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, deadline: Deadline
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        found = await self._list_offsets(dict.fromkeys(partitions, spec), False, deadline)
+        return {where: each for where, each in found.items() if each is not None}
+
+
+async def _fetch_once(
+    connection: Connection,
+    group_id: str,
+    partitions: Iterable[TopicPartition] | None,
+    require_stable: bool,
+    deadline: Deadline,
+) -> dict[TopicPartition, OffsetAndMetadata | KafkaError | None]:
+    version = connection.versions.version_for(OffsetFetchRequest, highest=_LAST_WITH_NAMES)
+    wanted = None if partitions is None else dict.fromkeys(partitions)
+    stable = require_stable and version >= _FIRST_FETCH_WITH_STABLE
+    if version >= _FIRST_FETCH_WITH_GROUPS:
+        group = OffsetFetchRequestGroup(
+            group_id=group_id,
+            topics=None
+            if wanted is None
+            else by_topic(
+                wanted,
+                lambda partition, _: partition,
+                lambda name, indexes: OffsetFetchRequestTopics(name=name, partition_indexes=indexes),
+            ),
+        )
+        request = OffsetFetchRequest(groups=[group], require_stable=stable)
+    else:
+        topics = None
+        if wanted is not None:
+            topics = by_topic(
+                wanted,
+                lambda partition, _: partition,
+                lambda name, indexes: OffsetFetchRequestTopic(name=name, partition_indexes=indexes),
+            )
+        request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)
+    response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
+    for code in (response.error_code, *(group.error_code for group in response.groups)):
+        if code != NO_GROUP:
+            raise_for_code(code)
+    found: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {} if wanted is None else dict(wanted)
+    for where, entry in _entries(response):
+        epoch = entry.committed_leader_epoch if entry.committed_leader_epoch >= 0 else None
+        known = entry.committed_offset >= 0
+        committed = OffsetAndMetadata(entry.committed_offset, entry.metadata or "", epoch) if known else None
+        found[where] = outcome(committed, entry.error_code, str(where))
+    return found
+
+
+def _entries(
+    response: OffsetFetchResponse,
+) -> Iterable[tuple[TopicPartition, OffsetFetchResponsePartition | OffsetFetchResponsePartitions]]:
+    for topic in response.topics:
+        for entry in topic.partitions:
+            yield TopicPartition(topic.name, entry.partition_index), entry
+    for group in response.groups:
+        for named in group.topics:
+            for each in named.partitions:
+                yield TopicPartition(named.name, each.partition_index), each
+
+
+def _refusal(group_id: str, where: TopicPartition, code: int) -> KafkaError | None:
+    if code == UnknownMemberIdError.code:
+        # The broker misses the member that commits: only a group without members takes offsets from outside.
+        return NonEmptyGroupError(f"{where}: group {group_id!r} has members; stop them first")
+    return outcome(None, code, str(where))
+
+
+def _moment(to: datetime | timedelta | int) -> int:
+    """What ListOffsets is asked for."""
+    if isinstance(to, datetime):
+        return _milliseconds_of(to)
+    if isinstance(to, timedelta):
+        return max(0, int(time.time() * 1000) - to // timedelta(milliseconds=1))
+    return int(to)
+
+
+def _milliseconds_of(moment: datetime) -> int:
+    """The first whole millisecond since 1970 that is not before a moment (which has a time zone); exact."""
+    return -((_EPOCH - moment) // timedelta(milliseconds=1))

@@ -1,0 +1,234 @@
+"""Partitions: their leaders, replicas, offsets and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from .._core.admin import outcome
+from .._io.admin import Route
+from .._io.deadline import Deadline
+from .._options.arguments import INT64_MAX, list_of, map_of, topic_partition
+from .._options.checks import boolean, instance, integer, optional
+from .._wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from .._wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from .._wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from .._wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from .._wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from ..errors import KafkaError
+from ..types import OffsetAndTimestamp, TopicPartition
+from .base import PARTITIONS, AdminArea, by_topic
+
+__all__ = [
+    "ElectionType",
+    "OffsetSpec",
+    "PartitionReassignment",
+]
+
+
+class ElectionType(IntEnum):
+    """Which replica may be elected."""
+
+    PREFERRED = 0
+    """The first replica of the assignment, if it is in sync."""
+    UNCLEAN = 1
+    """Any replica, for a partition without leader: records may be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """A reassignment under way."""
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+
+
+class OffsetSpec(IntEnum):
+    """Offsets to ask for by name; a time in milliseconds asks for the first record at or after it."""
+
+    LATEST = -1
+    """The end: the offset after the last record (of the last stable one under ``read_committed``)."""
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    """The record with the highest timestamp (Kafka 3.0)."""
+    EARLIEST_LOCAL = -4
+    """The first record that is not only in tiered storage (Kafka 3.4)."""
+    LATEST_TIERED = -5
+    """The last record in tiered storage (Kafka 3.9)."""
+
+
+_ELECTION_NOT_NEEDED = 84
+_ELECTION = instance(ElectionType, "an ElectionType")
+_REPLICAS = map_of("TopicPartition to broker ids", topic_partition, optional(list_of("broker ids", integer(0))))
+_OFFSETS_AT = map_of("TopicPartition to time or OffsetSpec", topic_partition, integer(-(2**63), INT64_MAX))
+_DELETE_BEFORE = map_of("TopicPartition to offset", topic_partition, integer(-1, INT64_MAX))
+
+
+class PartitionCalls(AdminArea):
+    """Partitions: their leaders, replicas, offsets and records."""
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        election_type: ElectionType = ElectionType.PREFERRED,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, bool]:
+        """Elect leaders, of all partitions unless some are named; False where the right one leads already.
+
+        Raises `PreferredLeaderNotAvailableError` and the like for a partition that was named.
+        """
+        named = PARTITIONS("partitions", partitions)
+        _ELECTION("election_type", election_type)
+        deadline = self._calls.deadline(timeout_ms)
+        if named is None:
+            request = ElectLeadersRequest(election_type=election_type, topic_partitions=None)
+            everything = dict(_elected(await self._calls.call(Route.CONTROLLER, request, deadline)))
+            return {where: elected for where, elected in everything.items() if isinstance(elected, bool)}
+
+        def build(pending: Mapping[TopicPartition, None]) -> ElectLeadersRequest:
+            topics = by_topic(
+                pending, lambda partition, _: partition, lambda topic, p: TopicPartitions(topic=topic, partitions=p)
+            )
+            return ElectLeadersRequest(election_type=election_type, topic_partitions=topics)
+
+        return await self._calls.batch(dict.fromkeys(named), Route.CONTROLLER, build, _elected, deadline)
+
+    async def alter_partition_reassignments(
+        self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: float | None = None
+    ) -> None:
+        """Begin to move partitions to other brokers, the first one their preferred leader; None cancels.
+
+        Returns when the cluster has taken the order; `list_partition_reassignments` shows what is under way (KIP-455).
+        """
+        wanted = _REPLICAS("replicas", replicas)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(pending: Mapping[TopicPartition, Sequence[int] | None]) -> AlterPartitionReassignmentsRequest:
+            topics = by_topic(
+                pending,
+                lambda partition, brokers: ReassignablePartition(
+                    partition_index=partition, replicas=None if brokers is None else list(brokers)
+                ),
+                lambda name, partitions: ReassignableTopic(name=name, partitions=partitions),
+            )
+            return AlterPartitionReassignmentsRequest(topics=topics)
+
+        def read(response: AlterPartitionReassignmentsResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+            for topic in response.responses:
+                for entry in topic.partitions:
+                    where = TopicPartition(topic.name, entry.partition_index)
+                    yield where, outcome(None, entry.error_code, str(where), entry.error_message)
+
+        await self._calls.batch(wanted, Route.CONTROLLER, build, read, deadline)
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Reassignments under way, of all partitions unless some are named."""
+        named = PARTITIONS("partitions", partitions)
+        deadline = self._calls.deadline(timeout_ms)
+        topics = None
+        if named is not None:
+            topics = by_topic(
+                dict.fromkeys(named),
+                lambda partition, _: partition,
+                lambda name, p: ListPartitionReassignmentsTopics(name=name, partition_indexes=p),
+            )
+        response = await self._calls.call(Route.CONTROLLER, ListPartitionReassignmentsRequest(topics=topics), deadline)
+        return {
+            TopicPartition(topic.name, entry.partition_index): PartitionReassignment(
+                tuple(entry.replicas), tuple(entry.adding_replicas), tuple(entry.removing_replicas)
+            )
+            for topic in response.topics
+            for entry in topic.partitions
+        }
+
+    async def list_offsets(
+        self, at: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Offsets by partition: of the first record at or after a time in milliseconds, or by an `OffsetSpec`.
+
+        None where there is no such record.
+        """
+        wanted = _OFFSETS_AT("at", at)
+        boolean("read_committed", read_committed)
+        return await self._list_offsets(wanted, read_committed, self._calls.deadline(timeout_ms))
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete the records before an offset (-1: all); the result is the first offset that is left."""
+        wanted = _DELETE_BEFORE("before", before)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(pending: Mapping[TopicPartition, int]) -> DeleteRecordsRequest:
+            topics = by_topic(
+                pending,
+                lambda partition, offset: DeleteRecordsPartition(partition_index=partition, offset=offset),
+                lambda name, partitions: DeleteRecordsTopic(name=name, partitions=partitions),
+            )
+            return DeleteRecordsRequest(topics=topics)
+
+        def read(response: DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+            for topic in response.topics:
+                for entry in topic.partitions:
+                    where = TopicPartition(topic.name, entry.partition_index)
+                    yield where, outcome(entry.low_watermark, entry.error_code, str(where))
+
+        return await self._calls.by_leader(wanted, build, read, deadline)
+
+    async def _list_offsets(
+        self, at: Mapping[TopicPartition, int], read_committed: bool, deadline: Deadline
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Offsets by time or `OffsetSpec`; None where there is no such record."""
+
+        def build(pending: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+            topics = by_topic(
+                pending,
+                lambda partition, when: ListOffsetsPartition(partition_index=partition, timestamp=when),
+                lambda name, partitions: ListOffsetsTopic(name=name, partitions=partitions),
+            )
+            return ListOffsetsRequest(replica_id=-1, isolation_level=int(read_committed), topics=topics)
+
+        def read(
+            response: ListOffsetsResponse,
+        ) -> Iterator[tuple[TopicPartition, OffsetAndTimestamp | KafkaError | None]]:
+            for topic in response.topics:
+                for entry in topic.partitions:
+                    where = TopicPartition(topic.name, entry.partition_index)
+                    epoch = entry.leader_epoch if entry.leader_epoch >= 0 else None
+                    found = OffsetAndTimestamp(entry.offset, entry.timestamp, epoch) if entry.offset >= 0 else None
+                    yield where, outcome(found, entry.error_code, str(where))
+
+        return await self._calls.by_leader(at, build, read, deadline)
+
+
+def _elected(response: ElectLeadersResponse) -> Iterator[tuple[TopicPartition, bool | KafkaError]]:
+    for topic in response.replica_election_results:
+        for entry in topic.partition_result:
+            where = TopicPartition(topic.topic, entry.partition_id)
+            if entry.error_code == _ELECTION_NOT_NEEDED:
+                yield where, False
+            else:
+                yield where, outcome(True, entry.error_code, str(where), entry.error_message)

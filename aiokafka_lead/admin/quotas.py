@@ -1,0 +1,151 @@
+"""Quotas of clients (KIP-546)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._core.admin import outcome
+from .._io.admin import Route
+from .._options.arguments import list_of, map_of, string
+from .._options.checks import boolean, instance, optional, short_text
+from .._wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    OpData,
+    RequestEntityData,
+    RequestEntryData,
+)
+from .._wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from ..errors import ConfigError, ConfigTypeError, KafkaError
+from .base import AdminArea
+
+__all__ = [
+    "ClientQuotaFilter",
+    "QuotaEntity",
+]
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Whom a quota bounds: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, None for the default one,
+in the order of their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaFilter:
+    """Which quotas are meant: those of entities with all of these parts. Without any, all quotas."""
+
+    entity: Mapping[str, str | None] = field(default_factory=dict)
+    """By type the name, None for the default entity."""
+    any_name_of: frozenset[str] = frozenset()
+    """Types of which the entity must have a part, whatever its name is."""
+    strict: bool = False
+    """Whether entities with further parts are left out."""
+
+
+_ALL_QUOTAS = ClientQuotaFilter()
+_EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
+_ENTITY_TYPES = ("user", "client-id", "ip")
+
+
+def _quota_filter(name: str, value: Any) -> ClientQuotaFilter:
+    """A filter of quotas."""
+    wanted: ClientQuotaFilter = instance(ClientQuotaFilter, "a ClientQuotaFilter")(name, value)
+    entity = map_of("type to name", _entity_type, optional(string))(f"{name}.entity", wanted.entity)
+    others = frozenset(list_of("types", _entity_type)(f"{name}.any_name_of", wanted.any_name_of))
+    if others & entity.keys():
+        raise ConfigError(f"{name}.any_name_of must not repeat a type of {name}.entity")
+    return ClientQuotaFilter(entity, others, boolean(f"{name}.strict", wanted.strict))
+
+
+def _entity_type(name: str, value: Any) -> str:
+    if value not in _ENTITY_TYPES:
+        raise ConfigError(f"{name} must be one of {', '.join(map(repr, _ENTITY_TYPES))}, not {value!r}")
+    return str(value)
+
+
+def _entity(name: str, value: Any) -> QuotaEntity:
+    parts: list[tuple[str, str | None]] = []
+    if not isinstance(value, tuple) or not value:
+        raise ConfigTypeError(f"{name} must be a tuple of pairs of a type and a name, not {value!r}")
+    for part in value:
+        if not isinstance(part, tuple) or len(part) != 2:
+            raise ConfigTypeError(f"{name} must hold pairs of a type and a name, not {part!r}")
+        parts.append((_entity_type(name, part[0]), optional(string)(name, part[1])))
+    if len({kind for kind, _ in parts}) < len(parts):
+        raise ConfigError(f"{name} must not have a type twice: {value!r}")
+    return tuple(sorted(parts, key=lambda part: part[0]))
+
+
+def _quota(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigTypeError(f"{name} must be a number or None, not {type(value).__name__}")
+    if not 0 <= value <= sys.float_info.max:
+        raise ConfigError(f"{name} must be a finite number, at least 0, not {value}")
+    return float(value)
+
+
+_QUOTAS = map_of("entity to quotas", _entity, map_of("name to number", short_text, optional(_quota)))
+
+
+class QuotaCalls(AdminArea):
+    """Quotas of clients."""
+
+    async def describe_client_quotas(
+        self, quota_filter: ClientQuotaFilter = _ALL_QUOTAS, *, timeout_ms: float | None = None
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """Quotas by entity and name, such as ``producer_byte_rate`` (KIP-546)."""
+        wanted = _quota_filter("quota_filter", quota_filter)
+        deadline = self._calls.deadline(timeout_ms)
+        components = [
+            ComponentData(entity_type=kind, match_type=_DEFAULT if name is None else _EXACT, match=name)
+            for kind, name in wanted.entity.items()
+        ]
+        components += [
+            ComponentData(entity_type=kind, match_type=_SPECIFIED, match=None) for kind in sorted(wanted.any_name_of)
+        ]
+        request = DescribeClientQuotasRequest(components=components, strict=wanted.strict)
+        response = await self._calls.call(Route.ANY, request, deadline)
+        return {
+            tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity)): {
+                value.key: value.value for value in entry.values
+            }
+            for entry in response.entries or ()
+        }
+
+    async def alter_client_quotas(
+        self,
+        quotas: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Set quotas by entity and name; None takes one away, and those that are not named stay (KIP-546).
+
+        ``{(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1e6}}``
+        """
+        wanted = _QUOTAS("quotas", quotas)
+        boolean("validate_only", validate_only)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(pending: Mapping[QuotaEntity, Mapping[str, float | None]]) -> AlterClientQuotasRequest:
+            entries = [
+                RequestEntryData(
+                    entity=[RequestEntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                    ops=[OpData(key=key, value=value or 0.0, remove=value is None) for key, value in quotas.items()],
+                )
+                for entity, quotas in pending.items()
+            ]
+            return AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
+
+        def read(response: AlterClientQuotasResponse) -> Iterator[tuple[QuotaEntity, KafkaError | None]]:
+            for entry in response.entries:
+                entity = tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity))
+                yield entity, outcome(None, entry.error_code, _called(entity), entry.error_message)
+
+        await self._calls.batch(wanted, Route.CONTROLLER, build, read, deadline)
+
+
+def _called(entity: QuotaEntity) -> str:
+    return ", ".join(f"{kind} {'(default)' if name is None else repr(name)}" for kind, name in entity)

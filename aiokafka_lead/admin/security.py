@@ -1,0 +1,299 @@
+"""SCRAM credentials (KIP-554) and delegation tokens (KIP-48)."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import anyio
+
+from .._core.admin import outcome
+from .._io.admin import Route
+from .._options.arguments import INT64_MAX, byte_string, list_of
+from .._options.checks import instance, integer, optional, short_text, text
+from .._wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from .._wire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from .._wire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from .._wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    UserName,
+)
+from .._wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from .._wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from ..errors import ConfigError, ConfigTypeError, KafkaError
+from .acls import PRINCIPALS, principal
+from .base import AdminArea
+
+__all__ = [
+    "DelegationToken",
+    "ScramCredential",
+    "ScramDeletion",
+    "ScramMechanism",
+    "ScramUpsertion",
+]
+
+
+class ScramMechanism(IntEnum):
+    """A mechanism that a credential is for."""
+
+    UNKNOWN = 0
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @classmethod
+    def _missing_(cls, value: object) -> ScramMechanism:
+        return cls.UNKNOWN
+
+
+class ScramCredential(NamedTuple):
+    """A credential that a user has; brokers tell no more of it."""
+
+    mechanism: ScramMechanism
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """Give a user a password; the broker is sent what SCRAM keeps of it, never the password itself (KIP-554)."""
+
+    user: str
+    password: str = field(repr=False)
+    mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
+    iterations: int = 8192
+    """From 4096 to 16384: brokers take no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """Take a credential from a user."""
+
+    user: str
+    mechanism: ScramMechanism
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """A token with which a client can log in on behalf of its owner (KIP-48): ``sasl_delegation_token``."""
+
+    token_id: str
+    """The user name for SCRAM."""
+    hmac: bytes = field(repr=False)
+    """In base64 the password for SCRAM; also what renews and expires the token."""
+    owner: str
+    """Like ``"User:alice"``."""
+    requester: str | None
+    """Who had it made; None below Kafka 3.3."""
+    renewers: tuple[str, ...]
+    issued_ms: int
+    expires_ms: int
+    """Unless it is renewed."""
+    max_ms: int
+    """When it ends at the latest. All times are in milliseconds since 1970."""
+
+
+_SALT_BYTES = 32
+_HASHES = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}
+_MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 16_384
+
+
+def _alteration(name: str, value: Any) -> ScramUpsertion | ScramDeletion:
+    if not isinstance(value, (ScramUpsertion, ScramDeletion)):
+        raise ConfigTypeError(f"{name} must be a ScramUpsertion or ScramDeletion, not {type(value).__name__}")
+    short_text(f"{name}.user", value.user)
+    mechanism = instance(ScramMechanism, "a ScramMechanism")(f"{name}.mechanism", value.mechanism)
+    if mechanism is ScramMechanism.UNKNOWN:
+        raise ConfigError(f"{name}.mechanism must not be UNKNOWN")
+    if isinstance(value, ScramUpsertion):
+        text(f"{name}.password", value.password)
+        integer(_MIN_ITERATIONS, _MAX_ITERATIONS)(f"{name}.iterations", value.iterations)
+        return dataclasses.replace(value)
+    return value
+
+
+def _hmac(name: str, value: Any) -> bytes:
+    """What a token is known by."""
+    found = byte_string(name, value)
+    if not found:
+        raise ConfigError(f"{name} must be the HMAC of a token, and not empty")
+    return found
+
+
+def _lifetime(name: str, value: Any) -> int:
+    """A period in milliseconds; -1, which is the broker's own, for None."""
+    return -1 if value is None else integer(0, INT64_MAX)(name, value)
+
+
+_USERS = optional(list_of("users", short_text))
+_ALTERATIONS = list_of("alterations", _alteration)
+
+
+class SecurityCalls(AdminArea):
+    """SCRAM credentials and delegation tokens."""
+
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
+    ) -> dict[str, tuple[ScramCredential, ...]]:
+        """The SCRAM mechanisms of users, of all that have some unless some are named (KIP-554).
+
+        Raises `ResourceNotFoundError` for a user that was named and has none.
+        """
+        named = _USERS("users", users)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def read(
+            response: DescribeUserScramCredentialsResponse,
+        ) -> Iterator[tuple[str, tuple[ScramCredential, ...] | KafkaError]]:
+            for result in response.results:
+                found = tuple(
+                    ScramCredential(ScramMechanism(each.mechanism), each.iterations) for each in result.credential_infos
+                )
+                yield result.user, outcome(found, result.error_code, f"user {result.user!r}", result.error_message)
+
+        if named is None:
+            everything = await self._calls.call(Route.ANY, DescribeUserScramCredentialsRequest(users=None), deadline)
+            return {name: found for name, found in read(everything) if not isinstance(found, KafkaError)}
+
+        def build(pending: Mapping[str, None]) -> DescribeUserScramCredentialsRequest:
+            return DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in pending])
+
+        return await self._calls.batch(dict.fromkeys(named), Route.ANY, build, read, deadline)
+
+    async def alter_user_scram_credentials(
+        self, alterations: Iterable[ScramUpsertion | ScramDeletion], *, timeout_ms: float | None = None
+    ) -> None:
+        """Set passwords of users, and delete credentials; the outcomes are by user (KIP-554)."""
+        wanted = _ALTERATIONS("alterations", alterations)
+        deadline = self._calls.deadline(timeout_ms)
+        by_user: dict[str, list[ScramCredentialUpsertion | ScramCredentialDeletion]] = {}
+        for each in wanted:
+            mine = by_user.setdefault(each.user, [])
+            if isinstance(each, ScramDeletion):
+                mine.append(ScramCredentialDeletion(name=each.user, mechanism=each.mechanism))
+            else:
+                mine.append(await anyio.to_thread.run_sync(_salted, each))
+
+        def build(
+            pending: Mapping[str, list[ScramCredentialUpsertion | ScramCredentialDeletion]],
+        ) -> AlterUserScramCredentialsRequest:
+            request = AlterUserScramCredentialsRequest()
+            for alteration in (each for mine in pending.values() for each in mine):
+                if isinstance(alteration, ScramCredentialDeletion):
+                    request.deletions.append(alteration)
+                else:
+                    request.upsertions.append(alteration)
+            return request
+
+        def read(response: AlterUserScramCredentialsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+            for result in response.results:
+                yield result.user, outcome(None, result.error_code, f"user {result.user!r}", result.error_message)
+
+        await self._calls.batch(by_user, Route.CONTROLLER, build, read, deadline)
+
+    async def create_delegation_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: Iterable[str] = (),
+        max_lifetime_ms: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> DelegationToken:
+        """A token for this user, or for another ``owner`` (Kafka 3.3); principals are like ``"User:alice"`` (KIP-48).
+
+        ``max_lifetime_ms`` is at most, and by default, the broker's. It is sent once: after a lost connection
+        `describe_delegation_token` says whether there is one. Raises `DelegationTokenAuthDisabledError` and
+        `DelegationTokenRequestNotAllowedError`.
+        """
+        whose = None if owner is None else principal("owner", owner)
+        who_may = PRINCIPALS("renewers", renewers)
+        lifetime_ms = _lifetime("max_lifetime_ms", max_lifetime_ms)
+        deadline = self._calls.deadline(timeout_ms)
+        allowed = [CreatableRenewers(principal_type=kind, principal_name=name) for kind, name in who_may]
+        request = CreateDelegationTokenRequest(renewers=allowed, max_lifetime_ms=lifetime_ms)
+        request.owner_principal_type, request.owner_principal_name = whose or (None, None)
+        made = await self._calls.once(Route.CONTROLLER, request, deadline)
+        return DelegationToken(
+            made.token_id,
+            made.hmac,
+            f"{made.principal_type}:{made.principal_name}",
+            _requester(made.token_requester_principal_type, made.token_requester_principal_name),
+            tuple(f"{each.principal_type}:{each.principal_name}" for each in allowed),
+            made.issue_timestamp_ms,
+            made.expiry_timestamp_ms,
+            made.max_timestamp_ms,
+        )
+
+    async def renew_delegation_token(
+        self, hmac: bytes, *, renew_period_ms: int | None = None, timeout_ms: float | None = None
+    ) -> int:
+        """Let a token live on; the result is when it expires now, in milliseconds since 1970.
+
+        ``renew_period_ms`` is by default the broker's. Raises `DelegationTokenNotFoundError` and the like.
+        """
+        known = _hmac("hmac", hmac)
+        period_ms = _lifetime("renew_period_ms", renew_period_ms)
+        deadline = self._calls.deadline(timeout_ms)
+        request = RenewDelegationTokenRequest(hmac=known, renew_period_ms=period_ms)
+        return (await self._calls.call(Route.CONTROLLER, request, deadline)).expiry_timestamp_ms
+
+    async def expire_delegation_token(
+        self, hmac: bytes, *, expiry_period_ms: int | None = None, timeout_ms: float | None = None
+    ) -> int:
+        """Let a token end after so long, at once by default; the result is when it does."""
+        known = _hmac("hmac", hmac)
+        period_ms = _lifetime("expiry_period_ms", expiry_period_ms)
+        deadline = self._calls.deadline(timeout_ms)
+        request = ExpireDelegationTokenRequest(hmac=known, expiry_time_period_ms=period_ms)
+        return (await self._calls.call(Route.CONTROLLER, request, deadline)).expiry_timestamp_ms
+
+    async def describe_delegation_token(
+        self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
+    ) -> list[DelegationToken]:
+        """The tokens that this user may see, of all owners unless some are named."""
+        named = None
+        if owners is not None:
+            checked = PRINCIPALS("owners", owners)
+            named = [DescribeDelegationTokenOwner(principal_type=kind, principal_name=name) for kind, name in checked]
+        deadline = self._calls.deadline(timeout_ms)
+        response = await self._calls.call(Route.ANY, DescribeDelegationTokenRequest(owners=named), deadline)
+        return [
+            DelegationToken(
+                token.token_id,
+                token.hmac,
+                f"{token.principal_type}:{token.principal_name}",
+                _requester(token.token_requester_principal_type, token.token_requester_principal_name),
+                tuple(f"{each.principal_type}:{each.principal_name}" for each in token.renewers),
+                token.issue_timestamp,
+                token.expiry_timestamp,
+                token.max_timestamp,
+            )
+            for token in response.tokens
+        ]
+
+
+def _salted(wanted: ScramUpsertion) -> ScramCredentialUpsertion:
+    """What a broker keeps of a password (RFC 5802, Hi)."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    password = wanted.password.encode()
+    salted = hashlib.pbkdf2_hmac(_HASHES[wanted.mechanism], password, salt, wanted.iterations)
+    return ScramCredentialUpsertion(
+        name=wanted.user,
+        mechanism=wanted.mechanism,
+        iterations=wanted.iterations,
+        salt=salt,
+        salted_password=salted,
+    )
+
+
+def _requester(kind: str, name: str) -> str | None:
+    return f"{kind}:{name}" if kind else None

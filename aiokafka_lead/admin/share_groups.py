@@ -1,0 +1,303 @@
+"""Share groups and their offsets (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .._core.admin import failure, outcome, successes
+from .._io.connection.connection import Connection
+from .._io.deadline import Deadline
+from .._io.group.coordinators import CoordinatorKind
+from .._options.arguments import map_of, topic_partition
+from .._options.checks import INT64_MAX, boolean, integer
+from .._wire.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from .._wire.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from .._wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponsePartition,
+)
+from .._wire.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from ..errors import KafkaError, raise_for_code
+from ..types import TopicPartition
+from .acls import AclOperation, operations_of
+from .base import GROUP_ID, GROUP_IDS, NAMED_TOPICS, PARTITIONS, TOPICS, by_topic, called
+from .groups import GroupCalls, GroupState
+from .offsets import OffsetCalls, ResetTo, reset_to
+
+__all__ = [
+    "ShareGroupDescription",
+    "ShareGroupOffset",
+    "ShareMemberDescription",
+    "StartOffsetChange",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMemberDescription:
+    """A member of a share group."""
+
+    member_id: str
+    client_id: str
+    host: str
+    member_epoch: int
+    rack: str | None
+    subscribed_topics: tuple[str, ...]
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupDescription:
+    """A share group (KIP-932)."""
+
+    group_id: str
+    state: GroupState
+    members: tuple[ShareMemberDescription, ...]
+    coordinator_id: int
+    group_epoch: int
+    target_assignment_epoch: int
+    assignor: str
+    authorized_operations: frozenset[AclOperation] | None = None
+
+
+class ShareGroupOffset(NamedTuple):
+    """Where a share group begins in a partition: all records before it are done with."""
+
+    start_offset: int
+    leader_epoch: int | None
+    lag: int | None
+    """Records from there to the partition's end that are not done with; None where the broker does not say."""
+
+
+class StartOffsetChange(NamedTuple):
+    """What a reset does to a share group's start offset in a partition: None where it had not begun."""
+
+    before: int | None
+    after: int
+
+
+_START_OFFSETS = map_of("TopicPartition to offset", topic_partition, integer(0, INT64_MAX))
+
+
+class ShareGroupCalls(OffsetCalls, GroupCalls):
+    """Share groups and their offsets (KIP-932)."""
+
+    async def describe_share_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[str, ShareGroupDescription]:
+        """Share groups by id (KIP-932, Kafka 4.1); raises `GroupIdNotFoundError`."""
+        ids = GROUP_IDS("group_ids", group_ids)
+        boolean("include_authorized_operations", include_authorized_operations)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(mine: Sequence[str]) -> ShareGroupDescribeRequest:
+            return ShareGroupDescribeRequest(
+                group_ids=list(mine), include_authorized_operations=include_authorized_operations
+            )
+
+        def read(
+            broker: int, response: ShareGroupDescribeResponse
+        ) -> Iterator[tuple[str, ShareGroupDescription | KafkaError]]:
+            for group in response.groups:
+                described = _group(group, broker)
+                yield group.group_id, outcome(described, group.error_code, called(group.group_id), group.error_message)
+
+        return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
+
+    async def delete_share_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
+        """The same, by Java's name for share groups."""
+        await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
+
+    async def list_share_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, ShareGroupOffset | None]:
+        """Where a share group begins in each partition, and its lag; of all that it has unless some are named.
+
+        None where it has not begun; a group that does not exist has begun nowhere.
+        """
+        GROUP_ID("group_id", group_id)
+        named = PARTITIONS("partitions", partitions)
+        return await self._start_offsets(group_id, named, self._calls.deadline(timeout_ms))
+
+    async def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
+    ) -> None:
+        """Let a share group without members begin at other offsets; raises `NonEmptyGroupError`.
+
+        The group is made if there is none.
+        """
+        GROUP_ID("group_id", group_id)
+        wanted = _START_OFFSETS("offsets", offsets)
+        await self._alter_start_offsets(group_id, wanted, self._calls.deadline(timeout_ms))
+
+    async def reset_share_group_offsets(
+        self,
+        group_id: str,
+        to: ResetTo,
+        *,
+        topics: Iterable[str] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+        dry_run: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, StartOffsetChange]:
+        """Let a share group without members begin elsewhere; the result is each start offset before and after.
+
+        What has been delivered or acknowledged behind the new start counts no more. ``to``, ``topics``, ``partitions``
+        and ``dry_run`` are those of `reset_consumer_group_offsets`; without topics and partitions it is every partition
+        that a member of the group was ever assigned. Raises `NonEmptyGroupError`. Java: ``kafka-share-groups
+        --reset-offsets``.
+        """
+        GROUP_ID("group_id", group_id)
+        place = reset_to("to", to)
+        named = TOPICS("topics", topics)
+        single = PARTITIONS("partitions", partitions)
+        boolean("dry_run", dry_run)
+        deadline = self._calls.deadline(timeout_ms)
+        wanted = await self._named_partitions(named, single, deadline)
+        found = await self._start_offsets(group_id, wanted, deadline)
+        before = {where: None if each is None else each.start_offset for where, each in found.items()}
+        changes = {
+            where: StartOffsetChange(before[where], target.offset)
+            for where, target in (await self._targets(before, place, deadline)).items()
+        }
+        if not dry_run and changes:
+            await self._alter_start_offsets(
+                group_id, {where: change.after for where, change in changes.items()}, deadline
+            )
+        return changes
+
+    async def delete_share_group_offsets(
+        self, group_id: str, topics: Iterable[str], *, timeout_ms: float | None = None
+    ) -> None:
+        """Forget what a share group without members knows of topics; raises `NonEmptyGroupError`."""
+        GROUP_ID("group_id", group_id)
+        wanted = NAMED_TOPICS("topics", topics)
+        deadline = self._calls.deadline(timeout_ms)
+
+        async def ask(connection: Connection, pending: Mapping[str, None]) -> Mapping[str, KafkaError | None]:
+            named = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in pending]
+            request = DeleteShareGroupOffsetsRequest(group_id=group_id, topics=named)
+            response = await connection.request(request, timeout_ms=deadline.request_ms())
+            raise_for_code(response.error_code, response.error_message or "")
+            return {
+                topic.topic_name: outcome(None, topic.error_code, f"topic {topic.topic_name!r}", topic.error_message)
+                for topic in response.responses
+            }
+
+        await self._calls.at_coordinator(group_id, ask, dict.fromkeys(wanted), deadline)
+
+    async def _start_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None, deadline: Deadline
+    ) -> dict[TopicPartition, ShareGroupOffset | None]:
+        """Where a group begins in each partition; None asks for all that it has."""
+        topics = None
+        if partitions is not None:
+            topics = by_topic(
+                dict.fromkeys(partitions),
+                lambda partition, _: partition,
+                lambda name, indexes: DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes),
+            )
+
+        def build(mine: str) -> DescribeShareGroupOffsetsRequest:
+            return DescribeShareGroupOffsetsRequest(
+                groups=[DescribeShareGroupOffsetsRequestGroup(group_id=mine, topics=topics)]
+            )
+
+        def read(
+            mine: str, _: int, response: DescribeShareGroupOffsetsResponse
+        ) -> dict[TopicPartition, ShareGroupOffset | KafkaError | None] | KafkaError:
+            found: dict[TopicPartition, ShareGroupOffset | KafkaError | None] = {}
+            for group in response.groups:
+                if group.error_code:
+                    return failure(group.error_code, called(mine), group.error_message)
+                for topic in group.topics:
+                    for entry in topic.partitions:
+                        where = TopicPartition(topic.topic_name, entry.partition_index)
+                        found[where] = outcome(_offset(entry), entry.error_code, str(where), entry.error_message)
+            return found
+
+        answers = await self._calls.by_coordinator(CoordinatorKind.GROUP, [group_id], build, read, deadline)
+        found = successes(answers[group_id])
+        return found if partitions is None else {where: found.get(where) for where in partitions}
+
+    async def _alter_start_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int], deadline: Deadline
+    ) -> None:
+        """Let a share group without members begin elsewhere."""
+
+        async def ask(
+            connection: Connection, pending: Mapping[TopicPartition, int]
+        ) -> Mapping[TopicPartition, KafkaError | None]:
+            topics = by_topic(
+                pending,
+                lambda partition, offset: AlterShareGroupOffsetsRequestPartition(
+                    partition_index=partition, start_offset=offset
+                ),
+                lambda name, entries: AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=entries),
+            )
+            request = AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
+            response = await connection.request(request, timeout_ms=deadline.request_ms())
+            raise_for_code(response.error_code, response.error_message or "")
+            found: dict[TopicPartition, KafkaError | None] = {}
+            for topic in response.responses:
+                for entry in topic.partitions:
+                    where = TopicPartition(topic.topic_name, entry.partition_index)
+                    found[where] = outcome(None, entry.error_code, str(where), entry.error_message)
+            return found
+
+        await self._calls.at_coordinator(group_id, ask, offsets, deadline)
+
+
+def _group(group: DescribedGroup, broker: int) -> ShareGroupDescription:
+    members = tuple(
+        ShareMemberDescription(
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            member.member_epoch,
+            member.rack_id,
+            tuple(member.subscribed_topic_names),
+            tuple(
+                TopicPartition(topic.topic_name, partition)
+                for topic in member.assignment.topic_partitions
+                for partition in topic.partitions
+            ),
+        )
+        for member in group.members
+    )
+    return ShareGroupDescription(
+        group.group_id,
+        GroupState(group.group_state),
+        members,
+        broker,
+        group.group_epoch,
+        group.assignment_epoch,
+        group.assignor_name,
+        operations_of(group.authorized_operations),
+    )
+
+
+def _offset(entry: DescribeShareGroupOffsetsResponsePartition) -> ShareGroupOffset | None:
+    if entry.start_offset < 0:
+        return None
+    epoch = entry.leader_epoch if entry.leader_epoch >= 0 else None
+    return ShareGroupOffset(entry.start_offset, epoch, entry.lag if entry.lag >= 0 else None)

@@ -1,0 +1,206 @@
+"""Groups of Kafka Streams (KIP-1071)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .._core.admin import outcome
+from .._io.group.coordinators import CoordinatorKind
+from .._options.checks import boolean
+from .._wire.messages.streams_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    Subtopology,
+    TaskIds,
+)
+from ..errors import KafkaError
+from ..types import OffsetAndMetadata, TopicPartition
+from .acls import AclOperation, operations_of
+from .base import GROUP_IDS, called
+from .groups import GroupCalls, GroupState
+from .offsets import OffsetCalls
+
+__all__ = [
+    "StreamsGroupDescription",
+    "StreamsMemberDescription",
+    "StreamsSubtopology",
+    "StreamsTasks",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTasks:
+    """Tasks of a member of a streams group: the partitions by subtopology."""
+
+    active: Mapping[str, tuple[int, ...]]
+    standby: Mapping[str, tuple[int, ...]]
+    warmup: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMemberDescription:
+    """A member of a streams group: one thread of an application of Kafka Streams."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    rack: str | None
+    member_epoch: int
+    topology_epoch: int
+    process_id: str
+    endpoint: tuple[str, int] | None
+    client_tags: Mapping[str, str]
+    assignment: StreamsTasks
+    target_assignment: StreamsTasks
+    is_classic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsSubtopology:
+    """A part of a topology that is connected by no stream to the others."""
+
+    subtopology_id: str
+    source_topics: tuple[str, ...]
+    repartition_sink_topics: tuple[str, ...]
+    repartition_source_topics: tuple[str, ...]
+    state_changelog_topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupDescription:
+    """A group of Kafka Streams (KIP-1071)."""
+
+    group_id: str
+    state: GroupState
+    members: tuple[StreamsMemberDescription, ...]
+    coordinator_id: int
+    group_epoch: int
+    target_assignment_epoch: int
+    topology_epoch: int | None
+    """None before the first member has described its topology."""
+    subtopologies: tuple[StreamsSubtopology, ...]
+    authorized_operations: frozenset[AclOperation] | None = None
+
+
+class StreamsGroupCalls(OffsetCalls, GroupCalls):
+    """Groups of Kafka Streams (KIP-1071). Their offsets are those of consumer groups."""
+
+    async def describe_streams_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[str, StreamsGroupDescription]:
+        """Groups of Kafka Streams by id (KIP-1071, Kafka 4.1); raises `GroupIdNotFoundError`."""
+        ids = GROUP_IDS("group_ids", group_ids)
+        boolean("include_authorized_operations", include_authorized_operations)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(mine: Sequence[str]) -> StreamsGroupDescribeRequest:
+            return StreamsGroupDescribeRequest(
+                group_ids=list(mine), include_authorized_operations=include_authorized_operations
+            )
+
+        def read(
+            broker: int, response: StreamsGroupDescribeResponse
+        ) -> Iterator[tuple[str, StreamsGroupDescription | KafkaError]]:
+            for group in response.groups:
+                described = _group(group, broker)
+                yield group.group_id, outcome(described, group.error_code, called(group.group_id), group.error_message)
+
+        return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
+
+    async def delete_streams_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
+        """The same, by Java's name for groups of Kafka Streams."""
+        await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
+
+    async def list_streams_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The same as `list_consumer_group_offsets`, by Java's name for groups of Kafka Streams."""
+        return await self.list_consumer_group_offsets(
+            group_id, partitions, require_stable=require_stable, timeout_ms=timeout_ms
+        )
+
+    async def alter_streams_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        *,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """The same as `alter_consumer_group_offsets`, by Java's name for groups of Kafka Streams."""
+        await self.alter_consumer_group_offsets(group_id, offsets, timeout_ms=timeout_ms)
+
+    async def delete_streams_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
+    ) -> None:
+        """The same as `delete_consumer_group_offsets`, by Java's name for groups of Kafka Streams."""
+        await self.delete_consumer_group_offsets(group_id, partitions, timeout_ms=timeout_ms)
+
+
+def _group(group: DescribedGroup, broker: int) -> StreamsGroupDescription:
+    topology = group.topology
+    subtopologies = [] if topology is None else topology.subtopologies or []
+    return StreamsGroupDescription(
+        group.group_id,
+        GroupState(group.group_state),
+        tuple(map(_member, group.members)),
+        broker,
+        group.group_epoch,
+        group.assignment_epoch,
+        None if topology is None else topology.epoch,
+        tuple(map(_subtopology, subtopologies)),
+        operations_of(group.authorized_operations),
+    )
+
+
+def _member(member: Member) -> StreamsMemberDescription:
+    endpoint = member.user_endpoint
+    return StreamsMemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rack_id,
+        member.member_epoch,
+        member.topology_epoch,
+        member.process_id,
+        None if endpoint is None else (endpoint.host, endpoint.port),
+        {tag.key: tag.value for tag in member.client_tags},
+        _tasks(member.assignment),
+        _tasks(member.target_assignment),
+        member.is_classic,
+    )
+
+
+def _tasks(assignment: Assignment) -> StreamsTasks:
+    def by_subtopology(tasks: Iterable[TaskIds]) -> dict[str, tuple[int, ...]]:
+        return {task.subtopology_id: tuple(task.partitions) for task in tasks}
+
+    return StreamsTasks(
+        by_subtopology(assignment.active_tasks),
+        by_subtopology(assignment.standby_tasks),
+        by_subtopology(assignment.warmup_tasks),
+    )
+
+
+def _subtopology(part: Subtopology) -> StreamsSubtopology:
+    return StreamsSubtopology(
+        part.subtopology_id,
+        tuple(part.source_topics),
+        tuple(part.repartition_sink_topics),
+        tuple(topic.name for topic in part.repartition_source_topics),
+        tuple(topic.name for topic in part.state_changelog_topics),
+    )

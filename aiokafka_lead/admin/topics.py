@@ -1,0 +1,394 @@
+"""Topics: create, delete, list, describe, add partitions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from .._core.admin import BY_ANYONE, failure, outcome, successes
+from .._io.admin import Route
+from .._io.deadline import Deadline
+from .._options.arguments import list_of, map_of, string, topic_name
+from .._options.checks import INT16_MAX, Check, boolean, instance, integer, optional
+from .._wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from .._wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from .._wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from .._wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    RequestCursor,
+    TopicRequest,
+)
+from .._wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from ..errors import ConfigError, KafkaError, UnsupportedVersionError
+from .base import NAMED_TOPICS, TOPICS, AdminArea
+
+__all__ = [
+    "CreatedTopic",
+    "NewPartitions",
+    "NewTopic",
+    "PartitionDescription",
+    "TopicDescription",
+    "TopicListing",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create.
+
+    ``num_partitions`` and ``replication_factor`` are the cluster's own defaults where they are -1.
+    ``replica_assignments`` names the brokers of each partition instead, the first one its preferred leader; the other
+    two must be left out then.
+    """
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    topic_configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic as it was created; what the cluster does not say (below Kafka 2.4) is -1 or empty."""
+
+    name: str
+    topic_id: UUID
+    num_partitions: int
+    replication_factor: int
+    configs: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """How many partitions a topic shall have in all, and optionally the brokers of each new one."""
+
+    total_count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+class TopicListing(NamedTuple):
+    """A topic's name and id."""
+
+    name: str
+    topic_id: UUID
+    is_internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """A partition's leader and replicas. ``leader_id`` is -1 while it has none."""
+
+    partition: int
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    eligible_leader_replicas: tuple[int, ...] | None = None
+    """Replicas outside of the ISR that may lead without loss (KIP-966); None where the cluster did not say."""
+    last_known_elr: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic with its partitions, in the order of their numbers."""
+
+    name: str
+    topic_id: UUID
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+_NOT_GIVEN = -1
+_BROKERS = list_of("broker ids", integer(0))
+_ASSIGNMENTS = map_of("partition to broker ids", integer(0), _BROKERS)
+_CONFIGS = map_of("str to str", string, optional(string))
+
+
+def _new_topic(name: str, value: Any) -> NewTopic:
+    topic: NewTopic = instance(NewTopic, "a NewTopic")(name, value)
+    numbers = topic.num_partitions, topic.replication_factor
+    checked = NewTopic(
+        topic_name(f"{name}.name", topic.name),
+        integer(_NOT_GIVEN)(f"{name}.num_partitions", numbers[0]),
+        integer(_NOT_GIVEN, INT16_MAX)(f"{name}.replication_factor", numbers[1]),
+        _ASSIGNMENTS(f"{name}.replica_assignments", topic.replica_assignments),
+        _CONFIGS(f"{name}.topic_configs", topic.topic_configs),
+    )
+    if checked.replica_assignments and numbers != (_NOT_GIVEN, _NOT_GIVEN):
+        raise ConfigError(f"{name}.replica_assignments excludes num_partitions and replication_factor")
+    return checked
+
+
+def _each_once(inner: Check) -> Check:
+    """Topics of which no two have the same name."""
+
+    def check(name: str, value: Any) -> dict[str, NewTopic]:
+        found: dict[str, NewTopic] = {}
+        for topic in inner(name, value):
+            if topic.name in found:
+                raise ConfigError(f"{name} must not have the topic {topic.name!r} twice")
+            found[topic.name] = topic
+        return found
+
+    return check
+
+
+def _new_partitions(name: str, value: Any) -> NewPartitions:
+    if not isinstance(value, NewPartitions):
+        return NewPartitions(integer(1)(name, value))
+    assignments = optional(list_of("lists of broker ids", _BROKERS))(f"{name}.assignments", value.assignments)
+    return NewPartitions(integer(1)(f"{name}.total_count", value.total_count), assignments)
+
+
+_NEW_TOPICS = _each_once(list_of("NewTopic", _new_topic))
+"""By name."""
+_NEW_PARTITIONS = map_of("topic to number of partitions", topic_name, _new_partitions)
+_PAGE_SIZE = integer(1)
+
+
+class TopicCalls(AdminArea):
+    """Topics: create, delete, list, describe, add partitions."""
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
+    ) -> dict[str, CreatedTopic]:
+        """Create topics, or only check that they could be; the result is by name.
+
+        Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and the like. Brokers learn of a new topic one
+        after the other, shortly after this returns.
+        """
+        wanted = _NEW_TOPICS("topics", topics)
+        boolean("validate_only", validate_only)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(pending: Mapping[str, CreatableTopic]) -> CreateTopicsRequest:
+            return CreateTopicsRequest(topics=list(pending.values()), validate_only=validate_only)
+
+        def read(response: CreateTopicsResponse) -> Iterator[tuple[str, CreatedTopic | KafkaError]]:
+            for entry in response.topics:
+                what = f"topic {entry.name!r}"
+                yield entry.name, outcome(_created(entry), entry.error_code, what, entry.error_message)
+
+        creatable = {name: _creatable(topic) for name, topic in wanted.items()}
+        return await self._calls.batch(creatable, Route.CONTROLLER, build, read, deadline)
+
+    async def delete_topics(self, topics: Iterable[str], *, timeout_ms: float | None = None) -> None:
+        """Delete topics by name; raises `UnknownTopicOrPartitionError`. Brokers forget them shortly after this."""
+        names = NAMED_TOPICS("topics", topics)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(pending: Mapping[str, None]) -> DeleteTopicsRequest:
+            return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in pending])
+
+        def build_before_topic_ids(pending: Mapping[str, None]) -> DeleteTopicsRequest:
+            return DeleteTopicsRequest(topic_names=list(pending))
+
+        def read(response: DeleteTopicsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+            for entry in response.responses:
+                name = entry.name or ""
+                yield name, outcome(None, entry.error_code, f"topic {name!r}", entry.error_message)
+
+        wanted = dict.fromkeys(names)
+        try:
+            await self._calls.batch(wanted, Route.CONTROLLER, build, read, deadline)
+        except UnsupportedVersionError:  # below Kafka 2.8
+            await self._calls.batch(wanted, Route.CONTROLLER, build_before_topic_ids, read, deadline)
+
+    async def create_partitions(
+        self,
+        topics: Mapping[str, int | NewPartitions],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Give topics more partitions: their number in all, by topic. Keyed records may go elsewhere from then on.
+
+        Raises `InvalidPartitionsError` for fewer than there are.
+        """
+        wanted = _NEW_PARTITIONS("topics", topics)
+        boolean("validate_only", validate_only)
+        deadline = self._calls.deadline(timeout_ms)
+
+        def build(pending: Mapping[str, CreatePartitionsTopic]) -> CreatePartitionsRequest:
+            return CreatePartitionsRequest(topics=list(pending.values()), validate_only=validate_only)
+
+        def read(response: CreatePartitionsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+            for entry in response.results:
+                yield entry.name, outcome(None, entry.error_code, f"topic {entry.name!r}", entry.error_message)
+
+        items = {name: _more_partitions(name, plan) for name, plan in wanted.items()}
+        await self._calls.batch(items, Route.CONTROLLER, build, read, deadline)
+
+    async def list_topics(
+        self, *, include_internal: bool = False, timeout_ms: float | None = None
+    ) -> dict[str, TopicListing]:
+        """Every topic that this user may see, by name; Kafka's own only on request."""
+        boolean("include_internal", include_internal)
+        deadline = self._calls.deadline(timeout_ms)
+        response = await self._calls.metadata(None, deadline)
+        return {
+            topic.name: TopicListing(topic.name, topic.topic_id, topic.is_internal)
+            for topic in response.topics
+            if topic.name is not None and not topic.error_code and (include_internal or not topic.is_internal)
+        }
+
+    async def describe_topics(
+        self, topics: Iterable[str] | None = None, *, timeout_ms: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """Topics with their partitions, leaders and replicas, by name; all topics unless some are named.
+
+        Raises `UnknownTopicOrPartitionError`.
+        """
+        names = TOPICS("topics", topics)
+        return await self._describe_topics(names, self._calls.deadline(timeout_ms))
+
+    def describe_topic_partitions(
+        self, topics: Iterable[str], *, page_size: int = 2000, timeout_ms: float | None = None
+    ) -> AsyncIterator[TopicDescription]:
+        """The same page by page, with eligible leader replicas (KIP-966, Kafka 3.7).
+
+        An asynchronous iterator of descriptions in the order of the names, but for topics of which the broker has not
+        heard at first; a topic that is on several pages comes as often, each time with the partitions of that page.
+        Where a topic cannot be described, its error is raised after all others have come. ``timeout_ms`` bounds all
+        pages together. Raises `UnsupportedVersionError` where the cluster is older.
+        """
+        names = NAMED_TOPICS("topics", topics)
+        _PAGE_SIZE("page_size", page_size)
+        return self._describe_by_pages(names, page_size, self._calls.deadline(timeout_ms))
+
+    async def _describe_topics(self, topics: Iterable[str] | None, deadline: Deadline) -> dict[str, TopicDescription]:
+        """Topics with their partitions, from Metadata; None describes all."""
+        if topics is None:
+            response = await self._calls.metadata(None, deadline)
+            return {topic.name: _described(topic) for topic in response.topics if topic.name and not topic.error_code}
+
+        asked: set[int] = set()
+
+        async def ask(pending: Mapping[str, None]) -> dict[str, TopicDescription | KafkaError]:
+            # A broker that lags does not know a topic for as long as it lags: each try asks another one.
+            answer = await self._calls.metadata_of_another(pending, asked, deadline)
+            return {
+                topic.name or "": outcome(_described(topic), topic.error_code, f"topic {topic.name!r}")
+                for topic in answer.topics
+            }
+
+        return await self._calls.settle(dict.fromkeys(topics), ask, BY_ANYONE, deadline)
+
+    async def _describe_by_pages(
+        self, topics: Iterable[str], page_size: int, deadline: Deadline
+    ) -> AsyncIterator[TopicDescription]:
+        """Topics with their partitions from DescribeTopicPartitions: a description for each topic on each page.
+
+        The error of a topic that cannot be described is raised after all others have come.
+        """
+        wanted = pending = sorted(set(topics))
+        refused: dict[str, KafkaError] = {}
+        tries = 0
+        while pending:
+            tries += 1
+            names, cursor = pending, None
+            for name in pending:
+                refused.pop(name, None)
+            while names:
+                request = DescribeTopicPartitionsRequest(
+                    topics=[TopicRequest(name=name) for name in names],
+                    response_partition_limit=page_size,
+                    cursor=cursor,
+                )
+                response = await self._calls.call(Route.ANY, request, deadline)
+                for topic in response.topics:
+                    if topic.error_code:
+                        refused[topic.name or ""] = failure(topic.error_code, f"topic {topic.name!r}")
+                    else:
+                        yield _page_of(topic)
+                following = response.next_cursor
+                if following is None:
+                    break
+                names = [name for name in names if name >= following.topic_name]
+                cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
+            pending = [name for name in pending if name in refused and BY_ANYONE.allows(refused[name], tries)]
+            if pending:
+                await self._calls.pause(tries, refused[pending[0]], deadline)
+        successes({name: refused.get(name) for name in wanted})
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+            for partition, replicas in topic.replica_assignments.items()
+        ],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.topic_configs.items()],
+    )
+
+
+def _created(entry: CreatableTopicResult) -> CreatedTopic:
+    return CreatedTopic(
+        entry.name,
+        entry.topic_id,
+        entry.num_partitions,
+        entry.replication_factor,
+        {config.name: config.value for config in entry.configs or ()},
+    )
+
+
+def _more_partitions(name: str, plan: NewPartitions) -> CreatePartitionsTopic:
+    assignments = None
+    if plan.assignments is not None:
+        assignments = [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in plan.assignments]
+    return CreatePartitionsTopic(name=name, count=plan.total_count, assignments=assignments)
+
+
+def _described(topic: MetadataResponseTopic) -> TopicDescription:
+    partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    return TopicDescription(topic.name or "", topic.topic_id, topic.is_internal, tuple(map(_partition, partitions)))
+
+
+def _partition(
+    entry: MetadataResponsePartition | DescribeTopicPartitionsResponsePartition,
+    eligible: list[int] | None = None,
+    last_known: list[int] | None = None,
+) -> PartitionDescription:
+    return PartitionDescription(
+        entry.partition_index,
+        entry.leader_id,
+        entry.leader_epoch,
+        tuple(entry.replica_nodes),
+        tuple(entry.isr_nodes),
+        tuple(entry.offline_replicas),
+        None if eligible is None else tuple(eligible),
+        None if last_known is None else tuple(last_known),
+    )
+
+
+def _page_of(topic: DescribeTopicPartitionsResponseTopic) -> TopicDescription:
+    return TopicDescription(
+        topic.name or "",
+        topic.topic_id,
+        topic.is_internal,
+        tuple(
+            _partition(entry, entry.eligible_leader_replicas or [], entry.last_known_elr or [])
+            for entry in topic.partitions
+        ),
+    )

@@ -1,0 +1,377 @@
+"""Transactions and the producers that write them (KIP-664, KIP-360)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from .._core.admin import BY_ANYONE, failure, outcome
+from .._io.deadline import Deadline
+from .._io.group.coordinators import CoordinatorKind
+from .._options.arguments import INT64_MAX, list_of, topic_partition
+from .._options.checks import INT16_MAX, instance, integer, milliseconds, optional, text
+from .._wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
+from .._wire.messages.describe_producers import ProducerState as WireProducer
+from .._wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from .._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from .._wire.messages.list_transactions import ListTransactionsRequest
+from .._wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ..errors import ConfigError, KafkaError
+from ..types import TopicPartition
+from .base import NAMED_PARTITIONS, AdminArea, by_topic
+
+__all__ = [
+    "FencedProducer",
+    "ProducerState",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
+]
+
+_TRANSACTION_TIMEOUT_MS = 60_000
+"""Of a transactional id whose producers are fenced, until its next producer says another."""
+
+
+class TransactionState(StrEnum):
+    """How a transactional id is, as its coordinator knows it."""
+
+    EMPTY = "Empty"
+    """No transaction since the producer began."""
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    """Decided; the markers are being written."""
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    DEAD = "Dead"
+    """It has expired."""
+    UNKNOWN = "Unknown"
+    """A state that this client does not know."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> TransactionState:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id, and the broker that coordinates it."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id with its transaction, open or the last one."""
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    """When the transaction began, in milliseconds since 1970; None where there was none."""
+    partitions: frozenset[TopicPartition]
+    """What is part of the open transaction; while it ends, what has no marker yet."""
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a partition's leader knows of an idempotent or transactional producer that wrote to it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    """-1 where it has written nothing in this epoch."""
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+    """Of the coordinator that last ended a transaction of the producer here; None before the first."""
+    transaction_start_offset: int | None
+    """Where its open transaction begins; None without one."""
+
+
+class FencedProducer(NamedTuple):
+    """The producer id and epoch that a transactional id has since its producers were fenced."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+_TRANSACTIONAL_IDS = list_of("transactional ids", text)
+_STATES = optional(list_of("TransactionState", instance(TransactionState, "a TransactionState")))
+_PRODUCER_ID = integer(0, INT64_MAX)
+_PRODUCER_IDS = optional(list_of("producer ids", _PRODUCER_ID))
+_PRODUCER_ID = optional(_PRODUCER_ID)
+_PRODUCER_EPOCH = optional(integer(0, INT16_MAX))
+_COORDINATOR_EPOCH = integer(0)
+_START_OFFSET = optional(integer(0, INT64_MAX))
+_DURATION = optional(milliseconds())
+_PATTERN = optional(text)
+_BROKER = optional(integer(0))
+
+
+class TransactionCalls(AdminArea):
+    """Transactions and the producers that write them."""
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[TransactionState] | None = None,
+        producer_ids: Iterable[int] | None = None,
+        longer_than_ms: float | None = None,
+        transactional_id_pattern: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[str, TransactionListing]:
+        """Every transactional id that passes all filters, by id, from all brokers (KIP-664, Kafka 3.0).
+
+        ``longer_than_ms`` passes those whose latest transaction began longer ago (KIP-994, Kafka 3.8);
+        ``transactional_id_pattern`` is a regular expression of RE2 for the whole id (KIP-1152, Kafka 4.1). Raises
+        `UnsupportedVersionError` where a broker is older than a filter.
+        """
+        in_states = _STATES("states", states)
+        ids = _PRODUCER_IDS("producer_ids", producer_ids)
+        duration = _DURATION("longer_than_ms", longer_than_ms)
+        pattern = _PATTERN("transactional_id_pattern", transactional_id_pattern)
+        deadline = self._calls.deadline(timeout_ms)
+        return await self._list_transactions(in_states, ids, duration, pattern, deadline)
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> dict[str, TransactionDescription]:
+        """Transactional ids by id: state, producer, timeout, and what is part of an open transaction (KIP-664).
+
+        Raises `TransactionalIdNotFoundError`.
+        """
+        ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
+        deadline = self._calls.deadline(timeout_ms)
+        return await self._describe_transactions(ids, deadline)
+
+    async def describe_producers(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        broker_id: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        """The producers that wrote to partitions, as their leaders know them, or one broker's replicas (KIP-664)."""
+        wanted = NAMED_PARTITIONS("partitions", partitions)
+        broker = _BROKER("broker_id", broker_id)
+        deadline = self._calls.deadline(timeout_ms)
+        return await self._describe_producers(wanted, broker, deadline)
+
+    async def abort_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        start_offset: int | None = None,
+        producer_id: int | None = None,
+        producer_epoch: int | None = None,
+        coordinator_epoch: int = 0,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Abort a transaction that hangs in a partition (KIP-664); its coordinator is not asked.
+
+        Say which: by the offset at which it begins, or by its producer's id and epoch as `describe_producers` tells
+        them, with the coordinator's epoch. Needs cluster permission. Raises `InvalidProducerEpochError` or
+        `TransactionCoordinatorFencedError` where the partition knows newer epochs, and `KafkaError` where no open
+        transaction begins at the offset. Never use it for a transaction that its producer still works at.
+        """
+        where = topic_partition("partition", partition)
+        offset = _START_OFFSET("start_offset", start_offset)
+        number = _PRODUCER_ID("producer_id", producer_id)
+        epoch = _PRODUCER_EPOCH("producer_epoch", producer_epoch)
+        coordinator = _COORDINATOR_EPOCH("coordinator_epoch", coordinator_epoch)
+        deadline = self._calls.deadline(timeout_ms)
+        if offset is not None:
+            if number is not None or epoch is not None:
+                raise ConfigError("start_offset excludes producer_id and producer_epoch")
+            await self._abort_at(where, offset, deadline)
+            return
+        if number is None or epoch is None:
+            raise ConfigError("start_offset is needed, or producer_id and producer_epoch")
+        await self._abort(where, number, epoch, coordinator, deadline)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> dict[str, FencedProducer]:
+        """Refuse the producers that write with these transactional ids from now on; what they have open is aborted.
+
+        A producer that starts with one of the ids afterwards is welcome.
+        """
+        ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
+        deadline = self._calls.deadline(timeout_ms)
+        return await self._calls.by_coordinator(
+            CoordinatorKind.TRANSACTION,
+            ids,
+            lambda transactional_id: InitProducerIdRequest(
+                transactional_id=transactional_id, transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS
+            ),
+            _fenced,
+            deadline,
+        )
+
+    async def _list_transactions(
+        self,
+        states: Collection[TransactionState] | None,
+        producer_ids: Collection[int] | None,
+        longer_than_ms: float | None,
+        pattern: str | None,
+        deadline: Deadline,
+    ) -> dict[str, TransactionListing]:
+        """Every transactional id that passes all of the filters; each broker tells those that it coordinates."""
+
+        def build() -> ListTransactionsRequest:
+            return ListTransactionsRequest(
+                state_filters=[state.value for state in states or ()],
+                producer_id_filters=list(producer_ids or ()),
+                duration_filter=-1 if longer_than_ms is None else int(longer_than_ms),
+                transactional_id_pattern=pattern,
+            )
+
+        answers = await self._calls.by_broker(build, deadline)
+        return {
+            listed.transactional_id: TransactionListing(
+                listed.transactional_id, TransactionState(listed.transaction_state), listed.producer_id, broker
+            )
+            for broker, answer in answers.items()
+            for listed in answer.transaction_states
+        }
+
+    async def _describe_transactions(
+        self, transactional_ids: Iterable[str], deadline: Deadline
+    ) -> dict[str, TransactionDescription]:
+        """Each transactional id as its coordinator knows it."""
+        return await self._calls.by_coordinator(
+            CoordinatorKind.TRANSACTION,
+            transactional_ids,
+            lambda transactional_id: DescribeTransactionsRequest(transactional_ids=[transactional_id]),
+            _description,
+            deadline,
+        )
+
+    async def _describe_producers(
+        self, partitions: Iterable[TopicPartition], broker: int | None, deadline: Deadline
+    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        """The producers of each partition, by its leader or by a broker that has a replica."""
+
+        def build(pending: Mapping[TopicPartition, None]) -> DescribeProducersRequest:
+            topics = by_topic(
+                pending,
+                lambda partition, _: partition,
+                lambda name, indexes: TopicRequest(name=name, partition_indexes=indexes),
+            )
+            return DescribeProducersRequest(topics=topics)
+
+        items = dict.fromkeys(partitions)
+        if broker is None:
+            return await self._calls.by_leader(items, build, _producers, deadline)
+        return await self._calls.batch(items, broker, build, _producers, deadline, BY_ANYONE)
+
+    async def _abort_at(self, where: TopicPartition, start_offset: int, deadline: Deadline) -> None:
+        """Abort the transaction that begins at an offset of a partition."""
+        producers = (await self._describe_producers([where], None, deadline))[where]
+        for producer in producers:
+            if producer.transaction_start_offset == start_offset:
+                # Without an epoch no coordinator has ended a transaction here: none can be newer than epoch 0.
+                epoch = producer.coordinator_epoch or 0
+                await self._abort(where, producer.producer_id, producer.producer_epoch, epoch, deadline)
+                return
+        raise KafkaError(f"{where}: no open transaction begins at offset {start_offset}")
+
+    async def _abort(
+        self,
+        where: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        deadline: Deadline,
+    ) -> None:
+        """Write the marker of an abort, as the coordinator would."""
+
+        def build(pending: Mapping[TopicPartition, None]) -> WriteTxnMarkersRequest:
+            topics = by_topic(
+                pending,
+                lambda partition, _: partition,
+                lambda name, indexes: WritableTxnMarkerTopic(name=name, partition_indexes=indexes),
+            )
+            marker = WritableTxnMarker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                transaction_result=False,
+                topics=topics,
+                coordinator_epoch=coordinator_epoch,
+            )
+            return WriteTxnMarkersRequest(markers=[marker])
+
+        def read(response: WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+            for marker in response.markers:
+                for topic in marker.topics:
+                    for entry in topic.partitions:
+                        partition = TopicPartition(topic.name, entry.partition_index)
+                        yield partition, outcome(None, entry.error_code, str(partition))
+
+        await self._calls.by_leader({where: None}, build, read, deadline)
+
+
+def _description(
+    transactional_id: str, coordinator: int, response: DescribeTransactionsResponse
+) -> TransactionDescription | KafkaError:
+    for found in response.transaction_states:
+        if found.transactional_id == transactional_id:
+            break
+    else:
+        return KafkaError(f"{transactional_id}: the broker's answer does not speak of it")
+    partitions = frozenset(
+        TopicPartition(data.topic, partition) for data in found.topics for partition in data.partitions
+    )
+    start_ms = found.transaction_start_time_ms
+    description = TransactionDescription(
+        transactional_id,
+        TransactionState(found.transaction_state),
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_timeout_ms,
+        start_ms if start_ms >= 0 else None,
+        partitions,
+        coordinator,
+    )
+    return outcome(description, found.error_code, transactional_id)
+
+
+def _producers(
+    response: DescribeProducersResponse,
+) -> Iterator[tuple[TopicPartition, tuple[ProducerState, ...] | KafkaError]]:
+    for topic in response.topics:
+        for entry in topic.partitions:
+            where = TopicPartition(topic.name, entry.partition_index)
+            producers = tuple(map(_producer, entry.active_producers))
+            yield where, outcome(producers, entry.error_code, str(where), entry.error_message)
+
+
+def _producer(entry: WireProducer) -> ProducerState:
+    return ProducerState(
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.last_sequence,
+        entry.last_timestamp,
+        entry.coordinator_epoch if entry.coordinator_epoch >= 0 else None,
+        entry.current_txn_start_offset if entry.current_txn_start_offset >= 0 else None,
+    )
+
+
+def _fenced(transactional_id: str, _: int, response: InitProducerIdResponse) -> FencedProducer | KafkaError:
+    if response.error_code:
+        return failure(response.error_code, transactional_id)
+    return FencedProducer(response.producer_id, response.producer_epoch)

@@ -1,0 +1,321 @@
+"""TLS and logins: as values, and as flat options.
+
+    Producer("kafka.example.org:9093", security=Scram("orders", password))
+    Producer("kafka.example.org:9093", security=Plain("key", secret, tls=Tls(cafile="ca.pem")))
+    Producer("kafka.example.org:9093", security=Tls(certfile="me.pem", keyfile="me.key"))
+
+A login goes over TLS unless it says ``tls=None``. Each value stands for flat options (`SecurityOptions`), which may be
+given instead, but not beside it; errors about a part name its flat option. Secrets do not show in ``repr``.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ._options.checks import boolean, hidden, one_of, option, optional, path, text
+from ._options.kerberos import KerberosConfig, KerberosOptions
+from ._options.oauth import PROVIDER_OPTIONS, OAuthConfig, OAuthOptions, TokenProvider
+from .errors import ConfigError, ConfigTypeError
+
+if TYPE_CHECKING:
+    from ._options.tls.material import TlsMaterial
+
+__all__ = ["ContextFactory", "Kerberos", "OAuth", "Plain", "Scram", "Security", "SecurityOptions", "Tls"]
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+PasswordMechanism = Literal["PLAIN", ScramMechanism]
+SaslMechanism = Literal[PasswordMechanism, "OAUTHBEARER", "GSSAPI"]
+"""Kafka's names of the mechanisms. What logs in with one is in `_io.connection.login`."""
+
+PASSWORD_MECHANISMS: tuple[str, ...] = get_args(PasswordMechanism)
+
+ContextFactory = Callable[[], ssl.SSLContext | Awaitable[ssl.SSLContext]]
+"""Gives the context for the next connection."""
+
+_MATERIAL = (
+    "ssl_cafile",
+    "ssl_cadata",
+    "ssl_ca_password",
+    "ssl_certfile",
+    "ssl_certdata",
+    "ssl_keyfile",
+    "ssl_keydata",
+    "ssl_password",
+    "ssl_check_hostname",
+)
+"""The options of `TlsMaterial`."""
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Values that keep their secrets out of ``repr``, ``vars`` and error collectors."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if not each.repr:
+                object.__setattr__(self, each.name, hidden(getattr(self, each.name)))
+
+
+@dataclass(frozen=True)
+class Tls(_Values):
+    """TLS, with or without a certificate of the client's own. Each part is the option ``ssl_`` and its name."""
+
+    cafile: str | os.PathLike[str] | None = None
+    """The authorities to trust; the system's if neither this nor ``cadata`` is given."""
+    cadata: str | bytes | None = None
+    ca_password: str | None = field(default=None, repr=False)
+    certfile: str | os.PathLike[str] | None = None
+    """The certificate to present with its chain."""
+    certdata: str | None = None
+    keyfile: str | os.PathLike[str] | None = None
+    keydata: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    """For an encrypted private key."""
+    check_hostname: bool = True
+    context: ssl.SSLContext | ContextFactory | None = None
+    """In place of all others."""
+
+    def _options(self) -> dict[str, Any]:
+        return {"security_protocol": "SSL", **self._ssl_options()}
+
+    def _ssl_options(self) -> dict[str, Any]:
+        return {f"ssl_{each.name}": getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True)
+class Plain(_Values):
+    """A name and a password as they are (``sasl_mechanism="PLAIN"``)."""
+
+    username: str
+    password: str = field(repr=False)
+    _: KW_ONLY
+    tls: Tls | None = field(default_factory=Tls)
+
+    def _options(self) -> dict[str, Any]:
+        return _login("PLAIN", self.tls, sasl_plain_username=self.username, sasl_plain_password=self.password)
+
+
+@dataclass(frozen=True)
+class Scram(_Values):
+    """A name and a password of which the broker gets a proof alone (KIP-84)."""
+
+    username: str
+    password: str = field(repr=False)
+    _: KW_ONLY
+    mechanism: ScramMechanism = "SCRAM-SHA-512"
+    delegation_token: bool = False
+    """Name and password are the id and the HMAC (in base64) of a delegation token (KIP-48)."""
+    tls: Tls | None = field(default_factory=Tls)
+
+    def _options(self) -> dict[str, Any]:
+        return _login(
+            one_of(*get_args(ScramMechanism))("security.mechanism", self.mechanism),
+            self.tls,
+            sasl_plain_username=self.username,
+            sasl_plain_password=self.password,
+            sasl_delegation_token=self.delegation_token,
+        )
+
+
+@dataclass(frozen=True)
+class OAuth(_Values):
+    """Tokens of a provider (``sasl_mechanism="OAUTHBEARER"``, KIP-255), for example one of `aiokafka_lead.oidc`."""
+
+    token_provider: TokenProvider = field(repr=False)
+    _: KW_ONLY
+    token_timeout_ms: float = 10_000
+    """Longest time that one call of the provider may take."""
+    refresh_window_factor: float = 0.8
+    """A token is renewed after this part of its life."""
+    refresh_window_jitter: float = 0.05
+    """Up to this part of its life is added to that at random."""
+    refresh_min_period_seconds: float = 60
+    refresh_buffer_seconds: float = 300
+    retry_backoff_ms: float = 100
+    retry_backoff_max_ms: float = 10_000
+    tls: Tls | None = field(default_factory=Tls)
+
+    def _options(self) -> dict[str, Any]:
+        login = {
+            f"sasl_login_{each.name}": getattr(self, each.name)
+            for each in fields(self)
+            if each.name.startswith(("refresh_", "retry_"))
+        }
+        return _login(
+            "OAUTHBEARER",
+            self.tls,
+            sasl_oauth_token_provider=self.token_provider,
+            sasl_oauth_token_timeout_ms=self.token_timeout_ms,
+            **login,
+        )
+
+
+@dataclass(frozen=True)
+class Kerberos(_Values):
+    """A Kerberos ticket (``sasl_mechanism="GSSAPI"``). Each part is the option ``sasl_kerberos_`` and its name."""
+
+    service_name: str = "kafka"
+    _: KW_ONLY
+    domain_name: str | None = None
+    principal: str | None = None
+    keytab: str | os.PathLike[str] | None = None
+    tls: Tls | None = field(default_factory=Tls)
+
+    def _options(self) -> dict[str, Any]:
+        names = ("service_name", "domain_name", "principal", "keytab")
+        return _login("GSSAPI", self.tls, **{f"sasl_kerberos_{name}": getattr(self, name) for name in names})
+
+
+Security = Plain | Scram | OAuth | Kerberos | Tls
+
+
+def _login(mechanism: str, tls: Tls | None, **options: Any) -> dict[str, Any]:
+    """The flat options of a login over TLS, or without it."""
+    if not isinstance(tls, Tls | None):
+        raise ConfigTypeError(f"security.tls must be a Tls or None, not {type(tls).__name__}")
+    encryption = {} if tls is None else tls._ssl_options()
+    protocol = "SASL_PLAINTEXT" if tls is None else "SASL_SSL"
+    return {"security_protocol": protocol, "sasl_mechanism": mechanism, **options, **encryption}
+
+
+def flat_security(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with flat ones in place of ``security``.
+
+    Raises `ConfigError` that names both where a flat one of them is given, too.
+    """
+    flat = dict(given)
+    value = flat.pop("security", None)
+    if value is None:
+        return flat
+    if not isinstance(value, Security):
+        kind = "str" if isinstance(value, str) else type(value).__name__  # a str was hidden, as a secret may be
+        raise ConfigTypeError(f"security must be a Plain, Scram, OAuth, Kerberos or Tls, not {kind}")
+    for name in SecurityOptions.__annotations__:
+        if flat.pop(name, None) is not None:
+            kind = type(value).__name__
+            raise ConfigError(f"security={kind}(...) and {name} say how to reach brokers twice: give one of them")
+    return flat | value._options()
+
+
+class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
+    """Options of TLS and SASL, common to all clients."""
+
+    security: Security | None
+    """TLS, a login or both as one value of `aiokafka_lead.security`, such as ``Scram(user, password)``, in place of all
+    options below (None)."""
+    security_protocol: SecurityProtocol
+    """Protocol for connections to brokers (``"PLAINTEXT"``)."""
+    ssl_context: ssl.SSLContext | ContextFactory | None
+    """For SSL and SASL_SSL, in place of the other ``ssl_*`` options: a context, or a callable that returns the context
+    for the next connection and may be awaited (a plain one is called in a thread)."""
+    ssl_cafile: str | os.PathLike[str] | None
+    """The authorities to trust, in PEM, DER or PKCS #12; the system's if neither this nor ``ssl_cadata`` is given.
+    Changed files are read again."""
+    ssl_cadata: str | bytes | None
+    """Authorities to trust, in addition to ``ssl_cafile``: PEM as a str, DER as bytes."""
+    ssl_ca_password: str | None
+    """Password of an ``ssl_cafile`` in PKCS #12."""
+    ssl_certfile: str | os.PathLike[str] | None
+    """The certificate to present with its chain, in PEM (the key may be in the same file) or PKCS #12."""
+    ssl_certdata: str | None
+    """The certificate with its chain, as PEM text (KIP-651)."""
+    ssl_keyfile: str | os.PathLike[str] | None
+    """The private key of the certificate, in PEM."""
+    ssl_keydata: str | None
+    """The certificate with its chain, as PEM text (KIP-651)."""
+    ssl_password: str | None
+    """Password of an encrypted private key, or of an ``ssl_certfile`` in PKCS #12."""
+    ssl_check_hostname: bool
+    """Require that the broker's certificate names the host of the connection (True)."""
+    sasl_mechanism: SaslMechanism | None
+    """Mechanism for SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
+    sasl_plain_username: str | None
+    """The user name for PLAIN and SCRAM."""
+    sasl_plain_password: str | None
+    """The password for PLAIN and SCRAM."""
+    sasl_delegation_token: bool
+    """Name and password are the id and the HMAC (in base64) of a delegation token, for SCRAM (False, KIP-48)."""
+
+
+def _context(name: str, value: Any) -> Any:
+    if not isinstance(value, ssl.SSLContext) and (isinstance(value, type) or not callable(value)):
+        raise ConfigTypeError(f"{name} must be an ssl.SSLContext or a callable that gives one, not {value!r}")
+    return value
+
+
+def _authorities(name: str, value: Any) -> str | bytes:
+    return value if isinstance(value, bytes) and value else _pem(name, value)
+
+
+def _pem(name: str, value: Any) -> str:
+    """Return a PEM text, whose comments may be in an encoding that the environment could not decode."""
+    return text(name, type(value)(value.encode(errors="replace").decode()) if isinstance(value, str) else value)
+
+
+@dataclass(init=False, repr=False, eq=False)
+class SecurityConfig(KerberosConfig, OAuthConfig):
+    """The options of `SecurityOptions`, checked; see there for each one's meaning."""
+
+    security_protocol: SecurityProtocol = option("PLAINTEXT", one_of(*get_args(SecurityProtocol)))
+    ssl_context: ssl.SSLContext | ContextFactory | None = option(None, optional(_context))
+    ssl_cafile: str | None = option(None, optional(path))
+    ssl_cadata: str | bytes | None = option(None, optional(_authorities))
+    ssl_ca_password: str | None = option(None, optional(text), secret=True)
+    ssl_certfile: str | None = option(None, optional(path))
+    ssl_certdata: str | None = option(None, optional(_pem))
+    ssl_keyfile: str | None = option(None, optional(path))
+    ssl_keydata: str | None = option(None, optional(_pem), secret=True)
+    ssl_password: str | None = option(None, optional(text), secret=True)
+    ssl_check_hostname: bool = option(True, boolean)
+    sasl_mechanism: SaslMechanism | None = option(None, optional(one_of(*get_args(SaslMechanism))))
+    sasl_plain_username: str | None = option(None, optional(text))
+    sasl_plain_password: str | None = option(None, optional(text), secret=True)
+    sasl_delegation_token: bool = option(False, boolean)
+
+    @staticmethod
+    def _settle_security(given: dict[str, Any]) -> dict[str, Any]:
+        """Fill in what follows from the security protocol, before each option is checked on its own."""
+        given = flat_security(given)
+        if str(given.get("security_protocol", "")).startswith("SASL_") and given.get("sasl_mechanism") is None:
+            given["sasl_mechanism"] = "PLAIN"
+        return given
+
+    def _check_security(self) -> None:
+        self._check_kerberos(used=self.sasl_mechanism == "GSSAPI")
+        given = [name for name in PROVIDER_OPTIONS if getattr(self, name)]
+        if given and self.sasl_mechanism != "OAUTHBEARER":
+            raise ConfigError(f"{given[0]} is for sasl_mechanism OAUTHBEARER, not {self.sasl_mechanism}")
+        if self.security_protocol.startswith("SASL_"):
+            for name in ("sasl_plain_username", "sasl_plain_password"):
+                if getattr(self, name) is None and self.sasl_mechanism in PASSWORD_MECHANISMS:
+                    raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
+        elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
+            raise ConfigError(f"security_protocol {self.security_protocol} does not use the sasl_* options given")
+        if self.sasl_delegation_token and not str(self.sasl_mechanism).startswith("SCRAM-"):
+            raise ConfigError(f"sasl_delegation_token is for SCRAM, not for sasl_mechanism {self.sasl_mechanism}")
+        self._check_tls()
+
+    @property
+    def tls_material(self) -> TlsMaterial:
+        """The material named by the ``ssl_*`` options other than ``ssl_context``."""
+        from ._options.tls.material import (
+            TlsMaterial,  # with what it needs, a tenth of the time that a producer's import takes
+        )
+
+        return TlsMaterial(**{name: getattr(self, name) for name in _MATERIAL})
+
+    def _check_tls(self) -> None:
+        given = [name for name in _MATERIAL if getattr(self, name) != self.__dataclass_fields__[name].default]
+        if self.ssl_context is not None:
+            given.append("ssl_context")
+        if given and not self.security_protocol.endswith("SSL"):
+            raise ConfigError(f"security_protocol {self.security_protocol} does not use the {given[0]} given")
+        if self.ssl_context is not None and len(given) > 1:
+            raise ConfigError(f"ssl_context excludes {given[0]}: load it into the context instead")
+        if given and self.ssl_context is None:
+            self.tls_material.context()

@@ -26,7 +26,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # What of the tests runs (tests/conftest.py), and in how many processes.
 SUITE := test
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 2)
 
 # An environment that forbids Python to write bytecode has each process of the tests compile all sources.
 export PYTHONDONTWRITEBYTECODE :=
@@ -37,7 +37,7 @@ TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4 \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline docs quick pytest-quick test test-all pytest-kafka pytest-others \
+.PHONY: help demo pipeline docs quick pytest-quick test test-all \
 	lint ruff format-check mypy pyright imports generated prose fmt fuzz bench build dist clean
 
 help:
@@ -67,34 +67,14 @@ quick: $(DEV) $(BUILT)
 pytest-quick:
 	$(PY) -m pytest --suite=quick --numprocesses=auto --dist=worksteal -q
 
-# With ARGS the checks, and all tests of a path. Else two parts. The tests on a real Apache Kafka go alone: beside anything
-# else its brokers starve on a small machine, and lose sessions that the tests count on. The others wait for much of their
-# time, and run in more processes than there are processors.
+# With ARGS the checks, and all tests of a path. Else all tests of the suite in more processes than there are processors,
+# since they wait for much of their time; tests/conftest.py says what goes where.
 test: $(DEV) $(BUILT)
 	@$(TOGETHER) lint
-ifdef ARGS
-	$(PY) -m pytest $(ARGS)
-else
-	@$(MAKE) --no-print-directory --keep-going pytest-kafka pytest-others
-endif
+	$(PY) -m pytest $(or $(ARGS),--suite=$(SUITE) --numprocesses=$(PROCESSES) --dist=loadgroup --no-loadscope-reorder)
 
 test-all:
 	@$(MAKE) --no-print-directory SUITE=all test
-
-pytest-kafka:
-	@$(call RUN_TESTS,tests/kafka)
-
-pytest-others:
-	@$(call RUN_TESTS,--ignore=tests/kafka,--numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder)
-
-# Which tests, and how. Pytest ends with 1 when tests have failed. In continuous integration each of these runs once more,
-# alone and by name: one that passes then is a flaky test, to be mended, and no reason to refuse a change.
-define RUN_TESTS
-run="$(PY) -m pytest --suite=$(SUITE) -o cache_dir=.pytest_cache/$@ $(1)"; \
-$$run $(2) || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
-	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
-	$$run --last-failed --last-failed-no-failures=none --verbose; }
-endef
 
 lint: ruff format-check mypy pyright imports generated prose
 

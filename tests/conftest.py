@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,12 +19,12 @@ from .names import Names, resolving
 from .oidc import certified_provider
 from .ports import PortPool
 
-# "default" draws the same examples each time, so that a run says something about the code and not about luck; "quick"
-# draws a third of them, HYPOTHESIS_PROFILE=deep many new ones. No deadline: the machine may be busy.
-settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+# "all" draws the same examples each time, so that a run says something about the code and not about luck. The smaller
+# suites draw some of them, HYPOTHESIS_PROFILE=deep many new ones. No deadline: the machine may be busy.
+settings.register_profile("all", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("default"), max_examples=34)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("test", settings.get_profile("all"), max_examples=50)
+settings.register_profile("quick", settings.get_profile("all"), max_examples=34)
 
 _SUITES = ("quick", "test", "all")
 """Each has what those before it have, and more."""
@@ -30,9 +32,13 @@ _QUICK = ("core", "records", "smoke", "wire")
 """The folders of the quick suite: what a change needs first."""
 _ON_BOTH_LOOPS = ("io", "leadership", "smoke")
 """The folders whose tests run on trio in the suite "test", since they are of sockets and tasks. Elsewhere, where policy
-is tested through clients, those marked ``both_loops`` do."""
+is tested through clients, those marked ``both_loops`` do; ``both_loops(False)`` leaves out one test of such a file."""
 _TOGETHER = ("tests/spark/", "tests/schema/")
-"""Folders that share what takes long to start, Spark or a registry: each is the work of one process, and its first."""
+"""Folders that share what takes long to start, Spark or a registry: each is the work of one process."""
+_KAFKA = "tests/kafka/"
+"""Its conftest.py says which of its tests are the work of one process."""
+_LONGEST = (_KAFKA, *_TOGETHER)
+"""What begins first, so that no process is left with it at the end."""
 _HERE = Path(__file__).parent
 
 
@@ -46,8 +52,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("suite") == "quick" and "HYPOTHESIS_PROFILE" not in os.environ:
-        settings.load_profile("quick")
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", config.getoption("suite")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector of garbage from what stays until the end: tests that call it would wait half a second each."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -62,20 +78,36 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
         parts[_SUITES.index(_suite(item)) <= asked].append(item)
-    items[:] = sorted(parts[True], key=lambda item: not item.nodeid.startswith(_TOGETHER))
+    items[:] = sorted(parts[True], key=lambda item: not item.nodeid.startswith(_LONGEST))
     config.hook.pytest_deselected(items=parts[False])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist=loadfile``, files of one of the folders `_TOGETHER` are one file."""
-    from xdist.scheduler import LoadFileScheduling
+    """With ``--dist=loadgroup``, tests of no group go by file, and those of the folders `_TOGETHER` by folder."""
+    from xdist.scheduler import LoadGroupScheduling
 
-    class ByFileOrFolder(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    class ByGroupOrFile(LoadGroupScheduling):  # type: ignore[misc]  # it has no types
         def _split_scope(self, nodeid: str) -> str:
-            return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+            group: str = super()._split_scope(nodeid)
+            if group != nodeid:
+                return group
+            return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
-    return ByFileOrFolder(config, log) if config.getoption("dist") == "loadfile" else None
+    return ByGroupOrFile(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let Apache Kafka go first where tests run side by side: brokers that starve lose sessions."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(_KAFKA):
+        _step_back()
+
+
+@functools.cache
+def _step_back() -> None:
+    if hasattr(os, "nice"):
+        os.nice(5)
 
 
 def _suite(item: pytest.Item) -> str:
@@ -84,10 +116,15 @@ def _suite(item: pytest.Item) -> str:
     if marker is not None:
         (suite,) = marker.args
         return str(suite)
-    folder = item.path.relative_to(_HERE).parts[0]
-    if _is_second_loop(item) and folder not in _ON_BOTH_LOOPS and item.get_closest_marker("both_loops") is None:
+    folder = item.nodeid.split("/")[1]
+    if _is_second_loop(item) and not _is_on_both_loops(item, folder):
         return "all"
     return "quick" if folder in _QUICK else "test"
+
+
+def _is_on_both_loops(item: pytest.Item, folder: str) -> bool:
+    marker = item.get_closest_marker("both_loops")
+    return folder in _ON_BOTH_LOOPS if marker is None else marker.args != (False,)
 
 
 def _is_second_loop(item: pytest.Item) -> bool:

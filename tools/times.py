@@ -1,12 +1,14 @@
 """Show where the tests' time goes, as a plugin of pytest: ``python -m pytest -p tools.times``.
 
 The table has seconds by folder (by file or test with ``--times-by``): in fixtures, in the tests themselves, and of both
-the part during which neither this process nor a child that has ended used a processor, or (on Linux) stood in line for
-one. A child that runs on, as a broker does, counts when it ends. Figures of a busy machine are larger than others.
+the part during which neither this process nor its children used a processor, or (on Linux) stood in line for one.
+Children that run on, as brokers do, count as they go on Linux, elsewhere when they end. Figures of a busy machine are
+larger than others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import defaultdict
 from collections.abc import Generator
@@ -19,6 +21,7 @@ from _pytest.terminal import TerminalReporter
 
 CPU, QUEUED = "cpu_seconds", "queued_seconds"
 SCHEDSTAT = Path("/proc/self/schedstat")
+TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 @dataclass
@@ -78,9 +81,27 @@ class Times:
 
 
 def _used() -> dict[str, float]:
-    """Seconds of processors since this process began, and in line for one."""
+    """Seconds of processors since this process began, its children's included, and in line for one."""
     queued = int(SCHEDSTAT.read_text().split()[1]) / 1e9 if SCHEDSTAT.exists() else 0.0
-    return {CPU: sum(os.times()[:4]), QUEUED: queued}
+    return {CPU: sum(os.times()[:4]) + sum(map(_used_by, _children("self"))), QUEUED: queued}
+
+
+def _used_by(process: str) -> float:
+    """Seconds of processors of a process that runs, and of all that it has started."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended meanwhile
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICKS + sum(map(_used_by, _children(process)))
+
+
+def _children(process: str) -> list[str]:
+    """The ids of the processes that each thread of one has started, on Linux."""
+    found = []
+    for thread in Path(f"/proc/{process}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found += thread.read_text().split()
+    return found
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

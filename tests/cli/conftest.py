@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from typer import Typer
 from typer.testing import CliRunner
 
 from aiokafka_lead.cli.app import make_app
@@ -30,6 +32,12 @@ class Ran(NamedTuple):
         return self.out.splitlines()
 
 
+@functools.cache
+def program() -> Typer:
+    """The program, put together once: that takes longer than most commands."""
+    return make_app()
+
+
 class CommandLine:
     """Runs ``aiokafka-lead`` in this process."""
 
@@ -37,7 +45,7 @@ class CommandLine:
         self.environment = environment
 
     def __call__(self, *arguments: str, stdin: str | bytes = "") -> Ran:
-        result = CliRunner().invoke(make_app(), arguments, input=stdin, env=self.environment)
+        result = CliRunner().invoke(program(), arguments, input=stdin, env=self.environment)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert "Traceback" not in result.stderr

@@ -11,7 +11,7 @@ import pytest
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from .conftest import CommandLine
-from .test_ends import begun
+from .test_ends import begun, wait_for
 from .test_processes import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("handler_of_python")
@@ -33,8 +33,7 @@ def test_a_cluster_that_goes_away_is_named(cli: CommandLine, command: str) -> No
         else:
             process.stdin.write(b"2\n")
             process.stdin.flush()
-            while len(alone.records("lonely")) < 2:
-                assert process.poll() is None
+            wait_for(lambda: len(alone.records("lonely")) == 2)
     with process:
         said = process.stderr.readline().decode()
         assert said.startswith(f"no broker can be reached: {servers} (")

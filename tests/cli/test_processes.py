@@ -12,6 +12,7 @@ import pytest
 
 from aiokafka_lead.testing import ClusterThread
 
+from ..suites import crossed
 from .conftest import CommandLine
 
 PROGRAM = (sys.executable, "-m", "aiokafka_lead.cli")
@@ -35,7 +36,9 @@ def environment(cli: CommandLine) -> dict[str, str]:
     return {**os.environ, **{name: value for name, value in cli.environment.items() if value is not None}}
 
 
-@pytest.mark.parametrize("command", ["topics delete {}", "groups reset {} --to beginning", "acls remove -n {}"])
+@pytest.mark.parametrize(
+    "command", crossed(["topics delete {}", "groups reset {} --to beginning", "acls remove -n {}"])
+)
 def test_ctrl_c_ends_a_question(cli: CommandLine, cluster: ClusterThread, topic: str, command: str) -> None:
     arguments = command.format(topic).split()
     with subprocess.Popen(
@@ -81,7 +84,10 @@ def test_ctrl_c_ends_a_wait_for_input(cli: CommandLine, cluster: ClusterThread, 
 
 
 @pytest.mark.parametrize(
-    "command", ["topics list", "topics list --json", "consume {} -o beginning --until end", "consume {} -g {} -n 1"]
+    "command",
+    crossed(
+        ["topics list", "consume {} -o beginning --until end", "topics list --json", "consume {} -g {} -n 1"], first=2
+    ),
 )
 def test_a_reader_that_has_read_enough_is_no_failure(cli: CommandLine, topic: str, command: str) -> None:
     cli.fine("produce", topic, stdin="2\n")

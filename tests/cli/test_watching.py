@@ -10,6 +10,7 @@ import pytest
 from aiokafka_lead import Consumer
 from aiokafka_lead.testing import ClusterThread
 
+from ..suites import crossed
 from .conftest import CommandLine
 from .test_terminal import CONTROLS, LEAVES_SCREEN, AtTerminal
 
@@ -40,7 +41,7 @@ def test_live_displays_that_would_never_end_or_pause(
     assert (ran.code, text in ran.err) == (2, True), ran.err
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", crossed([80, 120]))
 def test_live_displays_have_a_line_for_each_row_and_no_more_rows_than_fit(
     cli: CommandLine, cluster: ClusterThread, columns: int
 ) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from tests.wheel.plain import SourceOnly
 
 BOUND = 32 * 1024 * 1024
-REFUSALS = 6
+REFUSALS = 3
 
 
 def resident_bytes() -> int:

@@ -15,6 +15,7 @@ from aiokafka_lead import Client, Consumer, ConsumerRecord, Producer, TopicParti
 from aiokafka_lead.errors import BatchTooLargeError, ConfigError, CorruptRecordError, FrameTooLargeError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..suites import crossed
 from .refusals import BOUND
 from .support import E0, consumer_of, fill, take
 
@@ -53,7 +54,7 @@ def test_the_bound_is_a_number_of_bytes() -> None:
     [
         *((codec, "compiled") for codec in CODECS if _accel.ACCELERATED),
         ("zstd", "pure"),
-        *(pytest.param(codec, "pure", marks=pytest.mark.suite("all")) for codec in CODECS if codec != "zstd"),
+        *crossed(((codec, "pure") for codec in CODECS if codec != "zstd"), first=0),
     ],
 )
 def test_what_was_refused_is_let_go(codec: str, variant: str) -> None:

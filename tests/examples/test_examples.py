@@ -19,6 +19,7 @@ from aiokafka_lead import Producer
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 from tests.ports import PortPool
 from tests.programs import Program
+from tests.suites import crossed
 
 SERVER = ("-m", "uvicorn", "examples.fastapi_orders:app", "--port", "0")
 
@@ -154,7 +155,7 @@ def test_ctrl_c_ends_the_demo_without_a_traceback(backend: str) -> None:
         assert "Traceback" not in process.output
 
 
-@pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.suite("all"))])
+@pytest.mark.parametrize("columns", crossed([80, 120]))
 def test_the_demo_fits_a_terminal(columns: int) -> None:
     with Program(*DEMO, FORCE_COLOR="1", COLUMNS=str(columns), LINES="24") as process:
         assert process.wait() == 0

@@ -17,6 +17,8 @@ import trustme
 
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..suites import crossed
+
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")]
 
 PARENT = """
@@ -140,7 +142,7 @@ def tls(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("secure", crossed([True, False]))
 @pytest.mark.parametrize(
     ("backend", "how"),
     [

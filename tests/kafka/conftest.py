@@ -29,6 +29,7 @@ from .harness import (
 )
 
 _HERE = Path(__file__).parent
+_OURS = "tests/kafka/"
 _TIMEOUT_S = 400
 _NO_JAVA = "no real Apache Kafka here"
 _CLUSTERS = ("kafka_oldest", "kafka_first_with_producer_ids", "kafka_old", "kafka")
@@ -39,17 +40,23 @@ _last_test: dict[str, str] = {}
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
-def leave_trio_on_old_releases_to_the_suite_all(items: list[pytest.Item]) -> None:
-    """The event loop makes no difference to what a release of Kafka answers."""
+def pytest_mark_by_cluster(items: list[pytest.Item]) -> None:
+    """Give the tests of the largest cluster to one process, those of all others to another one.
+
+    Trio on old releases is left to the suite "all": the event loop makes no difference to what a release answers.
+    """
     for item in items:
-        if _HERE in item.path.parents and _cluster_of(item) not in (None, "kafka") and "trio" in item.name:
-            item.add_marker(pytest.mark.suite("all"))
+        if item.nodeid.startswith(_OURS):
+            is_largest = _cluster_of(item) == "kafka"
+            item.add_marker(pytest.mark.xdist_group("kafka" if is_largest else "other kafka"))
+            if not is_largest and _cluster_of(item) is not None and "trio" in item.name:
+                item.add_marker(pytest.mark.suite("all"))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything in this folder ``kafka``, give it the time that a cluster takes, and go cluster by cluster."""
-    places = [index for index, item in enumerate(items) if _HERE in item.path.parents]
+    places = [index for index, item in enumerate(items) if item.nodeid.startswith(_OURS)]
     ours = sorted((items[index] for index in places), key=lambda item: _CLUSTERS.index(_cluster_of(item) or "kafka"))
     for index, item in zip(places, ours, strict=True):
         items[index] = item
@@ -92,7 +99,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show what the brokers had to say when a test of this folder fails."""
     report = yield
-    if report.failed and _HERE in item.path.parents:
+    if report.failed and item.nodeid.startswith(_OURS):
         for cluster in _running.values():
             for node_id in cluster.node_ids:
                 report.sections.append((f"Kafka {cluster.release}, log of node {node_id}", cluster.log(node_id)))

@@ -42,6 +42,20 @@ def real_registry() -> Iterator[apicurio.Apicurio]:
         pytest.skip(f"{_NO_JAVA}: {error}")
 
 
+@pytest.fixture(scope="session")
+def java_serdes(real_registry: apicurio.Apicurio) -> Iterator[apicurio.JavaSerdes]:
+    """Java's serializers of Avro and JSON, in one process for the session."""
+    with real_registry.serdes() as program:
+        yield program
+
+
+@pytest.fixture(scope="session")
+def java_protobuf(real_registry: apicurio.Apicurio) -> Iterator[apicurio.JavaProtobuf]:
+    """Java's serializer of Protobuf, in one process for the session."""
+    with real_registry.protobuf() as program:
+        yield program
+
+
 class Place(NamedTuple):
     """A registry of either kind."""
 

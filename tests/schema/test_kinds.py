@@ -22,7 +22,7 @@ from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry, WithHe
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
 from . import confluent, messages
-from .apicurio import Apicurio
+from .apicurio import Apicurio, JavaSerdes
 from .conftest import Place
 from .material import LATER, ORDER, OTHER, order
 
@@ -322,24 +322,22 @@ async def test_a_registry_without_guids_says_so_where_ids_go_into_headers(name: 
 # --- beside Java ---
 
 
-async def test_avro_is_read_and_written_as_by_java(real_registry: Apicurio, name: str) -> None:
+async def test_avro_is_read_and_written_as_by_java(real_registry: Apicurio, java_serdes: JavaSerdes, name: str) -> None:
     registry = SchemaRegistry(real_registry.url)
     note = {**order(1), "note": {"string": "first"}}
-    with real_registry.serdes() as java:
-        theirs = java.write(name, ORDER, note)
-        assert await registry.deserializer().decode(theirs) == order(1)
-        ours = await registry.avro_serializer(ORDER, auto_register=True, subject="record").encode(order(1), name)
-        assert ours[5:] == theirs[5:]
-        assert java.read(name, ours) == note
-        latest = registry.avro_serializer(use_latest=True)
-        assert await latest.encode(order(1), name) == theirs
+    theirs = java_serdes.write(name, ORDER, note)
+    assert await registry.deserializer().decode(theirs) == order(1)
+    ours = await registry.avro_serializer(ORDER, auto_register=True, subject="record").encode(order(1), name)
+    assert ours[5:] == theirs[5:]
+    assert java_serdes.read(name, ours) == note
+    latest = registry.avro_serializer(use_latest=True)
+    assert await latest.encode(order(1), name) == theirs
 
 
-async def test_json_is_read_and_written_as_by_java(real_registry: Apicurio, name: str) -> None:
+async def test_json_is_read_and_written_as_by_java(real_registry: Apicurio, java_serdes: JavaSerdes, name: str) -> None:
     registry = SchemaRegistry(real_registry.url)
-    with real_registry.serdes() as java:
-        ours = await registry.json_serializer(Order, auto_register=True).encode(Order(**order(1)), name)
-        assert java.read_json(name, ours) == order(1)
-        theirs = java.write_json(name, order(1))
-        assert theirs[:5] == ours[:5]
-        assert await registry.deserializer(Order).decode(theirs) == Order(**order(1))
+    ours = await registry.json_serializer(Order, auto_register=True).encode(Order(**order(1)), name)
+    assert java_serdes.read_json(name, ours) == order(1)
+    theirs = java_serdes.write_json(name, order(1))
+    assert theirs[:5] == ours[:5]
+    assert await registry.deserializer(Order).decode(theirs) == Order(**order(1))

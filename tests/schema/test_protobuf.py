@@ -14,7 +14,7 @@ from aiokafka_lead.schema.proto_text import NoText, proto_text
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
 from . import messages
-from .apicurio import Apicurio
+from .apicurio import Apicurio, JavaProtobuf
 
 pytestmark = pytest.mark.anyio
 
@@ -33,17 +33,18 @@ MESSAGES: list[Any] = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.DESCRIPTOR.full_name)
-async def test_protobuf_is_read_and_written_as_by_java(real_registry: Apicurio, name: str, message: Any) -> None:
+async def test_protobuf_is_read_and_written_as_by_java(
+    real_registry: Apicurio, java_protobuf: JavaProtobuf, name: str, message: Any
+) -> None:
     registry = SchemaRegistry(real_registry.url)
     kind = type(message)
-    with real_registry.protobuf() as java:
-        ours = await registry.protobuf_serializer(kind, auto_register=True).encode(message, f"{name}-ours")
-        assert java.read(f"{name}-ours", kind, ours) == message
-        theirs = java.write(f"{name}-theirs", message)
-        assert await registry.deserializer(kind).decode(theirs) == message
-        latest = await registry.protobuf_serializer(kind, use_latest=True).encode(message, f"{name}-theirs")
-        assert latest[:5] == theirs[:5]
-        assert java.read(f"{name}-theirs", kind, latest) == message
+    ours = await registry.protobuf_serializer(kind, auto_register=True).encode(message, f"{name}-ours")
+    assert java_protobuf.read(f"{name}-ours", kind, ours) == message
+    theirs = java_protobuf.write(f"{name}-theirs", message)
+    assert await registry.deserializer(kind).decode(theirs) == message
+    latest = await registry.protobuf_serializer(kind, use_latest=True).encode(message, f"{name}-theirs")
+    assert latest[:5] == theirs[:5]
+    assert java_protobuf.read(f"{name}-theirs", kind, latest) == message
 
 
 # --- the text ---

@@ -24,7 +24,7 @@ from ..otlp import Collector
 from ..ports import PortPool
 from ..programs import Program
 
-ORDERS = 800
+ORDERS = 400
 AT_ONCE = 40
 DEADLINE_S = 25
 

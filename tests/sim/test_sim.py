@@ -8,20 +8,17 @@ from statistics import mean
 
 import pytest
 
+from ..suites import crossed
 from .failover import MOVES, Failover
 from .run import Run
 
 RUNS = int(os.environ.get("SIM_RUNS", "160"))
 AT_ONCE = 8
-SEEDS = range(24)
 
 
 @pytest.mark.parametrize(
     "first",
-    [
-        *range(0, RUNS // 2, AT_ONCE),
-        *(pytest.param(first, marks=pytest.mark.suite("all")) for first in range(RUNS // 2, RUNS, AT_ONCE)),
-    ],
+    crossed(range(0, RUNS, AT_ONCE), first=max(1, RUNS // AT_ONCE // 4)),
 )
 def test_acknowledged_once_in_order_at_a_bounded_rate_and_on_in_time(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
@@ -46,15 +43,15 @@ def test_storms_are_no_breeze() -> None:
 
 
 @pytest.mark.timeout(240)  # nothing but work for the processor
-@pytest.mark.parametrize("noticed_after_s", [0.1, pytest.param(2.0, marks=pytest.mark.suite("all"))])
+@pytest.mark.parametrize(("noticed_after_s", "seeds"), crossed([(0.1, 12), (0.1, 24), (2.0, 24)]))
 def test_rule_32_a_broker_that_dies_after_a_burst_of_moves_is_noticed_as_soon_as_without(
-    noticed_after_s: float,
+    noticed_after_s: float, seeds: int
 ) -> None:
     """In the simulation's time, beyond what the cluster itself takes. Refreshes for the hints once held back the one
     for the broken connection, and refreshes that could not help yet those after them: it was 180 ms longer, and 500
     at most. Seeds differ by 35 ms (one standard deviation)."""
-    without = [_failover(seed, 0, noticed_after_s) for seed in SEEDS]
-    after_moves = [_failover(seed, MOVES, noticed_after_s) for seed in SEEDS]
+    without = [_failover(seed, 0, noticed_after_s) for seed in range(seeds)]
+    after_moves = [_failover(seed, MOVES, noticed_after_s) for seed in range(seeds)]
     for usual, measured in zip(zip(*without, strict=True), zip(*after_moves, strict=True), strict=True):
         assert mean(measured) <= mean(usual) + 0.05
         assert max(measured) <= 0.25

@@ -7,6 +7,7 @@ from dataclasses import astuple
 
 import pytest
 
+from ..suites import crossed
 from .transactional_run import TransactionalRun
 
 AT_ONCE = 4
@@ -14,7 +15,7 @@ AT_ONCE = 4
 
 @pytest.mark.parametrize("pipelines", [False, True], ids=["producers", "pipelines"])
 @pytest.mark.parametrize("v2", [True, False], ids=["v2", "v1"])
-@pytest.mark.parametrize("first", range(0, 8, AT_ONCE))
+@pytest.mark.parametrize("first", crossed(range(0, 8, AT_ONCE)))
 def test_what_readers_see_agrees_with_what_writers_learn(first: int, v2: bool, pipelines: bool) -> None:
     for seed in range(first, first + AT_ONCE):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ..suites import crossed
 from .history import History, Value, Written
 from .trouble import trouble
 
@@ -42,8 +43,7 @@ def test_what_is_wrong_is_found(outcome: str | None, reads: list[dict[int, list[
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("pipelines", [False, True])
-@pytest.mark.parametrize("version", [2, 1])
+@pytest.mark.parametrize(("version", "pipelines"), crossed([(2, True), (1, False), (2, False), (1, True)], first=2))
 async def test_under_trouble(version: int, pipelines: bool) -> None:
     """`tests.kafka.long_transactions` has more seeds."""
     run = await trouble(1, 20, version, pipelines=pipelines)

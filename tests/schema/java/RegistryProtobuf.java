@@ -49,11 +49,7 @@ public final class RegistryProtobuf {
             "apicurio.registry.deserializer.value.return-class", Generated.class.getName());
         Map<String, Object> found = new HashMap<>(options);
         found.putAll(Map.of("apicurio.registry.auto-register", false, "apicurio.registry.find-latest", true));
-        try (ProtobufKafkaSerializer<Message> serializer = new ProtobufKafkaSerializer<>();
-                ProtobufKafkaSerializer<Message> latest = new ProtobufKafkaSerializer<>();
-                ProtobufKafkaDeserializer<Message> deserializer = new ProtobufKafkaDeserializer<>()) {
-            serializer.configure(options, false);
-            latest.configure(found, false);
+        try (ProtobufKafkaDeserializer<Message> deserializer = new ProtobufKafkaDeserializer<>()) {
             deserializer.configure(options, false);
             BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
             PrintStream replies = System.out;
@@ -64,14 +60,22 @@ public final class RegistryProtobuf {
                 wanted = type(FileDescriptorSet.parseFrom(bytes(words[2])), text(words[3]));
                 byte[] content = bytes(words[4]);
                 byte[] reply = switch (text(words[0])) {
-                    case "write" -> serializer.serialize(topic, DynamicMessage.parseFrom(wanted, content));
-                    case "write-latest" -> latest.serialize(topic, DynamicMessage.parseFrom(wanted, content));
+                    case "write" -> written(options, topic, DynamicMessage.parseFrom(wanted, content));
+                    case "write-latest" -> written(found, topic, DynamicMessage.parseFrom(wanted, content));
                     case "read" -> deserializer.deserialize(topic, content).toByteArray();
                     default -> throw new IllegalArgumentException(text(words[0]));
                 };
                 replies.println(Base64.getEncoder().encodeToString(reply));
                 replies.flush();
             }
+        }
+    }
+
+    /** By a serializer of its own: one that knows a schema does not register it for another topic. */
+    private static byte[] written(Map<String, Object> options, String topic, Message message) {
+        try (ProtobufKafkaSerializer<Message> serializer = new ProtobufKafkaSerializer<>()) {
+            serializer.configure(options, false);
+            return serializer.serialize(topic, message);
         }
     }
 

@@ -1,6 +1,6 @@
-"""From running counts to the metrics that applications get.
+"""Builds the metrics for applications from running counts.
 
-The class of the metrics is the table: a count stands there under its own name, and its docstring says what is counted.
+The dataclass of the metrics is the table: each field has the name of its count, and a docstring that describes it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["counts_of"]
 
 
 def counts_of(metrics: type, *counters: object) -> dict[str, Any]:
-    """What the counters have of the fields of this dataclass, now."""
+    """Return the current values of the dataclass fields that the counters have."""
     return {
         field.name: getattr(each, field.name)
         for field in fields(metrics)

@@ -1,6 +1,6 @@
-"""How long things took, counted by length.
+"""Histograms of durations.
 
-Hot: this module is compiled through ``latencies.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``latencies.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ _FIRST_BOUND_MS = BOUNDS_MS[0]
 
 @dataclass(frozen=True, slots=True)
 class LatencyHistogram:
-    """How often something took how long, in milliseconds."""
+    """A histogram of durations in milliseconds."""
 
     counts: tuple[int, ...]
-    """How often it took at most ``bounds_ms[0]``, more than that and at most ``bounds_ms[1]``, and so on; the last
-    count is of what took longer than all bounds."""
+    """Number of durations up to ``bounds_ms[0]``, above it and up to ``bounds_ms[1]``, and so on; the last count is of
+    durations above all bounds."""
     sum_ms: float
-    """All of it together."""
+    """Sum of all durations."""
     bounds_ms: tuple[float, ...] = BOUNDS_MS
 
     @property
     def count(self) -> int:
-        """How often it happened."""
+        """Number of durations."""
         return sum(self.counts)
 
     @property
     def mean_ms(self) -> float:
-        """What it took on average; 0 if it never happened."""
+        """Mean duration; 0 if there is none."""
         return self.sum_ms / self.count if self.count else 0.0
 
     def quantile_ms(self, share: float) -> float:
-        """The bound below which this share of them stayed, 0.99 for example; infinity beyond the last bound."""
+        """Return the bound below which this share (for example 0.99) of the durations is, or infinity."""
         left = share * self.count
         for bound, count in zip(self.bounds_ms, self.counts, strict=False):
             left -= count
@@ -48,7 +48,7 @@ class LatencyHistogram:
 
 
 class Latencies:
-    """Counts as it goes: it is meant for batches and requests, not for records."""
+    """Counts durations of batches and requests, but not of records, which would be too slow."""
 
     __slots__ = ("_counts", "_peak_ms", "_sum_ms")
 
@@ -58,7 +58,7 @@ class Latencies:
         self._peak_ms = 0.0
 
     def add(self, seconds: float) -> None:
-        """Something took so long."""
+        """Add a duration."""
         took_ms = seconds * 1000
         self._sum_ms += took_ms
         if took_ms > self._peak_ms:
@@ -68,22 +68,22 @@ class Latencies:
         self._counts[at] += 1
 
     def snapshot(self) -> LatencyHistogram:
-        """The counts of this moment."""
+        """Return the current counts."""
         return LatencyHistogram(tuple(self._counts), self._sum_ms)
 
     def take_peak_ms(self) -> float:
-        """The longest since this was asked last, by the only one that asks; 0 if there was none."""
+        """Return the longest duration since the last call, for a single caller; 0 if there was none."""
         peak_ms, self._peak_ms = self._peak_ms, 0.0
         return peak_ms
 
 
 class LatenciesByNode(dict[int, Latencies]):
-    """Those of each broker, by node id; a broker that was not asked for before begins at none."""
+    """Latencies of each broker by node id, created on first access."""
 
     def __missing__(self, node_id: int) -> Latencies:
         found = self[node_id] = Latencies()
         return found
 
     def snapshot(self) -> dict[int, LatencyHistogram]:
-        """The counts of this moment; may be called from another thread."""
+        """Return the current counts; may be called from another thread."""
         return {node_id: latencies.snapshot() for node_id, latencies in list(self.items())}

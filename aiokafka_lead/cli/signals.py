@@ -102,7 +102,7 @@ async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: any
 
 
 def _heeded() -> list[signal.Signals]:
-    """Return the signals that end this process: nohup makes it ignore SIGHUP, and a shell its background jobs SIGINT."""
+    """Return the signals that end this process, without ones ignored because of nohup or a shell."""
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]

@@ -251,7 +251,7 @@ _EXTENSION = "extension_"
 
 
 def _oauth_login(jaas: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return additional options from a JAAS line of OAuthBearerLoginModule; explicit settings win (KIP-768, KIP-342)."""
+    """Return options from a JAAS line of OAuthBearerLoginModule; separate settings win (KIP-768, KIP-342)."""
     entries = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
     found: dict[str, Any] = {own: entries[name] for name, own in _OAUTH.items() if name in entries and own not in given}
     extensions = {name.removeprefix(_EXTENSION): text for name, text in entries.items() if name.startswith(_EXTENSION)}

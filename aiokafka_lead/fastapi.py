@@ -1,4 +1,4 @@
-"""Kafka clients of a FastAPI app: they live as long as the app, and its routes get them as dependencies."""
+"""Kafka clients of a FastAPI app: they live as long as the app, and its routes receive them as dependencies."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ Handler = Callable[..., Awaitable[object]]
 _HAS_PROMETHEUS = find_spec("prometheus_client") is not None
 
 RETRY_AFTER_S = 5
-"""When the client of a request that met no Kafka is asked to come back."""
+"""Value of Retry-After in seconds, for requests that fail because Kafka is unreachable."""
 
 LOOK_AGAIN_MS = 1000.0
-"""How often a consumer of an app that started without Kafka looks for it."""
+"""Interval at which a consumer of an app that started without Kafka looks for it."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
 class Dependency(Generic[T]):
-    """What routes name in ``Depends(...)`` to get the app's client."""
+    """The dependency that routes name in ``Depends(...)`` to get the app's client."""
 
     def __init__(self, make: Callable[[Client], T]) -> None:
         self._make = make
         self.client: T | None = None
-        """While the app runs."""
+        """Set while the app runs."""
 
     async def __call__(self) -> T:
-        """The client; raises `IllegalStateError` while the app does not run."""
+        """Return the client; raise `IllegalStateError` while the app does not run."""
         if self.client is None:
             raise IllegalStateError("the app does not run: give FastAPI the lifespan of its Kafka")
         return self.client
@@ -89,7 +89,7 @@ class Dependency(Generic[T]):
 
 
 Transactional = Dependency[Producer[Any, Any]] | Dependency["TransactionPipeline[Any, Any]"]
-"""Of the clients with transactions."""
+"""A client with transactions."""
 
 
 class _Consuming:
@@ -108,10 +108,10 @@ class _Consuming:
         self._exactly_once = exactly_once
         self.consumer: AnyConsumer | None = None
         self.ended: str | None = None
-        """Why its records are not handled any more."""
+        """Reason why its records are no longer handled."""
 
     async def run(self, client: Client, consumer: AnyConsumer) -> None:
-        """Have records handled until the consumer is stopped, once Kafka has been up."""
+        """Handle records until the consumer is stopped, once Kafka has been reachable."""
         try:
             while not client.health().connected:
                 with suppress(RequestTimedOutError):
@@ -139,26 +139,26 @@ class Kafka:
         @app.post("/orders")
         async def accept(order: bytes, producer: Annotated[Producer, Depends(orders)]): ...
 
-    The app starts though Kafka is down (but see ``wait``), and is ready once it has been up. When it stops, handlers at
-    work end and commit, and what was sent is acknowledged, within ``close_timeout_ms`` (10000). Each run of the app has
-    clients of its own, and so has each worker process.
+    The app starts even if Kafka is down (but see ``wait``), and is ready once Kafka has been reachable. When it stops,
+    running handlers finish and commit, and sent records are acknowledged, within ``close_timeout_ms`` (10000). Each run
+    of the app has its own clients, and so does each worker process.
     """
 
     @discreet
     def __init__(
         self, bootstrap_servers: str | Iterable[str], *, wait: bool = False, **options: Unpack[ClientOptions]
     ) -> None:
-        """Options are those of `Client`; with ``wait`` the app does not start without Kafka."""
+        """Check the options of `Client`; with ``wait`` the app does not start without Kafka."""
         self._close_timeout_ms = options.setdefault("close_timeout_ms", 10_000)
         self._new_client = partial(Client, bootstrap_servers, **options)
-        self._new_client()  # what is wrong with the options shows now
+        self._new_client()  # to report errors in the options now
         self._wait = boolean("wait", wait)
         self._dependencies: list[Dependency[Any]] = []
         self._consuming: list[_Consuming] = []
         self._client: Client | None = None
         self._stopping = False
         self._scrapes: Scrapes | None = None
-        """While the app runs with several workers."""
+        """Set while the app runs with several workers."""
         self._servers = bootstrap_servers
         self._client_id = options.get("client_id", ClientConfig.client_id)
         self._counts: Counter[str] = Counter()
@@ -166,19 +166,19 @@ class Kafka:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def producer(self, **options: Unpack[ProducerOptions]) -> Dependency[Producer[Any, Any]]:
-        """A producer, for ``Depends``. Options are those of `ProducerOptions`."""
+        """Return a producer for ``Depends``, with options of `ProducerOptions`."""
         given: Any = self._named("producer", options)
         return self._dependency(lambda client: client.producer(**given))
 
     def transaction_pipeline(
         self, *, in_flight: int = 2, **options: Unpack[ProducerOptions]
     ) -> Dependency[TransactionPipeline[Any, Any]]:
-        """A `TransactionPipeline`, for ``Depends`` and for ``exactly_once``. One block of it is open at a time."""
+        """Return a `TransactionPipeline` for ``Depends`` and ``exactly_once``. One block of it is open at a time."""
         given: Any = self._named("transaction_pipeline", options)
         return self._dependency(lambda client: client.transaction_pipeline(in_flight=in_flight, **given))
 
     def admin(self, **options: Unpack[AdminOptions]) -> Dependency[AdminClient]:
-        """An admin client, for ``Depends``."""
+        """Return an admin client for ``Depends``."""
         return self._dependency(lambda client: client.admin(**options))
 
     def consumer(
@@ -188,14 +188,14 @@ class Kafka:
         exactly_once: Transactional | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Callable[[Handler], Handler]:
-        """Have a handler get every record while the app runs, by `Consumer.run` with the options ``run``.
+        """Call a handler with every record while the app runs, by `Consumer.run` with the options ``run``.
 
             @kafka.consumer("orders", group_id="billing", run={"dead_letter_topic": "orders.failed"})
             async def bill(record): ...
 
-        With ``exactly_once``, what `producer` gave for a ``transactional_id``, or `transaction_pipeline`, the handler
-        takes a transaction, too, and nobody else may begin one with that producer. Each process of the app needs a
-        ``transactional_id`` of its own.
+        With ``exactly_once``, the result of `producer` with a ``transactional_id``, or of `transaction_pipeline`, the
+        handler also receives a transaction, and no other code may begin one with that producer. Each process of the app
+        needs its own ``transactional_id``.
 
             copies = kafka.producer(transactional_id=f"copies-{socket.gethostname()}-{os.getpid()}")
 
@@ -212,7 +212,7 @@ class Kafka:
     def share_consumer(
         self, *topics: str, run: ShareRunOptions | None = None, **options: Unpack[ShareConsumerOptions]
     ) -> Callable[[Handler], Handler]:
-        """The same with a member of a share group, by `ShareConsumer.run`: a handler does the jobs of a queue.
+        """Do the same with a member of a share group, by `ShareConsumer.run`: a handler processes the jobs of a queue.
 
         @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
         async def send_mail(record): ...
@@ -227,7 +227,7 @@ class Kafka:
         run: Mapping[str, Any],
         exactly_once: Transactional | None = None,
     ) -> Callable[[Handler], Handler]:
-        make(self._new_client())  # what is wrong with the options shows now
+        make(self._new_client())  # to report errors in the options now
         config.from_options(run)
 
         def register(handler: Handler) -> Handler:
@@ -238,7 +238,7 @@ class Kafka:
         return register
 
     def _named(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """With a name by which metrics tell clients of a kind apart."""
+        """Return the options with a name by which metrics distinguish clients of a kind."""
         self._counts[kind] += 1
         number = self._counts[kind]
         base = self._client_id
@@ -254,7 +254,7 @@ class Kafka:
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """For ``FastAPI(lifespan=kafka.lifespan)``, or to be entered by a lifespan of your own."""
+        """Use as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in your own lifespan."""
         if self._client is not None:
             raise IllegalStateError("these clients are those of another app that runs: make another Kafka")
         client = self._client = self._new_client()
@@ -290,12 +290,13 @@ class Kafka:
     # --- routes ------------------------------------------------------------------------------------------------------
 
     def router(self, prefix: str = "") -> APIRouter:
-        """``GET /health/live`` and ``GET /health/ready``: 200, or 503 with ``problems``; and ``GET /metrics``.
+        """Return routes ``GET /health/live`` and ``GET /health/ready``: 200, or 503 with ``problems``; and ``GET
+        /metrics``.
 
-        Live: no client has failed for good, and every consumer is (`Consumer.health`). Ready: besides, a
-        broker has been reached once, and the app is not being stopped. A cluster that goes away for a while takes no
-        app out of service: its requests get 503. Metrics are those of `KafkaCollector`, with the ``prometheus`` extra;
-        without, there is no such route.
+        Live: no client has failed permanently, and every consumer is live (`Consumer.health`). Ready: in addition, a
+        broker has been reached once, and the app is not being stopped. A temporary outage of the cluster takes no app
+        out of service: its requests get 503. Metrics come from `KafkaCollector`, with the ``prometheus`` extra; without
+        it, there is no such route.
         """
         router = APIRouter(prefix=prefix)
 
@@ -317,7 +318,7 @@ class Kafka:
         return router
 
     async def _metrics(self, request: Request) -> Response:
-        """What Prometheus scrapes, in the format that it asks for."""
+        """Return the metrics for Prometheus, in the requested format."""
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import choose_encoder
 
@@ -349,8 +350,8 @@ class Kafka:
     def handle_errors(self, app: FastAPI) -> None:
         """Answer a request that fails with a `KafkaError`: 413 for a record that is too large, else 503, Retry-After.
 
-        What a broker says names hosts and principals: it goes to the log alone. After a 503 the record may be stored or
-        not: the request's sender should send an id of its own.
+        Brokers' texts name hosts and principals: they only go to the log. After a 503 the record may or may not be
+        stored: the request's sender should send an id with it.
         """
         app.add_exception_handler(MessageTooLargeError, _too_large)
         app.add_exception_handler(KafkaError, _unavailable)
@@ -377,7 +378,7 @@ class Kafka:
 
 @asynccontextmanager
 async def _tasks() -> AsyncIterator[TaskGroup]:
-    """A task group that lets an error of the block out as it is, where anyio's would raise a group of errors."""
+    """Provide a task group that passes on an error of the block unchanged, unlike anyio's, which raises a group."""
     failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         try:

@@ -1,1 +1,1 @@
-"""Policy without I/O: every decision takes the time as an argument and returns what to do."""
+"""Policy without I/O: every decision takes the time as an argument and returns the action."""

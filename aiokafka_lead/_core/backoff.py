@@ -1,4 +1,4 @@
-"""How long to wait before the next try (KIP-144, KIP-580)."""
+"""Delays between tries (KIP-144, KIP-580)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from random import random
 __all__ = ["Backoff"]
 
 JITTER = 0.2
-"""A wait is spread by a fifth in both directions, so that clients that failed together do not come back together."""
+"""Delays vary by a fifth in both directions, so that clients that failed together do not return together."""
 
 _MAX_DOUBLINGS = 62
-"""Beyond this any first wait has reached its longest; keeps the power small."""
+"""Any first delay has reached the maximum by then; keeps the power small."""
 
 
 class Backoff:
-    """Exponential backoff with jitter: doubles from ``first_ms`` to ``longest_ms``, each wait spread by a fifth.
+    """Exponential backoff with jitter: doubles from ``first_ms`` to ``longest_ms``, each delay varied by a fifth.
 
-    ``rng`` returns a number in [0, 1); give a seeded one to replay.
+    ``rng`` returns a number in [0, 1); pass a seeded one to replay.
     """
 
     __slots__ = ("first_ms", "longest_ms", "rng")
@@ -28,7 +28,7 @@ class Backoff:
         self.rng = rng
 
     def delay_s(self, failures: int) -> float:
-        """Seconds to wait after this number of failures in a row; 0 after none."""
+        """Return the seconds to wait after this number of consecutive failures; 0 after none."""
         if failures <= 0:
             return 0.0
         wait_ms = min(self.longest_ms, self.first_ms * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))

@@ -1,4 +1,4 @@
-"""From running counts to the metrics that applications get (`metrics`)."""
+"""Builds the metrics for applications (`metrics`) from running counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ M = TypeVar("M")
 
 
 def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[str, Any]:
-    """The values of a class of metrics by field: what is given by name, and what counters have under the same name."""
+    """Return a metrics class's values by field: those given by name, and those of counters with the same name."""
     counted = {
         field.name: getattr(each, field.name)
         for field in fields(metrics)

@@ -1,7 +1,7 @@
-"""Decides whom to ask what any broker can answer, and when a coordinator is looked up again (rule 33).
+"""Decides which broker to ask a question that any can answer, and when to look up a coordinator again (rule 33).
 
-Who coordinates a group or a transactional id, or which producer id is free: any broker can say. One that is isolated
-from its cluster, or lags behind it, may be wrong for ever, or never know. So may the coordinator that it names.
+Any broker can name the coordinator of a group or a transactional id, or a free producer id. One that is isolated from
+its cluster, or lags behind it, may be permanently wrong, or never know. So may the coordinator that it names.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from .trust import Trust
 __all__ = ["MOVED", "REFUSALS", "UNANSWERED_S", "CoordinatorInquiry", "Inquiry", "evades"]
 
 MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
-"""Errors of a coordinator after which it is looked up at once: it is another broker by now, or may be."""
+"""Errors of a coordinator after which it is looked up immediately: it is another broker by now, or may be."""
 
 REFUSALS = (*MOVED, CoordinatorLoadInProgressError, UnknownServerError)
-"""Errors of a coordinator that does not do its work. All others are its work: they are about the group, a member, a
-transaction, or single partitions."""
+"""Errors of a coordinator that does not do its work. All other errors are part of its work: they are about the group, a
+member, a transaction, or single partitions."""
 
 IN_A_HURRY_S = 1.0
-"""A caller that gave the coordinator less time for its answer than this has learnt nothing about it."""
+"""A shorter time given to the coordinator for its answer says nothing about it."""
 
 UNANSWERED_S = 5.0
-"""A coordinator that has not answered by then may be frozen, or cut off. Others are asked whether it still is the one,
-now and every time that this passes again."""
+"""A coordinator that has not answered within this time may be frozen, or isolated. Other brokers are asked if it still
+is the coordinator, now and after each further period."""
 
 
 def evades(error: KafkaError) -> bool:
-    """Return True if another broker, or the same one later, may well answer what this one did not."""
+    """Return True if another broker, or the same one later, may have the answer that this one did not have."""
     return error.retriable or isinstance(error, UnknownServerError)
 
 
 class Inquiry:
     """One question that any broker can answer, until an answer has proved right.
 
-    At first the broker with the least to do is asked. In doubt, each broker is asked once before any is asked again.
+    At first the least loaded broker is asked. In doubt, each broker is asked once before any is asked again.
     """
 
     __slots__ = ("_asked", "_patience_s", "_trust", "said")
@@ -54,34 +54,34 @@ class Inquiry:
         self._patience_s = patience_s
         self._trust = Trust()
         self._asked: set[int] = set()
-        """Brokers that were asked, in vain so far; emptied when all have been."""
+        """Brokers that were asked in vain; cleared when all have been."""
         self.said: dict[int, str] = {}
-        """What each broker said last that was asked since an answer was right, and each coordinator that was named."""
+        """Latest error of each broker asked since the last right answer, and of each coordinator that was named."""
 
     def asks(self, node_id: int) -> None:
-        """Note that this broker is asked."""
+        """Record that this broker is asked."""
         self._asked.add(node_id)
         self.said[node_id] = "no answer yet"
 
     def failed(self, node_id: int, error: KafkaError, asked_at: float, now: float) -> bool:
-        """Note that the broker did not help; return True if this leaves the matter in doubt."""
+        """Record that the broker did not help; return True if this leaves the question in doubt."""
         self._asked.add(node_id)
         self.said[node_id] = error.message
         return self._trust.refused(asked_at, now, self._patience_s)
 
     def settled(self) -> None:
-        """Note that the answer was right."""
+        """Record that the answer was right."""
         if self.said:
             self._trust.confirmed()
             self._asked.clear()
             self.said.clear()
 
     def doubted_since(self, now: float) -> float | None:
-        """Return when what led to the present doubt began; None without doubt."""
+        """Return the start of the events that led to the present doubt; None without doubt."""
         return self._trust.refused_since if self._trust.in_doubt(now, self._patience_s) else None
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
-        """Return those of these brokers that are to be asked after the others."""
+        """Return the brokers that should be asked last."""
         return () if self.doubted_since(now) is None else self._asked_before(nodes)
 
     def _asked_before(self, nodes: Collection[int]) -> Collection[int]:
@@ -91,7 +91,7 @@ class Inquiry:
 
 
 class CoordinatorInquiry(Inquiry):
-    """Who coordinates one group or transactional id. An answer is right once that broker does a coordinator's work."""
+    """Finds the coordinator of one group or transactional id. An answer is right once that broker does its work."""
 
     __slots__ = ("_silent", "_suspect", "node_id")
 
@@ -100,20 +100,20 @@ class CoordinatorInquiry(Inquiry):
         self.node_id: int | None = None
         """The coordinator; None if it has to be looked up."""
         self._suspect: int | None = None
-        """The coordinator that refused last, or is silent. Others are asked whether it still is the one."""
+        """The coordinator that refused last, or is silent. Other brokers are asked if it still is the coordinator."""
         self._silent = False
 
     def found(self, informant: int, node_id: int) -> None:
-        """Note whom a broker has named."""
+        """Record the coordinator that a broker has named."""
         self.node_id = node_id
         self.said[informant] = f"named broker {node_id}"
 
     def silent(self, node_id: int) -> None:
-        """Note that the coordinator does not answer, as one does that waits for all members: ask others before it."""
+        """Record that the coordinator is silent, perhaps because it waits for all members: ask other brokers first."""
         self._suspect, self._silent = node_id, True
 
     def answered(self, node_id: int, error: KafkaError | None, asked_at: float, now: float) -> bool:
-        """Note what became of a request to the coordinator; return True if it is to be looked up again."""
+        """Record the result of a request to the coordinator; return True if it should be looked up again."""
         self._silent = False
         if error is None or (isinstance(error, BrokerError) and not isinstance(error, REFUSALS)):
             self._suspect = None
@@ -128,7 +128,7 @@ class CoordinatorInquiry(Inquiry):
         return looks_up
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
-        """See `Inquiry.avoid`; the suspect is asked last, and in no turn."""
+        """See `Inquiry.avoid`; the suspect is always asked last."""
         if not self._silent and self.doubted_since(now) is None:
             return ()
         avoided = self._asked_before([node_id for node_id in nodes if node_id != self._suspect])

@@ -1,6 +1,6 @@
-"""How long things took, counted by length.
+"""Histograms of durations.
 
-Hot: this module is compiled through ``latencies.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``latencies.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FIRST_BOUND_MS = BOUNDS_MS[0]
 
 
 class Latencies:
-    """Counts as it goes: it is meant for batches and requests, not for records."""
+    """Counts durations of batches and requests, but not of records, which would be too slow."""
 
     __slots__ = ("_counts", "_peak_ms", "_sum_ms")
 
@@ -25,7 +25,7 @@ class Latencies:
         self._peak_ms = 0.0
 
     def add(self, seconds: float) -> None:
-        """Something took so long."""
+        """Add a duration."""
         took_ms = seconds * 1000
         self._sum_ms += took_ms
         if took_ms > self._peak_ms:
@@ -35,22 +35,22 @@ class Latencies:
         self._counts[at] += 1
 
     def snapshot(self) -> LatencyHistogram:
-        """The counts of this moment."""
+        """Return the current counts."""
         return LatencyHistogram(tuple(self._counts), self._sum_ms)
 
     def take_peak_ms(self) -> float:
-        """The longest since this was asked last, by the only one that asks; 0 if there was none."""
+        """Return the longest duration since the last call, for a single caller; 0 if there was none."""
         peak_ms, self._peak_ms = self._peak_ms, 0.0
         return peak_ms
 
 
 class LatenciesByNode(dict[int, Latencies]):
-    """Those of each broker, by node id; a broker that was not asked for before begins at none."""
+    """Latencies of each broker by node id, created on first access."""
 
     def __missing__(self, node_id: int) -> Latencies:
         found = self[node_id] = Latencies()
         return found
 
     def snapshot(self) -> dict[int, LatencyHistogram]:
-        """The counts of this moment; may be called from another thread."""
+        """Return the current counts; may be called from another thread."""
         return {node_id: latencies.snapshot() for node_id, latencies in list(self.items())}

@@ -1,4 +1,4 @@
-"""A limit for messages that repeat themselves."""
+"""A rate limit for repeated messages."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ class Sparingly:
         self._said_at: dict[Hashable, float] = {}
 
     def allow(self, about: Hashable, now: float) -> bool:
-        """Whether a message about this may be given now; if so, it counts as given."""
+        """Return True if a message about this may be given now; it then counts as given."""
         self._said_at = {one: at for one, at in self._said_at.items() if now < at + self._every_s}
         return self._said_at.setdefault(about, now) == now

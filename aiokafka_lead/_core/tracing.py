@@ -1,6 +1,6 @@
-"""What a tracer is to the clients. `aiokafka_lead.otel` has one; nothing here, or below, needs its packages.
+"""The interface between a tracer and the clients. `aiokafka_lead.otel` implements it; no code here needs its packages.
 
-A client asks `installed` for a tracer when it starts. Without one, all of this is None for it.
+A client asks `installed` for a tracer when it starts. Without one, everything here is None for it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Handle = Callable[[Any], Awaitable[object]]
 
 
 class TracedClient(NamedTuple):
-    """What a tracer learns of a client."""
+    """Data about a client for a tracer."""
 
     client_id: str
     host: str
     """The first bootstrap server."""
     port: int
     cluster_id: Callable[[], str | None]
-    """The cluster's id, as far as it is known."""
+    """Returns the cluster's id, if known."""
     group_id: str | None = None
     consumed: Callable[[], Mapping[str, int]] = dict
-    """How many records of each topic a consumer has handed out."""
+    """Returns the number of records that a consumer has handed out, by topic."""
 
     @classmethod
     def of(
@@ -49,23 +49,23 @@ class TracedClient(NamedTuple):
         group_id: str | None = None,
         consumed: Callable[[], Mapping[str, int]] = dict,
     ) -> TracedClient:
-        """A client with this configuration."""
+        """Return the data of a client with this configuration."""
         return cls(config.client_id, *config.bootstrap_servers[0], cluster_id, group_id, consumed)
 
 
 class SendSpan(Protocol):
-    """One call of ``send``, or of ``send_many``."""
+    """One call of ``send`` or ``send_many``."""
 
     def carry(self, headers: Headers) -> Headers:
-        """A record's headers, and what it carries of the context."""
+        """Return a record's headers, with the context added."""
         ...
 
     def taken(self, delivery: Any) -> None:
-        """It has returned this `Delivery` or `DeliveryBatch`."""
+        """Record that the call has returned this `Delivery` or `DeliveryBatch`."""
         ...
 
     def failed(self, error: BaseException) -> None:
-        """It raises this."""
+        """Record that the call raises this error."""
         ...
 
 
@@ -75,22 +75,22 @@ class SendTracing(Protocol):
     unsampled: Unsampled
 
     def send(self, topic: str, key: object, value: object, partition: int | None, headers: Headers) -> SendSpan:
-        """A record is about to be sent."""
+        """Begin the span of a record to be sent."""
         ...
 
     def send_many(self, topic: str, count: int, partition: int | None) -> SendSpan:
-        """So many records are about to be sent together."""
+        """Begin the span of ``count`` records to be sent together."""
         ...
 
     def settled(self, topic: str, records: int, seconds: float, error: BaseException | None, /) -> None:
-        """A batch of records was acknowledged, or given up with ``error``, ``seconds`` after its first one."""
+        """Record that a batch was acknowledged, or given up with ``error``, ``seconds`` after its first record."""
         ...
 
 
 class RecordLoop(Protocol):
-    """A loop over records: is called with each that is handed out, and with None when the loop waits for more.
+    """A loop over records: called with each record handed out, and with None when the loop waits for more.
 
-    Those that ``unsampled`` covers and that have no headers, it need not be called with.
+    It need not be called with records without headers that ``unsampled`` covers.
     """
 
     unsampled: Unsampled
@@ -99,7 +99,7 @@ class RecordLoop(Protocol):
 
 
 class BatchLoop(Protocol):
-    """The same of a loop over batches; ``began`` is when the batch was asked for (``time.time_ns()``)."""
+    """The same for a loop over batches; ``began`` is the time of the request for the batch (``time.time_ns()``)."""
 
     def __call__(self, batch: Any, began: int, /) -> None: ...
 
@@ -108,27 +108,27 @@ class RunTracing(Protocol):
     """The tracer's side of one `Consumer.run`, or `ShareConsumer.run`."""
 
     def around(self, handle: Handle) -> Handle:
-        """The same, with a span that is current while it runs."""
+        """Return the handler wrapped in a span that is current while it runs."""
         ...
 
     def retried(self, record: Any, error: BaseException, attempts: int) -> None:
-        """Its handler has raised this, and is called again later, within the same span."""
+        """Record that its handler raised this error, and will be called again within the same span."""
         ...
 
     def within(self, record: Any) -> AbstractContextManager[object]:
-        """Makes the span of a record whose handler has failed current again."""
+        """Make the span of a record whose handler has failed current again."""
         ...
 
     def dead_letter(self, record: Any, error: BaseException, topic: str) -> None:
-        """It went to this topic."""
+        """Record that the record was sent to this topic."""
         ...
 
     def failed(self, record: Any, error: BaseException) -> None:
-        """It is given up for this."""
+        """Record that the record is given up because of this error."""
         ...
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """What was to be handled again of these partitions is not; without them, the run is over."""
+        """Drop the pending retries of these partitions; without partitions, the run has ended."""
         ...
 
 
@@ -136,38 +136,38 @@ class ReadTracing(Protocol):
     """The tracer's side of one consumer, or share consumer."""
 
     def received(self, began: int, records: Sequence[Any]) -> None:
-        """A call that began then (``time.time_ns()``) returns these records."""
+        """Record that a call that began at this time (``time.time_ns()``) returns these records."""
         ...
 
     def records(self) -> RecordLoop:
-        """A loop begins."""
+        """Begin a loop."""
         ...
 
     def batches(self) -> BatchLoop:
-        """A loop over batches begins."""
+        """Begin a loop over batches."""
         ...
 
     def run(self) -> RunTracing:
-        """`Consumer.run` begins."""
+        """Begin `Consumer.run`."""
         ...
 
     def committed(
         self, began: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException | None
     ) -> None:
-        """A commit that began then has ended, or failed with this."""
+        """Record the end of a commit that began at this time, successful or failed."""
         ...
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """A request of a share group's member, sent at ``began``, has acknowledged these counts, or failed."""
+        """Record a share group member's request, sent at ``began``, that acknowledged these counts, or failed."""
         ...
 
     def stopped(self) -> None:
-        """The consumer hands out nothing more."""
+        """Record that the consumer hands out no more records."""
         ...
 
 
 class Tracer(Protocol):
-    """What is installed."""
+    """The interface of an installed tracer."""
 
     def producer(self, client: TracedClient) -> SendTracing: ...
 

@@ -1,4 +1,4 @@
-"""State machines as data: one table says which event may come in which state, and which state follows."""
+"""State machines as data: one table says which events are possible in each state, and which state follows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class IllegalTransitionError(RuntimeError):
-    """An event came in a state in which it cannot come: a defect of this package, and nothing that could be retried."""
+    """An event came in a state in which it cannot come: a defect of this package; retrying is pointless."""
 
 
 class Transitions(Generic[S, E]):
@@ -23,14 +23,14 @@ class Transitions(Generic[S, E]):
 
     def __init__(self, machine: str, first: S, table: Mapping[S, Mapping[E, S]]) -> None:
         self.machine = machine
-        """What it is a table of, for errors."""
+        """The name of the machine, for errors."""
         self.first = first
         """The state in which a machine begins."""
         self.table = table
-        """By state and event: the state that follows."""
+        """The next state, by state and event."""
 
     def after(self, state: S, event: E) -> S:
-        """The state that follows. Raises `IllegalTransitionError` if the event cannot come in this state."""
+        """Return the next state. Raises `IllegalTransitionError` if the event cannot come in this state."""
         try:
             return self.table[state][event]
         except KeyError:

@@ -1,4 +1,4 @@
-"""How ``await`` gets the result of an object that has it already: by ``__await__`` here, at once where compiled.
+"""Awaiting an object that already has its result: by ``__await__`` here, immediately if compiled.
 
 A compiled module takes the function of the same name from ``awaiting.pxd`` instead.
 """
@@ -12,8 +12,8 @@ __all__ = ["shorten_await"]
 
 
 def shorten_await(kind: type, ready: Callable[[Any], bool], take: Callable[[Any], Any]) -> None:
-    """Let ``await`` of such an object have what ``take`` gives at once where it is ``ready``. One type for each module.
+    """Let ``await`` of such an object return ``take``'s result immediately if it is ``ready``. One type per module.
 
-    ``take`` raises where the object is not, which somebody may have run without awaiting it. (Plain Python has no such
-    way.)
+    ``take`` raises if the object is not ready, which may be because it was run without being awaited. (Not possible in
+    plain Python.)
     """

@@ -1,4 +1,4 @@
-"""How an object is called, and run as a coroutine: as its class says here, by CPython's shorter ways where compiled.
+"""Calling an object, and running it as a coroutine: by its class here, by CPython's shorter ways if compiled.
 
 A compiled module takes the functions of the same names from ``calling.pxd`` instead.
 """
@@ -12,14 +12,15 @@ __all__ = ["call_by", "run_by"]
 
 
 def call_by(one: object, slot: int, name: str) -> None:
-    """Let calls of the object be calls of its method ``name``. All objects of a type need it; one type for each module.
+    """Make calls of the object call its method ``name``. All objects of a type need it; one type per module.
 
-    ``slot`` is an attribute of the object, a C ``size_t``, that nothing else uses. (Plain Python asks ``__call__``.)
+    ``slot`` is an attribute of the object, a C ``size_t``, that is not used otherwise. (Plain Python uses
+    ``__call__``.)
     """
 
 
 def run_by(kind: type, first_step: Callable[[Any], Any], rest: Callable[[Any], Any]) -> None:
-    """Let ``await`` of such a coroutine have what ``first_step`` gives, or run ``rest`` where that is None.
+    """Let ``await`` of such a coroutine return ``first_step``'s result, or run ``rest`` if that is None.
 
-    One type for each module. (Plain Python calls its ``send``.)
+    One type per module. (Plain Python calls its ``send``.)
     """

@@ -1,4 +1,4 @@
-"""Clocks and the thread's identity, which every record asks for: Python's own here, C's in compiled modules.
+"""Clocks and the thread's identity, needed for every record: Python's here, C's in compiled modules.
 
 A compiled module takes the functions of the same names from ``clock.pxd`` instead.
 """
@@ -13,5 +13,5 @@ __all__ = ["monotonic_s", "thread_id", "wall_ms"]
 
 
 def wall_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the milliseconds since 1970."""
     return time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""Objects that the garbage collector does not look at: there are none here, and some in compiled modules.
+"""Objects that the garbage collector does not track: none here, some in compiled modules.
 
 A compiled module takes the function of the same name from ``collector.pxd`` instead.
 """
@@ -9,4 +9,4 @@ __all__ = ["untrack"]
 
 
 def untrack(kept: object) -> None:
-    """Spare the garbage collector an object that holds nothing which could refer back to it. (Plain Python cannot.)"""
+    """Stop tracking an object that cannot be part of a cycle. (Not possible in plain Python.)"""

@@ -1,4 +1,4 @@
-"""Whether an object has another owner: not known here, and by its reference count in compiled modules.
+"""Recognises objects without another owner: never here, by the reference count in compiled modules.
 
 A compiled module takes the function of the same name from ``references.pxd`` instead.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 __all__ = ["COUNTED", "has_no_other_owner"]
 
 COUNTED = False
-"""Whether `has_no_other_owner` can say yes. Where it cannot, nothing is kept for it: another thread might take that."""
+"""True if `has_no_other_owner` can return True. If not, no object is kept for reuse: another thread might take it."""
 
 
 def has_no_other_owner(kept: object) -> bool:
-    """Whether one attribute or item and the caller's variable are all that refer to it. (Plain Python cannot know.)"""
+    """Return True if only one attribute or item and the caller's variable refer to it. (Unknown in plain Python.)"""
     return False

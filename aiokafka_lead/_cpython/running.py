@@ -1,4 +1,4 @@
-"""Which thread an event loop runs in, by what asyncio notes of it for itself.
+"""The thread in which an event loop runs, from asyncio's internal note.
 
 It has no ``.pxd``: it is the same for compiled modules.
 """
@@ -12,9 +12,10 @@ __all__ = ["thread_entry"]
 
 
 def thread_entry(loop: asyncio.AbstractEventLoop) -> tuple[dict[str, object], str] | None:
-    """A dict, and the key under which it has this thread's identity for as long as the event loop runs in it.
+    """Return a dict, and the key under which it has this thread's identity while the event loop runs in it.
 
-    What asyncio's own ``is_running`` looks at; None for an event loop of another kind, or without such a note.
+    This is the state behind asyncio's own ``is_running``; returns None for an event loop of another kind, or without
+    such a note.
     """
     if not isinstance(loop, asyncio.BaseEventLoop) or type(loop).is_running is not asyncio.BaseEventLoop.is_running:
         return None

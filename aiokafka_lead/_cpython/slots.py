@@ -1,6 +1,6 @@
-"""Attributes of a compiled type as quick to read as those of ``__slots__``, and its objects quick to make.
+"""Makes attributes of a compiled type as quick to read as ``__slots__``, and its objects quick to create.
 
-Plain Python's types have no need of the first, and no way to the second: a compiled module takes the functions of the
+Plain Python's types do not need the first, and cannot have the second: a compiled module takes the functions of the
 same names from ``slots.pxd`` instead.
 """
 
@@ -13,12 +13,12 @@ __all__ = ["expose", "like"]
 
 
 def expose(sample: object, names: Sequence[str]) -> None:
-    """Let the interpreter read these attributes of the sample's type without a call. In the sample each is unique.
+    """Let the interpreter read these attributes of the sample's type without a call.
 
-    They are all that hold objects. The type is final.
+    Their values in the sample must be unique. They are all the attributes that hold objects. The type is final.
     """
 
 
 def like(sample: Any) -> Any:
-    """Another record with the same attributes. Compiled, of any such type, and unknown to the garbage collector."""
+    """Return another record with the same attributes; when compiled, not tracked by the garbage collector."""
     return sample.with_content(sample.key, sample.value)

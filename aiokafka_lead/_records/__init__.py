@@ -1,4 +1,4 @@
-"""The record batch codec: what producers write, what consumers and the embedded cluster read and store."""
+"""The record batch codec, for producers, consumers and the embedded cluster."""
 
 from .batch import BatchView
 from .columns import Columns

@@ -21,11 +21,11 @@ _TIMESTAMP = pa.timestamp("ms", tz="UTC")
 SCHEMA = pa.schema(
     [("offset", _INT64), ("timestamp", _TIMESTAMP), ("key", _BINARY), ("value", _BINARY), ("headers", _HEADERS)]
 )
-"""``timestamp`` is null where a record has none."""
+"""``timestamp`` is null if a record has none."""
 
 
 def to_arrow(columns: Columns) -> pa.RecordBatch:
-    """The records in `SCHEMA`'s columns."""
+    """Return the records in the columns of `SCHEMA`."""
     index = columns.index
     count = len(columns)
     columns_in_order = [
@@ -60,6 +60,6 @@ def _headers(columns: Columns) -> pa.Array:
 
 @lru_cache(maxsize=64)
 def _no_headers(count: int) -> pa.Array:
-    # The usual case, and batches tend to be of one size.
+    # The usual case, because batches tend to be of equal size.
     ends = pa.py_buffer(bytes(4 * (count + 1)))
     return pa.Array.from_buffers(_HEADERS, count, [None, ends], children=[_NO_HEADERS])

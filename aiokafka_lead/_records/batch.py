@@ -1,6 +1,6 @@
-"""One batch of a partition's log, whatever its message format.
+"""One batch of a partition's log, in any message format.
 
-Compiled through ``batch.pxd`` where a compiler is, and runs as it is elsewhere.
+Compiled through ``batch.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .record import ConsumerRecord
 __all__ = ["RECORD_BYTES", "BatchView", "too_many_records"]
 
 RECORD_BYTES = 100
-"""What a record takes in memory beside its contents, of which seven bytes of a batch are enough to claim one."""
+"""Memory of a record besides its contents, which seven bytes of a batch are enough to claim."""
 
 _CODEC_MASK = CODEC_MASK
 _LOG_APPEND_TIME_BIT = LOG_APPEND_TIME_BIT
@@ -31,12 +31,12 @@ _RECORD_BYTES = RECORD_BYTES
 
 
 def too_many_records(count: int, max_bytes: int) -> BatchTooLargeError:
-    """More than the reader allows, by their number alone."""
+    """Return the error for a number of records that alone exceeds the reader's limit."""
     return BatchTooLargeError(f"the batch, of {count} records, is larger than {max_bytes} bytes in memory")
 
 
 class BatchView:
-    """One batch of a partition's log: its header at once, its records when they are asked for.
+    """One batch of a partition's log: its header immediately, its records on request.
 
     Batches of message formats 0 and 1 look the same: a message, or a compressed set of them, is a batch.
     """
@@ -67,7 +67,7 @@ class BatchView:
         if codec > 4:
             raise CorruptRecordError(f"the batch at {self.base_offset} has the unknown compression codec {codec}")
         self.last_offset = self.base_offset + last_offset_delta
-        """The last offset that this batch takes, whether or not compaction left a record there."""
+        """The last offset of this batch, even if compaction removed its record."""
         self.next_offset = self.last_offset + 1
         self.is_transactional = attributes & _TRANSACTIONAL_BIT != 0
         self.is_control = attributes & _CONTROL_BIT != 0
@@ -79,25 +79,25 @@ class BatchView:
         else:
             self.timestamp_type = _CREATE_TIME
         self.size_bytes = size_bytes
-        """As it was received, header included."""
+        """Size as received, including the header."""
         self._payload = payload
-        # Older formats are decompressed when they are read into this one.
+        # Older formats are decompressed before they are converted to this one.
         self._compressed = codec != 0 and self.magic == 2
         self._max_decompressed_bytes = max_decompressed_bytes
         self._failure: BatchTooLargeError | CorruptRecordError | None = None
-        """Why it cannot be decompressed, once that was tried."""
+        """The reason why it cannot be decompressed, after an attempt."""
 
     def load(self) -> bytes | memoryview:
-        """The records' bytes, decompressed at the first call.
+        """Return the records' bytes, decompressed on the first call.
 
-        Reading records does this itself; call it apart to have it done elsewhere, as in a thread.
+        Reading records does this itself; call it separately to decompress elsewhere, for example in a thread.
         """
         if self._compressed:
             self._decompress(self._max_decompressed_bytes)
         return self._payload
 
     def load_within(self, max_bytes: int) -> bool:
-        """`load`, unless more than so much would come out: then nothing is done, after no more work than for that."""
+        """Call `load` unless the result exceeds ``max_bytes``; in that case do little work and nothing else."""
         if self._compressed:
             self._check_count()
             if self._failure is None and len(self._payload) > max_bytes:
@@ -112,7 +112,7 @@ class BatchView:
 
     def _check_count(self) -> None:
         count = self.record_count
-        # One that the bytes there cannot hold is for the reader of records to refuse.
+        # A count that the bytes cannot hold is refused by the reader of records.
         if count > self._max_decompressed_bytes // _RECORD_BYTES and (self._compressed or count < len(self._payload)):
             raise too_many_records(self.record_count, self._max_decompressed_bytes)
 
@@ -123,7 +123,7 @@ class BatchView:
         try:
             self._payload = decompress(self.compression, self._payload, max_bytes)
         except (BatchTooLargeError, CorruptRecordError) as error:
-            # What takes long is not tried again.
+            # A slow operation is not tried again.
             if max_bytes >= self._max_decompressed_bytes or isinstance(error, CorruptRecordError):
                 self._failure = without_frames(own_copy(error))
             raise
@@ -131,13 +131,13 @@ class BatchView:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether reading records has nothing to decompress."""
+        """True if reading records needs no decompression."""
         return not self._compressed
 
     def records(
         self, topic: str, partition: int, from_offset: int = 0
     ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """All records whose offset is at least ``from_offset``."""
+        """Return all records with an offset of at least ``from_offset``."""
         epoch = None if self.leader_epoch < 0 else self.leader_epoch
         sample: ConsumerRecord[bytes | None, bytes | None] = ConsumerRecord(
             topic, partition, 0, 0, self.timestamp_type, None, None, (), epoch
@@ -145,7 +145,7 @@ class BatchView:
         return self.records_like(sample, from_offset, self.last_offset)
 
     def records_like(self, sample: Record, from_offset: int, last_offset: int) -> list[Record]:
-        """Those of some offsets, as copies of a record with what all of them have, this batch's epoch included."""
+        """Return the records of these offsets, as copies of ``sample``, which has the common attributes."""
         self._check_count()
         return read_records(
             self.load(),
@@ -160,7 +160,7 @@ class BatchView:
         )
 
     def columns(self, from_offset: int = 0) -> Columns:
-        """The same records by column; all are checked now, lists are made as they are asked for."""
+        """Return the same records by column; all are checked now, but lists are created on request."""
         self._check_count()
         return Columns(
             index_records(
@@ -175,7 +175,7 @@ class BatchView:
         )
 
     def control_type(self) -> ControlType:
-        """What a control batch says; `ControlType.UNKNOWN` for what this client does not know."""
+        """Return the type of a control batch; `ControlType.UNKNOWN` for an unknown one."""
         if not self.is_control:
             raise ValueError("this is no control batch")
         keys = self.columns().keys

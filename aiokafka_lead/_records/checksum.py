@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli), from the crc32c package's C extension alone, or in Python where that is not to be had.
+"""CRC-32C (Castagnoli), from the crc32c package's C extension, or in Python if that is not available.
 
 A zip of Python files, as Spark sends to executors, has no extensions. Python does some 10 MB/s.
 

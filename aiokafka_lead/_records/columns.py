@@ -1,6 +1,6 @@
 """A batch's records by column.
 
-Compiled through ``columns.pxd`` where a compiler is, and runs as it is elsewhere.
+Compiled through ``columns.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Columns"]
 
 
 class Columns:
-    """Offsets, times, keys, values and headers of a batch's records; each list is made when it is asked for."""
+    """Offsets, times, keys, values and headers of a batch's records; each list is created on request."""
 
     def __init__(self, index: RecordIndex) -> None:
         self.index = index
@@ -26,7 +26,7 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: Sequence[Columns]) -> Columns:
-        """Those of several batches in a row; copies their records' bytes."""
+        """Join the columns of successive batches; copies their records' bytes."""
         return cls(join_indexes([part.index for part in parts]))
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class Columns:
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes the records take, uncompressed."""
+        """Uncompressed size of the records in bytes."""
         return len(self.index.payload)
 
     @property

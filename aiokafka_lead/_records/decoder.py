@@ -1,6 +1,6 @@
-"""Reading the records of a batch (message format 2), every length checked before it is followed.
+"""Reads the records of a batch (message format 2), checking every length before it is used.
 
-Hot: this module is compiled through ``decoder.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``decoder.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INT64_MIN = -_INT64_MAX - 1
 _MIN_RECORD_SIZE = 7
 """A record with neither key nor value: seven varints and bytes of one byte each."""
 _SPAN = 6
-"""Numbers for each record in `RecordIndex.spans`."""
+"""Number of entries for each record in `RecordIndex.spans`."""
 
 
 Packed = tuple["array[int]", bytearray, "bytearray | None"]
@@ -31,12 +31,12 @@ Record = TypeVar("Record", bound="AnyRecord[Any, Any]")
 
 
 def corrupt(what: str) -> NoReturn:
-    """Apart from the loops, which stay small enough to be inlined."""
+    """Raise an error; kept outside the loops, which stay small enough to be inlined."""
     raise CorruptRecordError(what)
 
 
 class RecordReader:
-    """Goes from record to record of a batch; no read passes the end of the record that it belongs to."""
+    """Goes through the records of a batch; no read passes the end of its record."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class RecordReader:
         base_timestamp_ms: int,
     ) -> None:
         self.payload = payload
-        """Keeps the memory alive that `data` may point to."""
+        """Keeps alive the memory to which `data` may point."""
         self.data = raw.readable(payload)
         self.size = len(payload)
-        # What the bytes there cannot hold is refused before anything is made for it.
+        # A count that the bytes cannot hold is refused before any object is created for it.
         if record_count < 0 or record_count > self.size // _MIN_RECORD_SIZE or self.size > _INT32_MAX:
             raise CorruptRecordError(f"a batch with {self.size} bytes of records announces {record_count} records")
         self.base_offset = base_offset
@@ -61,7 +61,7 @@ class RecordReader:
         self.highest_delta = _INT64_MAX - base_timestamp_ms if base_timestamp_ms > 0 else _INT64_MAX
         self.at = 0
         self.end = 0
-        """Where the current record ends."""
+        """End of the current record."""
         self.offset = 0
         self.timestamp_ms = 0
         self.key_at = 0
@@ -71,7 +71,7 @@ class RecordReader:
         self.value_size = 0
 
     def enter(self) -> None:
-        """Read the next record up to its headers, which are to be read or skipped before the next call."""
+        """Read the next record up to its headers, which must be read or skipped before the next call."""
         self.end = self.size
         size = self.length()
         if size < 1:
@@ -98,7 +98,7 @@ class RecordReader:
             self.at += size
 
     def headers(self, count: int) -> Headers:
-        """So many headers, the current record's."""
+        """Read ``count`` headers of the current record."""
         if count == 0:
             return ()
         found = (self.header(),) if count == 1 else tuple([self.header() for _ in range(count)])
@@ -108,11 +108,11 @@ class RecordReader:
         return found
 
     def header(self) -> Header:
-        """The next header."""
+        """Read the next header."""
         data = self.data
         at = self.header_key()
         end = self.at
-        # As Java reads it: a key that is no UTF-8 does not make the whole batch unreadable.
+        # As in Java: a key that is not UTF-8 does not make the whole batch unreadable.
         key = data[at:end].decode("utf-8", "replace")
         content = None
         size = self.length()
@@ -126,7 +126,7 @@ class RecordReader:
         return header
 
     def skip_headers(self) -> None:
-        """Check the current record's headers, from their count on, and leave them."""
+        """Check and skip the current record's headers, including their count."""
         count = self.header_count()
         while count > 0:
             self.header_key()
@@ -138,7 +138,7 @@ class RecordReader:
             corrupt("a record is longer than its fields")
 
     def header_count(self) -> int:
-        """How many headers follow; each takes two bytes at least. Without any the record ends here."""
+        """Read the number of headers; each takes at least two bytes. Without any, the record ends here."""
         if self.at + 1 == self.end and self.data[self.at] == 0:
             self.at = self.end
             return 0
@@ -150,7 +150,7 @@ class RecordReader:
         return count
 
     def header_key(self) -> int:
-        """Pass a header's key; where it began."""
+        """Pass a header's key; return its start."""
         size = self.length()
         if size < 0:
             corrupt("a record has a header without key")
@@ -164,14 +164,14 @@ class RecordReader:
             corrupt("a batch is longer than its records")
 
     def length(self) -> int:
-        """The length of what follows, -1 for null; what follows is there."""
+        """Read the length of the next field, -1 for null; the field is inside the record."""
         size = self.varint(_INT32_MIN, _INT32_MAX)
         if size < -1 or size > self.end - self.at:
             corrupt("a record has a field that is longer than the record")
         return size
 
     def varint(self, lowest: int, highest: int) -> int:
-        """The next zigzag varint; most have one byte or two."""
+        """Read the next zigzag varint; most have one or two bytes."""
         at = self.at
         if at < self.end:
             zigzag = self.data[at]
@@ -187,7 +187,7 @@ class RecordReader:
         return self.long_varint(lowest, highest)
 
     def long_varint(self, lowest: int, highest: int) -> int:
-        """The next zigzag varint of any length."""
+        """Read the next zigzag varint of any length."""
         data = self.data
         at = self.at
         end = self.end
@@ -224,9 +224,9 @@ def read_records(
     from_offset: int,
     last_offset: int,
 ) -> list[Record]:
-    """The records of these offsets; ``append_time_ms`` is their timestamp where the broker set it.
+    """Return the records of these offsets; ``append_time_ms`` is their timestamp if the broker set it.
 
-    They are like ``sample``, which has neither key nor value nor headers, in what they are and have beside their own.
+    They are copies of ``sample``, which has no key, value or headers, completed by their own contents.
     """
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
@@ -260,7 +260,7 @@ def read_records(
 
 
 class RecordIndex:
-    """Where each record's parts stand in a batch's payload."""
+    """Positions of each record's parts in a batch's payload."""
 
     def __init__(
         self, payload: bytes | memoryview, offsets: array[int], timestamps_ms: array[int], spans: array[int]
@@ -269,37 +269,37 @@ class RecordIndex:
         self.offsets = offsets
         self.timestamps_ms = timestamps_ms
         self.spans = spans
-        """For each record: position and size of its key, of its value (-1: null), where its headers begin and end."""
+        """For each record: position and size of its key, of its value (-1: null), start and end of its headers."""
 
     def keys(self) -> list[bytes | None]:
-        """All records' keys."""
+        """Return all records' keys."""
         return self.contents(0)
 
     def values(self) -> list[bytes | None]:
-        """All records' values."""
+        """Return all records' values."""
         return self.contents(2)
 
     def packed_keys(self) -> Packed:
-        """All records' keys in Apache Arrow's layout."""
+        """Return all records' keys in Apache Arrow's layout."""
         return self.packed(0)
 
     def packed_values(self) -> Packed:
-        """All records' values in Apache Arrow's layout."""
+        """Return all records' values in Apache Arrow's layout."""
         return self.packed(2)
 
     def has_headers(self) -> bool:
-        """Whether any record has headers."""
+        """Return True if any record has headers."""
         spans = raw.int32s(self.spans)
         place = 4
         for _ in range(len(self.offsets)):
-            # Without headers there is nothing but their count, in one byte.
+            # Without headers there is only their count, in one byte.
             if spans[place + 1] - spans[place] > 1:
                 return True
             place += _SPAN
         return False
 
     def has_missing_times(self) -> bool:
-        """Whether any record has no timestamp."""
+        """Return True if any record has no timestamp."""
         timestamps = raw.int64s(self.timestamps_ms)
         missing = 0
         for at in range(len(self.offsets)):
@@ -307,7 +307,7 @@ class RecordIndex:
         return missing > 0
 
     def packed(self, place: int) -> Packed:
-        """What stands at one place of each record's span: ends, contents in a row, bits that are 0 for null."""
+        """Return the contents at one place of each record's span: ends, joined contents, bits that are 0 for null."""
         data = raw.readable(self.payload)
         spans = raw.int32s(self.spans)
         count = len(self.offsets)
@@ -341,7 +341,7 @@ class RecordIndex:
         return end_array, contents, validity
 
     def contents(self, place: int) -> list[bytes | None]:
-        """What stands at one place of each record's span."""
+        """Return the contents at one place of each record's span."""
         data = raw.readable(self.payload)
         spans = raw.int32s(self.spans)
         found: list[bytes | None] = []
@@ -357,7 +357,7 @@ class RecordIndex:
         return found
 
     def headers(self) -> list[Headers]:
-        """All records' headers."""
+        """Return all records' headers."""
         reader = RecordReader(self.payload, 0, 0, 0, 0)
         spans = raw.int32s(self.spans)
         found: list[Headers] = []
@@ -379,7 +379,7 @@ def index_records(
     append_time_ms: int | None,
     from_offset: int,
 ) -> RecordIndex:
-    """Check all records and find those from ``from_offset`` on, without making an object for any."""
+    """Check all records and index them from ``from_offset`` on, without creating an object for any."""
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
     stamp = append_time_ms if append_time_ms is not None else 0
@@ -414,7 +414,7 @@ def index_records(
 
 
 def join_indexes(indexes: list[RecordIndex]) -> RecordIndex:
-    """One index for the records of several, in their order, over a copy of their payloads."""
+    """Return one index for the records of several, in their order, over a copy of their payloads."""
     payload = b"".join([index.payload for index in indexes])
     if len(payload) > _INT32_MAX:
         raise ValueError(f"{len(payload)} bytes of records are too many for one index")

@@ -1,6 +1,6 @@
-"""Writing record batches (message format 2, KIP-98), one producer batch at a time.
+"""Writes record batches (message format 2, KIP-98), one producer batch at a time.
 
-Hot: this module is compiled through ``encoder.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``encoder.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .record import ConsumerRecord
 __all__ = ["BatchBuilder", "encode_record", "estimated_size"]
 
 Stamp = tuple[int, int, int, bool, int]
-"""Producer id, producer epoch, base sequence, whether in a transaction, leader epoch."""
+"""Producer id, producer epoch, base sequence, True within a transaction, leader epoch."""
 
 _FIRST_CAPACITY = 512
-"""Bytes that a builder starts with; it doubles up to its batch size."""
+"""Initial size of a builder; it doubles up to its batch size."""
 _MAX_RECORD_OVERHEAD = 21
 """Length 5, attributes 1, timestamp delta 10, offset delta 5."""
 _MAX_BATCH_BYTES = 2**31 - 1
@@ -46,7 +46,7 @@ _TRANSACTIONAL_BIT = TRANSACTIONAL_BIT
 
 
 def varint_size(value: int) -> int:
-    """Bytes of a zigzag varint of up to 64 bits."""
+    """Return the size of a zigzag varint of up to 64 bits."""
     zigzag = value
     zigzag = (zigzag << 1) ^ (value >> 63)
     if zigzag < 0x80:
@@ -62,7 +62,7 @@ def varint_size(value: int) -> int:
 
 
 def write_varint(buffer: bytearray, at: int, value: int) -> int:
-    """Write a zigzag varint; where it ends."""
+    """Write a zigzag varint; return its end."""
     zigzag = value  # unsigned when compiled, and so shifted without a sign
     zigzag = (zigzag << 1) ^ (value >> 63)
     if zigzag < 0x80:
@@ -77,7 +77,7 @@ def write_varint(buffer: bytearray, at: int, value: int) -> int:
 
 
 def write_nullable(buffer: bytearray, at: int, content: bytes | None) -> int:
-    """Write bytes or null after their length; where they end."""
+    """Write bytes or null after their length; return their end."""
     if content is None:
         buffer[at] = 1
         return at + 1
@@ -88,7 +88,7 @@ def write_nullable(buffer: bytearray, at: int, content: bytes | None) -> int:
 
 
 def nullable_size(content: bytes | None) -> int:
-    """Bytes of what `write_nullable` writes."""
+    """Return the size of the output of `write_nullable`."""
     if content is None:
         return 1
     size = len(content)
@@ -96,14 +96,14 @@ def nullable_size(content: bytes | None) -> int:
 
 
 def exact_bytes(content: object, what: str) -> bytes:
-    """The bytes of any bytes-like object, and a clear error for all else."""
+    """Return the bytes of any bytes-like object; raise a clear error for other types."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(memoryview(content))
     raise TypeError(f"a record's {what} must be bytes or None, got {type(content).__name__}")
 
 
 def exact_headers(headers: Sequence[Header]) -> Headers:
-    """Headers that nothing can change between measuring and writing them: tuples of str and bytes all through."""
+    """Return headers that cannot change between measuring and writing: tuples of str and bytes throughout."""
     exact = headers if type(headers) is tuple else tuple(headers)
     for header in exact:
         if type(header) is not tuple or len(header) != 2:
@@ -115,7 +115,7 @@ def exact_headers(headers: Sequence[Header]) -> Headers:
 
 
 def converted_headers(headers: Headers) -> Headers:
-    """The same of headers given in other types, and a clear error where they are none."""
+    """Convert headers of other types; raise a clear error if they are invalid."""
     found: list[Header] = []
     for name, content in headers:
         if not isinstance(name, str):
@@ -125,7 +125,7 @@ def converted_headers(headers: Headers) -> Headers:
 
 
 def headers_size(headers: Headers) -> int:
-    """Bytes of a record's headers with their count."""
+    """Return the size of a record's headers with their count."""
     size = varint_size(len(headers))
     for name, content in headers:
         length = raw.utf8_size(name)
@@ -134,7 +134,7 @@ def headers_size(headers: Headers) -> int:
 
 
 def write_headers(buffer: bytearray, at: int, headers: Headers) -> int:
-    """Write a record's headers with their count; where they end."""
+    """Write a record's headers with their count; return their end."""
     at = write_varint(buffer, at, len(headers))
     for name, content in headers:
         length = raw.utf8_size(name)
@@ -147,7 +147,7 @@ def write_headers(buffer: bytearray, at: int, headers: Headers) -> int:
 def body_size(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers_bytes: int
 ) -> int:
-    """Bytes of a record after its own length, of which its headers take ``headers_bytes``."""
+    """Return the size of a record after its length, with ``headers_bytes`` for its headers."""
     size = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + nullable_size(key) + nullable_size(value)
     return size + headers_bytes
 
@@ -161,7 +161,7 @@ def write_record(
     key: bytes | None,
     value: bytes | None,
 ) -> int:
-    """Write a record of ``body_size`` bytes, for which there is room, but for its headers; where these begin."""
+    """Write a record of ``body_size`` bytes, for which there is room, without its headers; return their start."""
     at = write_varint(buffer, at, body)
     buffer[at] = 0
     at = write_varint(buffer, at + 1, timestamp_delta)
@@ -177,7 +177,7 @@ def encode_record(
     value: bytes | None,
     headers: Sequence[Header] = (),
 ) -> bytearray:
-    """One record as it stands in a batch, for batches that no `BatchBuilder` makes."""
+    """Return one encoded record, for batches not made by a `BatchBuilder`."""
     exact = exact_headers(headers)
     body = body_size(offset_delta, timestamp_delta, key, value, headers_size(exact))
     record = bytearray(varint_size(body) + body)
@@ -186,24 +186,19 @@ def encode_record(
 
 
 def estimated_size(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-    """An upper bound of one record's bytes in a batch, the batch's own header (61 bytes) not counted."""
+    """Return an upper bound of one record's size in a batch, without the batch's own header (61 bytes)."""
     size = _MAX_RECORD_OVERHEAD + nullable_size(key) + nullable_size(value)
     return size + (headers_size(exact_headers(headers)) if headers else 1)
 
 
 class BatchBuilder:
-    """One producer batch in the making: records are encoded as they come, compressed when it closes.
-
-    ``batch_size`` bounds the batch in bytes, header included, before compression; only the first record of an empty
-    batch may exceed it. ``compression`` is a codec's name, ``compression_level`` the codec's own level or None for its
-    default.
-    """
+    """One producer batch in the making: records are encoded as they are added, and compressed at the end."""
 
     def __init__(self, *, batch_size: int, compression: str = "none", compression_level: int | None = None) -> None:
         self._begin(batch_size, compression, compression_level)
 
     def sibling(self, batch_size: int) -> BatchBuilder:
-        """Another one with the same compression, empty: made faster than by a call of the class."""
+        """Return an empty builder with the same compression, faster than by calling the class."""
         other = BatchBuilder.__new__(BatchBuilder)
         other._begin(batch_size, self.compression, self.compression_level)
         return other
@@ -214,33 +209,33 @@ class BatchBuilder:
         self.compression_level = compression_level
         self.record_count = 0
         self.size_bytes = _HEADER_SIZE
-        """Bytes so far, header included, before compression."""
+        """Current size including the header, before compression."""
         self.base_timestamp_ms = -1
         self.max_timestamp_ms = -1
         self._codec = CODEC_IDS[compression]
         self._capacity = max(_HEADER_SIZE, min(batch_size, _FIRST_CAPACITY))
         self._capacity_limit = self.batch_size
-        """Memory is doubled up to this."""
+        """Memory is doubled up to this size."""
         self._buffer = raw.new_buffer(self._capacity)
         self._headers: Headers | None = None
         """The headers that were written last."""
         self._headers_at = 0
-        """Where they stand in `_buffer`."""
+        """Their position in `_buffer`."""
         self._headers_bytes = 0
         self.closed = False
-        """The records in `_buffer` are as they are sent, and no more are taken."""
+        """True if the records in `_buffer` are in their final form, and no more are accepted."""
         self._built: memoryview | None = None
-        """The finished batch. A buffer that was given away never changes."""
+        """The finished batch. A buffer that was handed out never changes."""
         self._stamp: Stamp | None = None
-        """The producer state that `_built` carries."""
+        """The producer state in `_built`."""
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] | None = None
     ) -> int:
-        """Add a record; its index in the batch, or -1 when it does not fit.
+        """Add a record; return its index in the batch, or -1 if it does not fit.
 
-        An empty builder takes one record of any size. ``timestamp_ms`` is not negative. Raises TypeError for what is
-        not bytes, IllegalStateError after `build`.
+        An empty builder accepts one record of any size. ``timestamp_ms`` is not negative. Raises TypeError for contents
+        that are not bytes, IllegalStateError after `build`.
         """
         if key is not None and type(key) is not bytes:
             key = exact_bytes(key, "key")
@@ -248,12 +243,12 @@ class BatchBuilder:
             value = exact_bytes(value, "value")
         if not headers:
             return self._append(timestamp_ms, key, value, None)
-        # Nothing can change those that were written last.
+        # No one can change those that were written last.
         exact = self._headers if headers is self._headers else exact_headers(headers)
         return self._append(timestamp_ms, key, value, exact)
 
     def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
-        """Add the records ``values[start:]``, which have neither key nor headers; how many of them fitted."""
+        """Add the records ``values[start:]``, without keys and headers; return the number that fitted."""
         if start < 0:
             raise ValueError(f"start must not be negative, got {start}")
         count = len(values)
@@ -268,7 +263,7 @@ class BatchBuilder:
         return at - start
 
     def _append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
-        # From here on nothing but this codec runs: what is checked and measured now still holds when it is written.
+        # From here on only this codec runs: values checked and measured now are still valid when they are written.
         if timestamp_ms < 0:
             raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
         if timestamp_ms > _INT64_MAX:
@@ -303,7 +298,7 @@ class BatchBuilder:
         return index
 
     def extend(self, size: int, at_most: int) -> None:
-        """Let the batch take ``size`` bytes more than it has; it will never be given more than ``at_most`` in all."""
+        """Let the batch grow by ``size`` bytes; it will never be given more than ``at_most`` in total."""
         self.batch_size = min(self.size_bytes + size, _MAX_BATCH_BYTES)
         self._capacity_limit = max(self.batch_size, at_most)
 
@@ -323,11 +318,12 @@ class BatchBuilder:
         transactional: bool = False,
         leader_epoch: int = -1,
     ) -> memoryview:
-        """Close the batch, and give it with this producer state.
+        """Close the batch, and return it with this producer state.
 
-        Built again with other state only the header and its CRC are new; a buffer given earlier stays as it was.
+        Building it again with another state renews only the header and its CRC; buffers returned earlier stay
+        unchanged.
         """
-        self._close()  # also where `stamped` does not take the state
+        self._close()  # even if `stamped` does not accept the state
         return self.stamped(producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
 
     def stamped(
@@ -338,7 +334,7 @@ class BatchBuilder:
         transactional: bool = False,
         leader_epoch: int = -1,
     ) -> memoryview:
-        """`build`, for those in a hurry."""
+        """Do the same as `build`, faster."""
         stamp = (producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
         if self._built is not None and stamp == self._stamp:
             return self._built
@@ -363,7 +359,7 @@ class BatchBuilder:
         base_sequence: int,
         leader_epoch: int,
     ) -> None:
-        """Everything before the records but the checksum."""
+        """Write everything before the records except the checksum."""
         raw.put_int64(buffer, 0, 0)
         raw.put_int32(buffer, _LENGTH_AT, size - _LOG_OVERHEAD)
         raw.put_int32(buffer, _LOG_OVERHEAD, leader_epoch)
@@ -387,7 +383,7 @@ class BatchBuilder:
             with memoryview(self._buffer) as view, view[_HEADER_SIZE : self.size_bytes] as records:
                 payload = compress(self.compression, records, self.compression_level)
             if _HEADER_SIZE + len(payload) > max(self.batch_size, self.size_bytes):
-                # What does not compress may grow, but never beyond batch_size.
+                # Incompressible data may grow, but never beyond batch_size.
                 self._codec = 0
         self.closed = True
         if self._codec:
@@ -397,9 +393,9 @@ class BatchBuilder:
         self._capacity = len(self._buffer)
 
     def split(self, max_bytes: int) -> list[BatchBuilder]:
-        """The same records in the same order in batches of at most ``max_bytes`` before compression.
+        """Return the same records in the same order, in batches of at most ``max_bytes`` before compression.
 
-        For MESSAGE_TOO_LARGE. A single record that is larger has a batch of its own.
+        For MESSAGE_TOO_LARGE. A single larger record gets a batch to itself.
         """
         parts: list[BatchBuilder] = []
         part = self.sibling(max_bytes)
@@ -412,7 +408,7 @@ class BatchBuilder:
         return parts
 
     def records(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """What was added, read back; closes the batch."""
+        """Return the added records; closes the batch."""
         built = self.build() if self._built is None else self._built
         payload: bytes | memoryview = built[_HEADER_SIZE:]
         if self._codec:

@@ -31,19 +31,19 @@ LENGTH_AT = 8
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
-"""The CRC covers everything from here on, so base offset and leader epoch may change without it."""
+"""The CRC covers everything from this offset on, so base offset and leader epoch may change without it."""
 
 LOG_OVERHEAD = 12
-"""Bytes before those that batch_length (or a legacy message's size) counts."""
+"""Number of bytes that batch_length (or a legacy message's size) does not count."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
-# 0x40 (KIP-534): the cleaner keeps its horizon in base_timestamp and rewrites the deltas; it is read in the same way.
+# 0x40 (KIP-534): the cleaner keeps its horizon in base_timestamp and rewrites the deltas; reading is the same.
 
 CODEC_NAMES: tuple[str, ...] = get_args(CompressionType)
-"""Compression codecs by their id in the attributes."""
+"""Compression codecs, indexed by their id in the attributes."""
 
 CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}
 
@@ -51,7 +51,7 @@ CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}
 INT32_MAX = 2**31 - 1
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""How far one batch may grow when decompressed, unless the reader says otherwise."""
+"""Default limit of one batch's decompressed size."""
 
 
 def write_header(
@@ -67,7 +67,7 @@ def write_header(
     base_sequence: int,
     record_count: int,
 ) -> None:
-    """Write the header, length and checksum included, before records that are in place."""
+    """Write the header, including length and checksum, before records that are in place."""
     HEADER.pack_into(
         batch,
         0,
@@ -96,10 +96,10 @@ def write_crc(batch: bytearray) -> None:
 
 
 class ControlType(IntEnum):
-    """What a control record says (Java: ``ControlRecordType``)."""
+    """Types of control records (Java: ``ControlRecordType``)."""
 
     UNKNOWN = -1
-    """A type that this client does not know; readers skip it."""
+    """An unknown type; readers skip it."""
     ABORT = 0
     """The producer's transaction was aborted: its records since the last marker do not count."""
     COMMIT = 1

@@ -1,7 +1,7 @@
 """Messages of formats 0 and 1, from before record batches (Kafka 0.11).
 
-A message, or a compressed set of messages in one, is read into the form of a record batch, so that everything after
-reads one format only. Java: ``AbstractLegacyRecordBatch``.
+A message, or a compressed set of messages in one, is converted to the form of a record batch, so that all later code
+reads only one format. Java: ``AbstractLegacyRecordBatch``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MIN_MESSAGE_SIZE = 14
 
 
 _MESSAGE_BYTES = 400
-"""What a message takes in memory while its set is read."""
+"""Memory of a message while its set is read."""
 
 _SETS_MIN_BYTES = 1 << 20
-"""What they may take so in any case: where little is decompressed on the event loop, the bound is low."""
+"""Minimum limit for that memory: if little is decompressed on the event loop, the limit is low."""
 
 
 class _Message(NamedTuple):
@@ -43,7 +43,7 @@ class _Message(NamedTuple):
 
 
 class MessageSet:
-    """A compressed set of messages, decompressed when it is wanted: only then is known which offsets are in it."""
+    """A compressed set of messages, decompressed on request: only then are its offsets known."""
 
     def __init__(self, outer: _Message, size_bytes: int, check_crcs: bool, max_decompressed_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -55,15 +55,15 @@ class MessageSet:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether `batch` has nothing to decompress."""
+        """True if `batch` needs no decompression."""
         return self._batch is not None
 
     def load(self) -> None:
-        """`batch`, to be called elsewhere, as in a thread."""
+        """Decompress for `batch`; to be called elsewhere, for example in a thread."""
         self.batch()
 
     def load_within(self, max_bytes: int) -> bool:
-        """`load`, unless more than so much would come out: then nothing is done, after no more work than for that."""
+        """Call `load` unless the result exceeds ``max_bytes``; in that case do little work and nothing else."""
         if self._batch is None and self._failure is None:
             value = self._outer.value
             if value is not None and len(value) > max_bytes:
@@ -77,7 +77,7 @@ class MessageSet:
         return True
 
     def batch(self) -> BatchView:
-        """The messages in the form of a batch. Raises `CorruptRecordError` and `BatchTooLargeError`."""
+        """Return the messages in the form of a batch. Raises `CorruptRecordError` and `BatchTooLargeError`."""
         return self._batch or self._read(self._max_decompressed_bytes)
 
     def _read(self, max_bytes: int) -> BatchView:
@@ -90,7 +90,7 @@ class MessageSet:
                 messages = [message._replace(timestamp_ms=outer.timestamp_ms) for message in messages]
             self._batch = _batch_of(outer, messages, self.size_bytes, self._max_decompressed_bytes)
         except (BatchTooLargeError, CorruptRecordError) as error:
-            # What takes long is not tried again.
+            # A slow operation is not tried again.
             if max_bytes >= self._max_decompressed_bytes or isinstance(error, CorruptRecordError):
                 self._failure = without_frames(own_copy(error))
             raise
@@ -98,7 +98,7 @@ class MessageSet:
 
 
 def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> BatchView | MessageSet:
-    """One message, or a compressed set of them, whole in ``data``."""
+    """Read one complete message, or a compressed set of them, from ``data``."""
     outer = _parse(data, check_crcs)
     if outer.attributes & _CODEC_MASK:
         return MessageSet(outer, len(data), check_crcs, max_decompressed_bytes)
@@ -175,10 +175,10 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
         data = memoryview(decompress(name, compressed, max_decompressed_bytes))
         messages = _messages_in(data, check_crcs, max_decompressed_bytes)
     except BatchTooLargeError as error:
-        error.next_offset = outer.offset + 1  # that of the last message in it
+        error.next_offset = outer.offset + 1  # the offset of the last message in it
         raise
-    # Format 1 counts from the first message, and the outer offset is the last message's; format 0 is absolute.
-    # Some writers left the outer offset at 0: then the inner ones are absolute too.
+    # Format 1 counts from the first message, and the outer offset is the last message's; format 0 is absolute. Some
+    # writers left the outer offset at 0: then the inner ones are absolute, too.
     if outer.magic == 1 and outer.offset != 0:
         base = outer.offset - messages[-1].offset
         if base < 0:
@@ -188,7 +188,7 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
 
 
 def _messages_in(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> list[_Message]:
-    """Those of a set, decompressed."""
+    """Decompress a set and return its messages."""
     messages: list[_Message] = []
     at = 0
     while at < len(data):

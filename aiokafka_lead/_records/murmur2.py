@@ -12,7 +12,8 @@ _RANGE = 0x100000000
 
 
 def murmur2(key: bytes) -> int:
-    """Java's ``Utils.murmur2``: 32 bits, signed. A key's partition is ``(murmur2(key) & 0x7fffffff) % partitions``."""
+    """Return Java's ``Utils.murmur2``: 32 bits, signed. A key's partition is ``(murmur2(key) & 0x7fffffff) %
+    partitions``."""
     data = key
     length = len(key)
     h = (_SEED ^ length) & _MASK

@@ -1,4 +1,4 @@
-"""A fetch answer's bytes into batches."""
+"""Splits a fetch answer's bytes into batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_batches(
     check_crcs: bool = True,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[BatchView]:
-    """`read_parts`, sets of messages decompressed: coming to one may raise `BatchTooLargeError`."""
+    """Yield the batches of `read_parts`, with sets of messages decompressed, which may raise `BatchTooLargeError`."""
     for part in read_parts(buffer, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_bytes):
         yield part.batch() if isinstance(part, MessageSet) else part
 
@@ -42,11 +42,11 @@ def read_parts(
     check_crcs: bool = True,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[BatchView | MessageSet]:
-    """The batches in a fetch answer's bytes, in order; an incomplete one at the end is left out (KIP-74).
+    """Yield the batches in a fetch answer's bytes, in order, without an incomplete one at the end (KIP-74).
 
-    Raises `CorruptRecordError` when it comes to a batch that is none, or whose checksum does not match.
-    ``max_decompressed_bytes`` bounds what one batch may grow to, and what its records may take beside their contents:
-    beyond it reading them raises `BatchTooLargeError`.
+    Raises `CorruptRecordError` at an invalid batch, or one whose checksum does not match. ``max_decompressed_bytes``
+    bounds the decompressed size of a batch, and the memory of its records besides their contents: reading more raises
+    `BatchTooLargeError`.
     """
     view = memoryview(buffer).toreadonly().cast("B")
     at = 0

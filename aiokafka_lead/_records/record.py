@@ -1,6 +1,6 @@
-"""Records as they are read from partitions, and the one that consumers hand out.
+"""Records as read from partitions, and the class that consumers return.
 
-Hot: this module is compiled through ``record.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``record.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["AnyRecord", "ConsumerRecord"]
 
 
 class AnyRecord:
-    """What every record has that was read from a partition; the decoder makes each of a batch as a copy of one."""
+    """The attributes common to all records read from a partition; the decoder copies one record for each of a batch."""
 
     __slots__ = (
         "headers",
@@ -28,16 +28,16 @@ class AnyRecord:
     )
 
     def _copy(self):
-        """Another record with the same attributes, for the decoder to change: what it holds refers to no record."""
+        """Return another record with the same attributes, for the decoder to change. It refers to no record."""
         raise NotImplementedError
 
 
 class ConsumerRecord(AnyRecord):
-    """A record as it was read from a partition. Treat it as frozen.
+    """A record as read from a partition. Treat it as frozen.
 
-    ``timestamp_ms`` is wall-clock time, or -1 where the record has none (message format 0); ``timestamp_type`` says
-    whether the producer or the broker set it. ``key`` and ``value`` are None where the record has none.
-    ``leader_epoch`` is the epoch under which the batch was written, or None where the broker gave none.
+    ``timestamp_ms`` is wall-clock time, or -1 if the record has none (message format 0); ``timestamp_type`` says if the
+    producer or the broker set it. ``key`` and ``value`` are None if the record has none. ``leader_epoch`` is the epoch
+    under which the batch was written, or None if the broker provided none.
     """
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class ConsumerRecord(AnyRecord):
         self.leader_epoch = leader_epoch
 
     def with_content(self, key, value):
-        """The same record with another key and value: what deserializers made of them."""
+        """Return the same record with another, deserialized key and value."""
         return ConsumerRecord(
             self.topic,
             self.partition,

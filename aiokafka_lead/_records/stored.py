@@ -1,4 +1,4 @@
-"""Batches as brokers make and store them: what the embedded cluster does to a batch that it appends."""
+"""Creates and modifies batches as brokers store them, for the embedded cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_TIMESTAMP_AT = 35
 
 
 class StoredRecord(NamedTuple):
-    """A record for `build_batch`; ``offset`` None is the one after the record before."""
+    """A record for `build_batch`; ``offset`` None means the next one."""
 
     timestamp_ms: int
     key: bytes | None = None
@@ -60,10 +60,10 @@ def build_batch(
     control: bool = False,
     last_offset_delta: int | None = None,
 ) -> bytes:
-    """A batch with any header; offsets may have gaps, as compaction leaves them.
+    """Return a batch with any header; offsets may have gaps, as after compaction.
 
-    With ``LOG_APPEND_TIME`` readers give every record the latest timestamp among them. ``last_offset_delta`` is the
-    last record's unless compaction took the records at the end.
+    With ``LOG_APPEND_TIME`` readers assign the latest timestamp to every record. ``last_offset_delta`` defaults to the
+    last record's; it differs if compaction removed records at the end.
     """
     payload = bytearray()
     count = 0
@@ -104,9 +104,9 @@ def build_batch(
 def assign_offsets(
     batch: bytes | memoryview, base_offset: int, leader_epoch: int, *, log_append_time_ms: int | None = None
 ) -> bytes:
-    """A producer's batch (format 2, one, whole) as a broker stores it; its records stay as they are.
+    """Return a producer's single, complete batch of format 2 as a broker stores it, with unchanged records.
 
-    Offset and epoch are not under the checksum. ``log_append_time_ms`` is for topics whose ``message.timestamp.type``
+    The checksum does not cover offset and epoch. ``log_append_time_ms`` is for topics whose ``message.timestamp.type``
     is ``LogAppendTime``: the batch's timestamp type and maximum change, and with them the checksum.
     """
     if len(batch) < HEADER_SIZE or batch[MAGIC_AT] != 2:
@@ -135,7 +135,7 @@ def control_batch(
     coordinator_epoch: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The marker that ends a transaction (``EndTxnMarker``): one record in a batch of its own."""
+    """Return the marker that ends a transaction (``EndTxnMarker``): one record in a separate batch."""
     marker = StoredRecord(timestamp_ms, struct.pack(">hh", 0, control_type), struct.pack(">hi", 0, coordinator_epoch))
     return build_batch(
         [marker],

@@ -1,7 +1,7 @@
 """Kafka's protocol: messages, their codecs, frames, and the negotiation of versions.
 
-The classes of an API are in a module of their own, ``aiokafka_lead._wire.messages.<api>``, which is imported where it
-is used; nothing here imports one. What only a broker's side needs is imported at its first use.
+The classes of an API are in a separate module, ``aiokafka_lead._wire.messages.<api>``, which its users import; this
+package imports none. The broker's side is imported on first use.
 """
 
 from __future__ import annotations

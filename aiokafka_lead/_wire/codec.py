@@ -1,6 +1,6 @@
-"""Bodies of messages: `encode` and `decode`, by codecs that are compiled at their first use.
+"""Encodes and decodes the bodies of messages, by codecs that are compiled on first use.
 
-The way to them is compiled through ``codec.pxd`` where a compiler is.
+The way to them is compiled through ``codec.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from .message import Buffer, Message, Request, Struct
 M = TypeVar("M", bound=Message)
 
 _COPIED_BYTES = 1 << 20
-"""A part of a larger buffer is copied before it is decoded if it is not longer than this."""
+"""A part of a larger buffer is copied before it is decoded if it is at most this long."""
 
 _GC_PAUSE_BYTES = 1 << 16
-"""Above this, decoding pauses the garbage collector: it would traverse what grows here again and again, for nothing."""
+"""Above this size, decoding pauses the garbage collector, which would traverse the growing result in vain."""
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _element_decoders: dict[tuple[type[Struct], int], Decoder] = {}
 _stepwise_decoders: dict[tuple[type[Struct], int, str], StepwiseDecoder] = {}
-# The first one that a thread makes stays for good: without the interpreter's lock, compiled code must not look up what
-# another thread may replace.
+# The first one that a thread creates stays: without the interpreter's lock, compiled code must not look up an entry
+# that another thread may replace.
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The message's body. Errors: see `encode_into`."""
+    """Return the message's body. Errors: see `encode_into`."""
     chunks: list[Buffer] = []
     last = encode_into(message, version, chunks, bytearray())
     return b"".join([*chunks, last])
 
 
 def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytearray) -> bytearray:
-    """Appends the message's body to ``out``, or to ``chunks`` and a new ``out``, which is returned.
+    """Append the message's body to ``out``, or to ``chunks`` and a new ``out``, which is returned.
 
-    Raises `UnsupportedVersionError` where the version is not in the schema or cannot carry a field's value, and
-    `EncodeError` where a value does not fit its type.
+    Raises `UnsupportedVersionError` if the version is not in the schema or cannot carry a field's value, and
+    `EncodeError` if a value does not fit its type.
     """
     kind = type(message)
     encoder = encoder_of(kind, version)
@@ -53,16 +53,16 @@ def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytea
 
 
 def decode(message: type[M], version: int, buffer: Buffer) -> M:
-    """The message in ``buffer``, which begins with its body.
+    """Decode the message whose body begins ``buffer``.
 
-    Bytes after it are ignored, as every client does: a newer broker may send a data schema's later version.
-    Raises `UnsupportedVersionError` where the version is not in the schema, and `MalformedMessageError`.
+    Bytes after it are ignored, as by every client: a newer broker may send a data schema's later version. Raises
+    `UnsupportedVersionError` if the version is not in the schema, and `MalformedMessageError`.
     """
     return decode_from(message, version, memoryview(buffer), 0)[0]
 
 
 def decode_from(message: type[M], version: int, view: memoryview, position: int) -> tuple[M, int]:
-    """The message at ``position``, and the position after it. Errors as in `decode`."""
+    """Return the message at ``position``, and the position after it. Errors as in `decode`."""
     decoder = decoder_of(message, version)
     pause = len(view) >= _GC_PAUSE_BYTES and gc.isenabled()
     if pause:
@@ -81,7 +81,7 @@ def decode_from(message: type[M], version: int, view: memoryview, position: int)
 def decode_in_steps(
     message: type[M], version: int, view: memoryview, position: int, array: str, elements: Elements
 ) -> Generator[None, None, M]:
-    """Like `decode_from`, but a generator reads the field ``array``, so that others may run meanwhile."""
+    """Decode like `decode_from`, but let a generator read the field ``array`` in steps."""
     decoder = stepwise_decoder(message, message, version, array)
     try:
         decoded, _ = yield from decoder(_plain(view), position, len(view), view, elements)
@@ -91,7 +91,7 @@ def decode_in_steps(
 
 
 def element_decoder(message: type[Message], element: type[Struct], version: int) -> Decoder:
-    """The decoder of a struct within a message; its errors are for `decode_in_steps` to translate."""
+    """Return the decoder of a struct within a message; its errors are translated by `decode_in_steps`."""
     decoder = _element_decoders.get((element, version))
     if decoder is None:
         made = make_decoder(element, version, message.is_flexible(version))
@@ -100,7 +100,7 @@ def element_decoder(message: type[Message], element: type[Struct], version: int)
 
 
 def stepwise_decoder(message: type[Message], struct: type[Struct], version: int, array: str) -> StepwiseDecoder:
-    """The same of a struct, or of the message itself, whose field ``array`` is left to a generator.
+    """Return the decoder of a struct, or of the message itself, whose field ``array`` is left to a generator.
 
     Raises `UnsupportedVersionError`.
     """
@@ -114,7 +114,7 @@ def stepwise_decoder(message: type[Message], struct: type[Struct], version: int,
 
 
 def decoder_of(message: type[Message], version: int) -> Decoder:
-    """The decoder, which is made at its first use. Raises `UnsupportedVersionError`."""
+    """Return the decoder, created on first use. Raises `UnsupportedVersionError`."""
     decoder = _decoders.get((message, version))
     if decoder is None:
         _check_version(message, version)
@@ -125,7 +125,7 @@ def decoder_of(message: type[Message], version: int) -> Decoder:
 
 
 def encoder_of(message: type[Message], version: int) -> Encoder:
-    """The encoder, which is made at its first use. Raises `UnsupportedVersionError`."""
+    """Return the encoder, created on first use. Raises `UnsupportedVersionError`."""
     encoder = _encoders.get((message, version))
     if encoder is None:
         _check_version(message, version)
@@ -136,7 +136,7 @@ def encoder_of(message: type[Message], version: int) -> Encoder:
 
 
 def make_codecs(requests: Iterable[tuple[type[Request[Any]], int]]) -> Generator[None, None, None]:
-    """Makes in steps, for requests in these versions, what their first use would otherwise make at once."""
+    """Create the codecs of requests in these versions in steps, instead of all at their first use."""
     for request, version in requests:
         encoder_of(request, version)
         yield
@@ -155,7 +155,7 @@ def _malformed(message: type[Message], version: int, error: Exception) -> Malfor
 
 
 def _plain(view: memoryview) -> Buffer:
-    """The bytes of the view in an object whose items are faster to reach."""
+    """Return the bytes of the view as an object with faster access to items."""
     whole = view.obj
     if isinstance(whole, (bytes, bytearray)) and len(whole) == view.nbytes and view.c_contiguous:
         return whole

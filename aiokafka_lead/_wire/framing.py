@@ -1,10 +1,10 @@
 """Frames as a client writes and reads them: a length, a header, a body. `server` has the broker's side.
 
 The header's version follows from the body's (KIP-482): flexible requests have header version 2 and flexible responses
-version 1, else 1 and 0. The one exception is the response to ApiVersions, whose header stays at version 0, since a
-client must be able to read it before it knows anything about the broker.
+version 1, else 1 and 0. The only exception is the response to ApiVersions, whose header stays at version 0, because a
+client must be able to read it before it knows the broker's versions.
 
-Compiled through ``framing.pxd`` where a compiler is.
+Compiled through ``framing.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INT32 = struct.Struct(">i")
 
 @lru_cache(maxsize=1024)
 def _request_head(request: type[Request[Any]], version: int, client_id: str | None) -> bytes:
-    """What such requests begin with, but for the length and the correlation id."""
+    """Return the beginning of such requests, with length and correlation id left blank."""
     encoded = b"" if client_id is None else client_id.encode()
     if len(encoded) > MAX_STRING_BYTES:
         raise EncodeError(f"a client id of {len(encoded)} bytes: Kafka allows {MAX_STRING_BYTES}")
@@ -42,9 +42,9 @@ def _request_head(request: type[Request[Any]], version: int, client_id: str | No
 
 
 def encode_request(request: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """The request's frame, with its length in front, as buffers to write one after another.
+    """Return the request's frame, including its length, as buffers to write one after another.
 
-    Large records are among them as they were given. Errors as in `codec.encode_into`.
+    Large records are included unchanged. Errors as in `codec.encode_into`.
     """
     kind: Any = type(request)  # hashable as any class, though its instances are not
     head = bytearray(_request_head(kind, version, client_id))
@@ -53,7 +53,7 @@ def encode_request(request: Request[Any], version: int, correlation_id: int, cli
 
 
 def finish_frame(message: Message, version: int, head: bytearray) -> list[Buffer]:
-    """The frame that begins with ``head``, where the length stays to be set, and goes on with the message."""
+    """Return the frame that begins with ``head``, whose length is set here, and continues with the message."""
     chunks: list[Buffer] = []
     last = encode_into(message, version, chunks, head)
     if last or not chunks:
@@ -64,7 +64,7 @@ def finish_frame(message: Message, version: int, head: bytearray) -> list[Buffer
 
 
 def peek_correlation_id(frame: Buffer) -> int:
-    """The correlation id of a response's frame, without its length. Raises `MalformedMessageError`."""
+    """Return the correlation id of a response's frame, without its length. Raises `MalformedMessageError`."""
     try:
         correlation_id: int = _INT32.unpack_from(frame)[0]
     except struct.error:
@@ -73,10 +73,10 @@ def peek_correlation_id(frame: Buffer) -> int:
 
 
 def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int, R]:
-    """The correlation id and the response in a frame without its length, for a request sent in ``version``.
+    """Return the correlation id and the response in a frame without its length, for a request sent in ``version``.
 
     A broker that does not know the version of an ApiVersions request answers with error 35 in version 0 (KIP-511);
-    ``api_keys`` then tell the versions of ApiVersions to use, or are empty. Raises `MalformedMessageError`.
+    ``api_keys`` then lists the versions of ApiVersions to use, or is empty. Raises `MalformedMessageError`.
     """
     view = memoryview(frame)
     correlation_id = peek_correlation_id(view)
@@ -84,7 +84,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
 
 def decode_answer(response: type[R], version: int, view: memoryview) -> R:
-    """`decode_response` for a caller that has looked at the correlation id already."""
+    """Do the same as `decode_response` after the correlation id has been read."""
     position = 4
     if response.API_KEY == API_VERSIONS_KEY:
         if view[4:6] == _UNSUPPORTED_VERSION:
@@ -95,10 +95,10 @@ def decode_answer(response: type[R], version: int, view: memoryview) -> R:
 
 
 def _decode_refusal(response: type[R], asked: int, view: memoryview) -> R:
-    """The answer to ApiVersions in an unknown version: its code, and its keys where they can be read.
+    """Decode the answer to ApiVersions in an unknown version: its code, and its keys if they are readable.
 
-    Some brokers and proxies answer in the version that they do not know, or with nothing behind the code; the code
-    alone is enough to ask again. Nothing else is taken from such a body: garbage may look like a throttle time.
+    Some brokers and proxies answer in the version that they do not know, or with no data after the code; the code alone
+    is enough to ask again. Other fields are ignored: garbage may look like a throttle time.
     """
     api_keys: Any = []
     for version in (0, asked):
@@ -116,13 +116,13 @@ def _decode_refusal(response: type[R], asked: int, view: memoryview) -> R:
 def decode_response_in_steps(
     response: type[R], version: int, frame: memoryview, array: str, elements: Elements
 ) -> Generator[None, None, R]:
-    """The response in a frame, as in `decode_response`; ``elements`` reads the field ``array`` in steps of its own."""
+    """Return the response in a frame, like `decode_response`; ``elements`` reads the field ``array`` in steps."""
     position = skip_header_tags(frame, 4) if response.is_flexible(version) else 4
     return (yield from decode_in_steps(response, version, frame, position, array, elements))
 
 
 def skip_header_tags(view: memoryview, position: int) -> int:
-    """The position after a header's tagged fields; Kafka has none so far."""
+    """Return the position after a header's tagged fields; Kafka has defined none so far."""
     try:
         count = view[position]
         return skip_tags(view, position + 1, count, len(view)) if count else position + 1

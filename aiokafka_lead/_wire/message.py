@@ -1,4 +1,4 @@
-"""What every generated message class has in common."""
+"""The base classes of all generated messages."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from uuid import UUID
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 """A contiguous run of bytes; a memoryview's items must be bytes too."""
 Records: TypeAlias = "Buffer | Sequence[Buffer] | None"
-"""Record batches to send: one buffer, or several that follow each other. Decoded they are a slice of the frame."""
+"""Record batches to send: one buffer, or several in a row. Decoded, they are a slice of the frame."""
 
 ZERO_UUID = UUID(int=0)
-"""No id: what the protocol sends for an absent topic id, and the default of every uuid field."""
+"""The protocol's value for an absent topic id, and the default of every uuid field."""
 
 DEFAULT: Any = object()
 """A constructor's stand-in for "a new list" or "a new struct with its own defaults"."""
 
 
 SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salted_password"})
-"""What proves who somebody is: it does not show in ``repr``, and so in no log, traceback or debugger."""
+"""Credentials: excluded from ``repr``, and so from every log, traceback and debugger."""
 
 
 class Struct:
-    """Part of a message: fields are attributes, which the constructor takes by keyword; defaults are the schema's."""
+    """Part of a message: fields are attributes, which the constructor takes as keywords; defaults are the schema's."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -47,7 +47,7 @@ class Struct:
 
 
 class Message(Struct):
-    """The root of a schema: what `encode` and `decode` take."""
+    """The root of a schema, accepted by `encode` and `decode`."""
 
     __slots__ = ()
 
@@ -61,9 +61,9 @@ class Message(Struct):
     FLEXIBLE_FROM: ClassVar[int | None] = None
     """The first version with compact lengths and tagged fields (KIP-482), or None."""
     OWN_ENCODER: ClassVar[Callable[..., bytearray] | None] = None
-    """``encode(version, message, chunks, out)`` in place of the encoder that is made from the schema."""
+    """``encode(version, message, chunks, out)`` in place of the encoder generated from the schema."""
     OWN_DECODER: ClassVar[Callable[..., tuple[Any, int]] | None] = None
-    """``decode(version, buffer, position, end, view)`` in place of the decoder that is made from the schema."""
+    """``decode(version, buffer, position, end, view)`` in place of the decoder generated from the schema."""
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -71,7 +71,7 @@ class Message(Struct):
 
 
 class Response(Message):
-    """What a broker answers."""
+    """A broker's answer."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[R_co]):
-    """What a client asks; `R_co` is the class of the answer."""
+    """A client's request; `R_co` is the class of the answer."""
 
     __slots__ = ()
 

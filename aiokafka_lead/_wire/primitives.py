@@ -1,8 +1,8 @@
 """The parts of the wire format that compiled codecs call: varints, lengths and counts, tagged fields, bulk arrays, ids.
 
-A reader takes ``(buffer, position, size, end)``, where ``size`` is a length or count that was read before ``position``:
-as it is in messages of the old kind, and greater by one in flexible ones (KIP-482), where it may be the first byte of
-a longer varint. It returns the value and the position after it.
+A reader takes ``(buffer, position, size, end)``. ``size`` is a length or count read before ``position``: plain in
+inflexible messages, and greater by one in flexible ones (KIP-482), in which it may be the first byte of a longer
+varint. It returns the value and the position after it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..errors import EncodeError, MalformedMessageError, UnsupportedVersionError
 from .message import Buffer, Records
 
 MAX_STRING_BYTES = 0x7FFF
-"""The longest string that Kafka accepts, in UTF-8, whatever the width of its length field."""
+"""The longest string that Kafka accepts, in UTF-8, regardless of the width of its length field."""
 
 COPY_BELOW_BYTES = 4096
-"""Records smaller than this are copied into the chunk at hand: cheaper than a chunk more in the write."""
+"""Smaller records are copied into the current chunk: that is cheaper than writing another chunk."""
 
 _KEPT_COUNT = 64
 """Layouts for arrays and strings up to this length are kept."""
@@ -30,8 +30,8 @@ uuid_from_bytes: Callable[[bytes], UUID] = lru_cache(maxsize=16384)(lambda raw: 
 
 
 ELEMENTS_MAX_BYTES = 1 << 30
-"""What the elements of all arrays of one message may take in memory, by estimate: a cluster of a million partitions
-takes three quarters of it."""
+"""Estimated memory limit for the elements of all arrays of one message: a cluster of a million partitions takes three
+quarters of it."""
 
 
 def malformed(position: int, what: str) -> NoReturn:
@@ -46,7 +46,7 @@ def too_much(position: int) -> NoReturn:
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint: seven bits a byte, the least significant first."""
+    """Return an unsigned varint: seven bits per byte, the least significant first."""
     if value < 1 << 14:
         return bytes((value & 127 | 128, value >> 7)) if value > 127 else bytes((value,))
     if value < 1 << 21:
@@ -65,7 +65,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """A varint whose first byte, just before ``position``, has a successor. 32 bits at most, hence five bytes."""
+    """Return a varint whose first byte, just before ``position``, has a successor. At most 32 bits, so five bytes."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -79,12 +79,12 @@ def uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
 
 
 def tag_count(buffer: Buffer, position: int, count: int) -> tuple[int, int]:
-    """How many tagged fields follow, given the first byte of that number."""
+    """Return the number of tagged fields, given the first byte of that number."""
     return uvarint_tail(buffer, position, count) if count > 127 else (count, position)
 
 
 def read_tags(buffer: Buffer, position: int, count: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """For each of ``count`` tagged fields its number, where its value begins, and where it ends."""
+    """Yield number, start and end of the value of ``count`` tagged fields."""
     for _ in range(count):
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -96,7 +96,7 @@ def read_tags(buffer: Buffer, position: int, count: int, end: int) -> Iterator[t
 
 
 def skip_tags(buffer: Buffer, position: int, count: int, end: int) -> int:
-    """The position after tagged fields of which the schema knows none; ``count`` is the first byte of their number."""
+    """Return the position after unknown tagged fields; ``count`` is the first byte of their number."""
     count, position = tag_count(buffer, position, count)
     for _, _, limit in read_tags(buffer, position, count, end):
         position = limit
@@ -107,7 +107,7 @@ def skip_tags(buffer: Buffer, position: int, count: int, end: int) -> int:
 
 
 def compact_count(buffer: Buffer, position: int, size: int, end: int, least: int) -> tuple[int, int]:
-    """The number of elements of an array, of which each takes ``least`` bytes or more."""
+    """Return the number of elements of an array, each of which takes at least ``least`` bytes."""
     if size > 127:
         size, position = uvarint_tail(buffer, position, size)
     size -= 1
@@ -123,7 +123,7 @@ def legacy_count(buffer: Buffer, position: int, size: int, end: int, least: int)
 
 
 def compact_view(view: memoryview, position: int, size: int, end: int) -> tuple[memoryview, int]:
-    """A length of bytes, and these as a slice of the frame."""
+    """Return bytes after their length, as a slice of the frame."""
     size, position = compact_count(view, position, size, end, 1)
     return view[position : position + size], position + size
 
@@ -152,8 +152,9 @@ def legacy_string(buffer: Buffer, position: int, size: int, end: int) -> tuple[s
 class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
     """``readers[size](buffer, position)`` unpacks an array of numbers.
 
-    ``kind`` is their format character, and ``offset`` is 1 where ``size`` is greater by one than the count. A count
-    that the buffer cannot hold fails in `struct`, before anything is made; null does too: no format has a negative one.
+    ``kind`` is their format character, and ``offset`` is 1 if ``size`` is greater by one than the count. A count that
+    the buffer cannot hold fails in `struct`, before any object is created; so does null, because no format has a
+    negative count.
     """
 
     def __init__(self, kind: str, offset: int) -> None:
@@ -187,8 +188,8 @@ compact_sizes = CompactSizes()
 class SizedWriters(dict[int, Callable[..., bytes]]):
     """``writers[n](*run, size, *values)`` packs fields of a fixed size, a length or count, and n values.
 
-    ``run`` are the formats of those fields, ``size`` is the format of the length, or "" for a varint, which is given as
-    bytes, and ``kind`` is the format character of the values, "s" for n bytes in one, or "" for a count alone.
+    ``run`` are the formats of those fields, ``size`` is the format of the length, or "" for a varint, which is passed
+    as bytes, and ``kind`` is the format character of the values, "s" for n bytes in one, or "" for a count alone.
     """
 
     def __init__(self, run: str, size: str, kind: str, limit: int | None) -> None:
@@ -197,7 +198,7 @@ class SizedWriters(dict[int, Callable[..., bytes]]):
         self._size = size
         self._kind = kind
         self._limit = limit
-        """The longest string that Kafka takes, where this writes one."""
+        """The longest string that Kafka accepts, if this writes one."""
 
     def __missing__(self, count: int) -> Callable[..., bytes]:
         if self._limit is not None and count > self._limit:
@@ -215,7 +216,7 @@ def tagged_field(tag: int, value: bytearray) -> bytes:
 
 
 def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible: bool) -> bytearray:
-    """Writes a length and the records; large buffers become chunks of their own. Returns the chunk to go on with."""
+    """Write a length and the records; large buffers become separate chunks. Return the chunk to continue with."""
     if records is None:
         out += b"\0" if flexible else b"\xff\xff\xff\xff"
         return out
@@ -236,10 +237,10 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
 
 
 def missing_field(message: object, name: str, version: int) -> NoReturn:
-    """``name`` has a value that this version of the message cannot carry."""
+    """Raise the error for a value of ``name`` that this version of the message cannot carry."""
     raise UnsupportedVersionError(f"{type(message).__name__} version {version} has no field {name}")
 
 
 def null_field(message: object, name: str, version: int) -> NoReturn:
-    """``name`` is None, which other versions of the message allow but this one does not."""
+    """Raise the error for ``name`` being None, which only other versions of the message allow."""
     raise UnsupportedVersionError(f"{type(message).__name__} version {version} allows no null in field {name}")

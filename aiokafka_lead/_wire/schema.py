@@ -1,8 +1,7 @@
 """The notation of message schemas, read by the code generator and by the codec compiler.
 
 A field is one line: ``name type versions [null versions] [tag number] [= default] [ignorable]``, for example
-``error_message string 8+ null 8+ = null ignorable``. Types are those of Kafka's schemas; ``[]`` in front makes an
-array.
+``error_message string 8+ null 8+ = null ignorable``. Types are from Kafka's schemas; the prefix ``[]`` makes an array.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ MAX_VERSION = 32767
 
 
 class Versions:
-    """An inclusive range of versions; empty where ``low`` is above ``high``. Immutable."""
+    """An inclusive range of versions; empty if ``low`` is above ``high``. Immutable."""
 
     __slots__ = ("high", "low")
 
@@ -86,9 +85,9 @@ class Field:
         self.tag = tag
         """The number of a tagged field (flexible versions only), else None."""
         self.default = default
-        """As written in the notation; None where the type's own default holds."""
+        """The default in the notation; None for the type's own default."""
         self.ignorable = ignorable
-        """Whether a value may be dropped silently in a version that lacks the field."""
+        """True if a value may be dropped silently in a version without the field."""
 
     @property
     def is_array(self) -> bool:
@@ -101,7 +100,7 @@ class Field:
 
     @property
     def is_struct(self) -> bool:
-        """Whether the type, or an array's element, is a struct."""
+        """True if the type, or an array's element, is a struct."""
         return self.element not in PRIMITIVES
 
     @property
@@ -109,7 +108,7 @@ class Field:
         return self.default == "null" or self.type == "records"
 
     def python_default(self) -> str | None:
-        """The default as Python source, or None for a struct, whose default is an instance of its own."""
+        """Return the default as Python source, or None for a struct, whose default is a new instance."""
         if self.default_is_null:
             return "None"
         if self.is_array:

@@ -1,4 +1,4 @@
-"""Frames as a broker reads and writes them, and the way from an API's number to its classes."""
+"""Frames as a broker reads and writes them, and the mapping of an API's number to its classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LENGTH_AND_ID = struct.Struct(">ii")
 
 @cache
 def request_class(api_key: int) -> type[Request[Any]]:
-    """The request class of an API. Its `RESPONSE` is the answer's. Raises `KeyError` for an unknown key."""
+    """Return the request class of an API. Its `RESPONSE` is the answer's. Raises `KeyError` for an unknown key."""
     name = NAMES[api_key]
     module = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
     found: type[Request[Any]] = getattr(import_module(f"{__package__}.messages.{module}"), name + "Request")
@@ -28,7 +28,7 @@ def request_class(api_key: int) -> type[Request[Any]]:
 
 
 class RequestHeader(NamedTuple):
-    """What stands before a request's body."""
+    """The header of a request."""
 
     api_key: int
     version: int
@@ -37,7 +37,7 @@ class RequestHeader(NamedTuple):
 
 
 class RequestFrame(NamedTuple):
-    """A request as a broker sees it."""
+    """A request as received by a broker."""
 
     api_key: int
     version: int
@@ -47,7 +47,7 @@ class RequestFrame(NamedTuple):
 
 
 class UnsupportedRequestError(UnsupportedVersionError):
-    """A request of an API or version that has no schema here; ``header`` says which request it was."""
+    """A request of an API or version without a schema here; ``header`` identifies the request."""
 
     def __init__(self, message: str, header: RequestHeader) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class UnsupportedRequestError(UnsupportedVersionError):
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> list[Buffer]:
-    """The response's frame, as `encode_request` gives a request's."""
+    """Return the response's frame, like `encode_request`."""
     out = bytearray(_LENGTH_AND_ID.pack(0, correlation_id))
     if response.is_flexible(version) and response.API_KEY != API_VERSIONS_KEY:
         out.append(0)
@@ -64,15 +64,15 @@ def encode_response(response: Response, version: int, correlation_id: int) -> li
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """The header of a request's frame, without its length. Raises `MalformedMessageError`."""
+    """Return the header of a request's frame, without its length. Raises `MalformedMessageError`."""
     return _read_request_header(memoryview(frame))[0]
 
 
 def decode_request(frame: Buffer) -> RequestFrame:
-    """The request in a frame without its length.
+    """Return the request in a frame without its length.
 
-    Raises `UnsupportedRequestError`, which carries the header, where this client has no schema for the API or its
-    version, and `MalformedMessageError`.
+    Raises `UnsupportedRequestError`, which carries the header, if this client has no schema for the API or its version,
+    and `MalformedMessageError`.
     """
     view = memoryview(frame)
     header, position = _read_request_header(view)
@@ -89,7 +89,7 @@ def decode_request(frame: Buffer) -> RequestFrame:
 
 
 def _read_request_header(view: memoryview) -> tuple[RequestHeader, int]:
-    """The header up to the client id, which every version has alike, and the position after it."""
+    """Return the header up to the client id, which is the same in every version, and the position after it."""
     try:
         api_key, version, correlation_id, size = _REQUEST_FIELDS.unpack_from(view)
     except struct.error:

@@ -1,4 +1,4 @@
-"""Which versions of each API one connection may use (KIP-35, KIP-511)."""
+"""Negotiates the versions of each API on one connection (KIP-35, KIP-511)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class ApiVersions:
-    """What a broker said about its APIs; immutable.
+    """A broker's description of its APIs; immutable.
 
     ``ranges`` maps an API's number to the lowest and highest version that the broker accepts. ``finalized_features``
     maps a feature of the cluster (``metadata.version``, ``transaction.version``, ...) to its level (KIP-584);
-    ``finalized_features_epoch`` is -1 where the broker gave none.
+    ``finalized_features_epoch`` is -1 if the broker provided none.
     """
 
     __slots__ = ("_chosen", "_ranges", "finalized_features", "finalized_features_epoch")
@@ -37,7 +37,7 @@ class ApiVersions:
 
     @classmethod
     def from_response(cls, response: ApiVersionsResponse) -> ApiVersions:
-        """From a broker's answer, which must carry no error."""
+        """Create it from a broker's answer, which must not carry an error."""
         return cls(
             {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
             finalized_features={f.name: f.max_version_level for f in response.finalized_features},
@@ -51,7 +51,7 @@ class ApiVersions:
     def version_for(
         self, request_cls: type[Request[Any]], *, lowest: int | None = None, highest: int | None = None
     ) -> int:
-        """The highest version that broker and client know, within ``lowest`` and ``highest`` where given.
+        """Return the highest version that broker and client know, within ``lowest`` and ``highest`` if given.
 
         Raises `UnsupportedVersionError`, which names the API and both ranges.
         """
@@ -62,7 +62,7 @@ class ApiVersions:
         return chosen
 
     def supports(self, request_cls: type[Request[Any]], version: int | None = None) -> bool:
-        """Whether the broker and the client both know ``version``; without it, whether they share any version."""
+        """Return True if broker and client both know ``version``; without it, if they share any version."""
         if version is None:
             return self._overlap(request_cls) is not None
         theirs = self._ranges.get(request_cls.API_KEY, (1, 0))

@@ -79,7 +79,7 @@ async def list_rules(
     operation: Operation = None,
     pattern: Pattern = None,
 ) -> None:
-    """The rules that agree with what is given; all without anything."""
+    """List the rules that match the options; all without options."""
     wanted = _filter(resource, name, principal, host, operation, pattern)
     async with session.admin() as admin:
         _print(session, await admin.describe_acls(wanted), "there are no such rules")
@@ -126,7 +126,7 @@ async def remove_rules(
     pattern: Pattern = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove the rules that agree with what is given; shows them, and asks."""
+    """Remove the rules that match the options; shows them, and asks."""
     wanted = _filter(resource, name, principal, host, operation, pattern)
     if wanted == AclBindingFilter():
         raise ConfigError("say which rules: that would be all of them")

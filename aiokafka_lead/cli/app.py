@@ -1,4 +1,4 @@
-"""All commands together."""
+"""The program with all commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .registering import shared_parameters
 __all__ = ["make_app"]
 
 _MODULES = (produce, consume, copying, topics, groups, configs, acls, doctor, top, replay, bench, serve)
-"""Each adds its command, or a family of them."""
+"""Each module adds its command, or a family of commands."""
 
 _HELP = """Read, write, watch and change a Kafka cluster.
 
@@ -25,7 +25,7 @@ lag, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 
 
 def make_app() -> typer.Typer:
-    """The program."""
+    """Return the program."""
     app = typer.Typer(name="aiokafka-lead", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
     def program(

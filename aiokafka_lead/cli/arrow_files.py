@@ -1,4 +1,4 @@
-"""Records into a file of Apache Arrow or Parquet, which is whole or is not there."""
+"""Writes records to an Apache Arrow or Parquet file, which is either complete or absent."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ __all__ = ["ArrowFile"]
 
 _ROWS = 65_536
 _BYTES = 64_000_000
-"""A row group has at most so much of either, which is held in memory."""
+"""Maximum size of a row group, which is held in memory."""
 
 
 class ArrowFile:
-    """A file that grows by row groups, beside its name until `close`, which renames it.
+    """A file that grows by row groups under a temporary name, until `close` renames it.
 
-    Nothing is kept before that. Columns: topic, partition, offset, timestamp, key, value, headers.
+    Nothing remains if that is not reached. Columns: topic, partition, offset, timestamp, key, value, headers.
     """
 
     is_kept = False
 
     def __init__(self, path: str, note: Callable[[str], None]) -> None:
-        """Begin; raises `ConfigError` where such a file cannot be written."""
+        """Begin; raise `ConfigError` if such a file cannot be written."""
         self._kind = Path(path).suffix
         if self._kind not in (".parquet", ".arrow"):
             raise ConfigError(f"--output takes a file that ends in .parquet or .arrow, not {path!r}")
         if find_spec("pyarrow") is None:
             raise ConfigError("--output needs pyarrow: pip install 'aiokafka-lead[arrow]'")
         self._path = Path(path)
-        real = Path(os.path.realpath(path))  # what a link leads to is replaced, and not the link
+        real = Path(os.path.realpath(path))  # replace the target of a link, and not the link
         self._beside = real.with_name(f".{real.name}.{os.getpid()}.part")
         self._target = real
         self._note = note
@@ -64,19 +64,19 @@ class ArrowFile:
         return pyarrow.ipc.new_file(str(self._beside), self._schema)
 
     def write(self, record: ConsumerRecord[Any, Any]) -> None:
-        """Take one record; written with those that follow."""
+        """Add one record; it is written together with later ones."""
         self._records.append(record)
         self._bytes += len(record.key or b"") + len(record.value or b"")
 
     async def flush(self) -> None:
-        """Write a row group once there is enough for one: small ones would make a large file."""
+        """Write a row group once there are enough records for one: small ones would make a large file."""
         if len(self._records) >= _ROWS or self._bytes >= _BYTES:
             await anyio.to_thread.run_sync(self._write_group)
 
     def close(self) -> None:
-        """Write the rest, and put the file in its place; raises `Failed` where that cannot be done, and leaves none.
+        """Write the rest, and move the file into place; raise `Failed` and leave no file if that fails.
 
-        May be called again.
+        It may be called again.
         """
         if self._closed:
             return
@@ -90,7 +90,7 @@ class ArrowFile:
         except OSError as error:
             self._failure = error
         except Failed:
-            pass  # it is kept
+            pass  # the file is kept
         if self._failure is not None:
             self._beside.unlink(missing_ok=True)
             raise Failed(f"{self._path} cannot be written: {self._failure}")

@@ -1,4 +1,4 @@
-"""The question before something is changed that cannot be changed back."""
+"""Confirmation of irreversible changes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["confirm"]
 
 
 def confirm(question: str) -> None:
-    """Ask at the terminal; raises `typer.Abort` unless the answer is yes, at the end of input, too."""
+    """Ask at the terminal; raise `typer.Abort` unless the answer is yes, also at the end of input."""
     try:
         with signals_raise():
             agreed = typer.confirm(question, err=True)
     except typer.Abort:
-        typer.echo(err=True)  # the question's line has no end yet
+        typer.echo(err=True)  # the line of the question has no end yet
         raise
     except Interrupted:
         typer.echo("\nnot confirmed: nothing was changed", err=True)

@@ -1,4 +1,4 @@
-"""``aiokafka-lead bench``: how fast records go to a cluster and come back."""
+"""``aiokafka-lead bench``: measures how fast records are written and read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def bench(
 ) -> None:
     """Measure how fast records are written and read.
 
-    Makes a topic of its own and deletes it. Shows rates, and the latency of single records.
+    Creates a temporary topic and deletes it. Shows rates, and the latency of single records.
     """
     topic = f"aiokafka-lead-bench-{uuid4().hex[:8]}"
     async with session.admin() as admin:
@@ -68,11 +68,11 @@ async def _delete(admin: AdminClient, topic: str) -> None:
     try:
         await admin.delete_topics([topic], timeout_ms=10_000)
     except UnknownTopicOrPartitionError:
-        pass  # it was not made
+        pass  # it was not created
 
 
 async def _led(admin: Any, topic: str, partitions: int) -> None:
-    """Wait until brokers know the topic, with a leader of each partition."""
+    """Wait until brokers know the topic, with a leader for each partition."""
     while True:
         try:
             described = (await admin.describe_topics([topic]))[topic]
@@ -86,7 +86,7 @@ async def _led(admin: Any, topic: str, partitions: int) -> None:
 async def _write(
     session: Session, topic: str, records: int, value: bytes, compression: str
 ) -> tuple[float, list[float]]:
-    """Seconds for all of them, and milliseconds until single ones were acknowledged."""
+    """Return the seconds for all records, and the milliseconds to the acknowledgement of single ones."""
     compressing = {} if compression == "none" else {"compression_type": compression}
     async with session.producer(**compressing) as producer:
         await producer.send_and_wait(topic, value, partition=0)
@@ -112,7 +112,7 @@ async def _write(
 
 
 async def _read(session: Session, topic: str, partitions: int, records: int) -> tuple[float, int]:
-    """Seconds, and how many were read in them."""
+    """Return the seconds, and the number of records read."""
     wanted = records + _ROUND_TRIPS
     async with session.consumer() as consumer:
         everything = [TopicPartition(topic, number) for number in range(partitions)]

@@ -46,7 +46,7 @@ async def show(
     name: Name,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Defaults as well.")] = False,
 ) -> None:
-    """The configurations of a resource: those that were set, unless all are asked for."""
+    """Show the configurations of a resource: only the ones that were set, unless all are requested."""
     resource = _resource(kind, name)
     async with session.admin() as admin:
         entries = (await admin.describe_configs([resource]))[resource]
@@ -73,7 +73,7 @@ async def change(
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that it could be changed.")] = False,
 ) -> None:
-    """Change single configurations; all others stay."""
+    """Change single configurations; all others stay unchanged."""
     resource = _resource(kind, name)
     wanted = [_change(text) for text in changes]
     async with session.admin() as admin:

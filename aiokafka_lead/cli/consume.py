@@ -1,4 +1,4 @@
-"""``aiokafka-lead consume``: records to standard output or a file."""
+"""``aiokafka-lead consume``: writes records to standard output or a file."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _LAST_COMMIT_S = 5.0
 
 
 class Sink(Protocol):
-    """Where records go."""
+    """The destination of records."""
 
     def write(self, record: Record) -> None:
-        """Take one record."""
+        """Write one record."""
 
     is_kept: bool
-    """Whether what was flushed is not lost, though `close` is never called."""
+    """True if flushed records are safe even if `close` is never called."""
 
     async def flush(self) -> None:
-        """Nothing more comes at once."""
+        """Handle a pause in the records."""
 
     def close(self) -> None:
-        """Nothing more comes at all. May be called again."""
+        """Handle the end of the records. It may be called again."""
 
 
 def register(app: typer.Typer) -> None:
@@ -159,21 +159,21 @@ async def _read_as_member(
                 finally:
                     held += await _flushed(consumer, sink)
                     if sink.is_kept:
-                        # With nothing in hand, positions say it, those of partitions without records among them.
+                        # With no record in hand, positions cover everything, including partitions without records.
                         await _commit(session, consumer, None if whole and not held else done)
                         done = {}
         finally:
-            if not sink.is_kept:  # a file, which is whole before anything is committed, at a signal, too
+            if not sink.is_kept:  # a file, which is complete before anything is committed, also at a signal
                 sink.close()
                 with anyio.move_on_after(_LAST_COMMIT_S, shield=True):
                     await _commit(session, consumer, done)
 
 
 async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
-    """Wait for a slow reader, and stay in the group meanwhile.
+    """Wait for a slow reader, and stay in the group during that time.
 
-    A member that does not poll is taken for stuck (``max_poll_interval_ms``). Returns records that came from partitions
-    that were assigned meanwhile.
+    A member that does not poll is considered stuck (``max_poll_interval_ms``). Returns records of partitions that were
+    assigned in the meantime.
     """
     held: list[Record] = []
 
@@ -244,7 +244,7 @@ async def _read(
 
 
 class _Selection:
-    """Which records are shown, and as what."""
+    """Selects the records to show, and converts them."""
 
     def __init__(self, session: Session, wanted: Wanted, on_error: str, keys: bool, values: bool) -> None:
         if on_error not in _ON_ERROR:
@@ -256,12 +256,12 @@ class _Selection:
         self._bad = 0
 
     async def prepare(self, records: list[Record]) -> None:
-        """Have what `of` needs for these."""
+        """Prepare `of` for these records."""
         if self._by_schema is not None:
             await self._by_schema.prepare(records)
 
     def of(self, record: Record) -> Record | None:
-        """What is shown of a record; None for one that is left out. Raises `BadRecord` if that stops the reading."""
+        """Return the record as shown, or None if it is left out. Raises `BadRecord` if that ends the reading."""
         if self._by_schema is not None:
             try:
                 record = self._by_schema.record(record)
@@ -275,7 +275,7 @@ class _Selection:
         return record if self._wanted(record) else None
 
     def close(self) -> None:
-        """Say how many were bad."""
+        """Report the number of bad records."""
         if self._bad:
             self._note(f"{self._bad} records did not fit their schemas")
 
@@ -290,7 +290,7 @@ def _sink(out: Output, form: str, key_as: str, value_as: str, output: str | None
 
 
 class _Lines:
-    """Records on standard output."""
+    """Writes records to standard output."""
 
     is_kept = True
 
@@ -302,4 +302,4 @@ class _Lines:
         await self._out.drain()
 
     def close(self) -> None:
-        """Done by `flush`."""
+        """Do nothing: `flush` has written everything."""

@@ -1,4 +1,4 @@
-"""``aiokafka-lead copy``: a part of a topic into another one, of this cluster or another."""
+"""``aiokafka-lead copy``: copies part of a topic to another one, of this cluster or another."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def copy(
 ) -> None:
     """Copy records, with their keys, headers and times.
 
-    Shows, for each partition, the offset from which a later run would go on.
+    Shows, for each partition, the offset from which a later run would continue.
     """
     other = session if to_servers is None and to_profile is None else _other(session, to_servers, to_profile)
     if source == target and other is session:
@@ -99,7 +99,7 @@ async def copy(
 
 
 def _other(session: Session, servers: str | None, profile: str | None) -> Session:
-    """The other cluster: as this one is reached, but for the servers, or as a profile says, and it alone."""
+    """Return the other cluster's session: reached like this one except for the servers, or only by a profile."""
     if profile is None:
         return session.beside({**session.options, "bootstrap_servers": servers})
     environment = {name: text for name, text in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
@@ -125,7 +125,7 @@ async def _settle(
     *,
     leave: int = 0,
 ) -> None:
-    """Wait for acknowledgements, oldest first, until so few are left."""
+    """Wait for acknowledgements, oldest first, until only ``leave`` are pending."""
     while len(pending) > leave:
         where, offset, delivery = pending.popleft()
         if delivery is not None:

@@ -1,4 +1,4 @@
-"""``aiokafka-lead doctor``: what is wrong between here and a cluster, and its cure."""
+"""``aiokafka-lead doctor``: finds problems with a cluster or the connection to it, and their cures."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ async def doctor(
     session: Session,
     watch: Annotated[str, typer.Option("--watch", help="For how long to look for moves of leaders.")] = "3s",
 ) -> None:
-    """Say what is wrong with the cluster or the way to it, and its cure.
+    """Find problems with the cluster or the connection to it, and their cures.
 
-    Looks at names, addresses, TLS, SASL, versions, clocks, replicas and round trips. Ends with 1 where something is
-    wrong.
+    Checks names, addresses, TLS, SASL, versions, clocks, replicas and round trips. Exits with 1 if there is a problem.
     """
     seconds = duration(watch).total_seconds()
     config = session.config()
@@ -66,7 +65,7 @@ def _print(session: Session, finding: Finding) -> None:
 
 
 async def _bootstrap(session: Session, config: ClientConfig, findings: Findings) -> str | None:
-    """Each bootstrap server by itself; returns one that can be used."""
+    """Check each bootstrap server by itself; return one that can be used."""
     usable: str | None = None
     for host, port in config.bootstrap_servers:
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -126,7 +125,7 @@ async def _cluster(session: Session, admin: AdminClient, findings: Findings, sec
 async def _broker(
     session: Session, broker: BrokerDescription, cluster_id: str | None, local: bool, findings: Findings
 ) -> None:
-    """What a broker says of itself has to be true from here: clients go to that address, whatever they began with."""
+    """Check that a broker's advertised address works from here: clients use it, whatever address they began with."""
     where = f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
     called = f"advertised listener of broker {broker.node_id}"
     cure = (
@@ -173,13 +172,13 @@ async def _versions(admin: AdminClient, findings: Findings) -> None:
 
 
 async def _clock(admin: AdminClient, findings: Findings) -> None:
-    """The controller says of itself that it is caught up now: by its own clock."""
+    """Compare clocks: the controller reports its own time as the time at which it was last caught up."""
     try:
         began_ms = time.time() * 1000
         quorum = await admin.describe_metadata_quorum()
         ended_ms = time.time() * 1000
     except (UnsupportedVersionError, KafkaError):
-        return  # not told here; nothing else needs it
+        return  # not available here; no other check needs it
     leader = next((each for each in quorum.voters if each.replica_id == quorum.leader_id), None)
     if leader is None or leader.last_caught_up_ms is None:
         return

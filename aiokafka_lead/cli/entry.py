@@ -1,4 +1,4 @@
-"""Where the program begins."""
+"""The entry point of the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 NEEDED = ("typer", "rich")
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-"""As `ExitCode` has them, which is not loaded yet."""
+"""The same as in `ExitCode`, which is not loaded yet."""
 
 
 def main() -> int:
@@ -38,11 +38,11 @@ def _run() -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         code = 0
-    except OSError as error:  # of what Typer prints itself, help and the like
+    except OSError as error:  # from Typer's own output, for example help
         code = _failed(f"error: standard output cannot be written: {error.strerror}", FAILED)
     else:
         return code
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries again at its end, and complains
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise Python tries again at its end, and complains
     return code
 
 
@@ -60,10 +60,10 @@ def _failed(text: str, code: int) -> int:
 
 
 def _open_closed() -> None:
-    """Put something in place of descriptors that the program was started without.
+    """Open replacements for standard descriptors that the program was started without.
 
-    Else a socket may get their number, which libuv refuses with an abort, and Python has no stream at all. Input is
-    empty then, what goes to stderr is lost, and what goes to stdout fails when it is written.
+    Otherwise a socket may get their number, which libuv refuses with an abort, and Python has no stream at all. The
+    replacements give empty input, drop output to stderr, and make writes to stdout fail.
     """
     for number, mode in enumerate(("r", "w", "w")):
         try:

@@ -1,4 +1,4 @@
-r"""The one table of escapes, for templates and separators alike: ``\n``, ``\t``, ``\x1f``, ``\u00e9`` and others."""
+r"""The table of escapes, for both templates and separators: ``\n``, ``\t``, ``\x1f``, ``\u00e9`` and others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SINGLE = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "e": 27, "f": 12, "
 
 
 def unescaped(option: str, escape: str) -> bytes:
-    r"""The bytes that stand for what follows a backslash: ``\xff`` is that byte, ``\u00ff`` that character in UTF-8."""
+    r"""Return the bytes for the text after a backslash: ``\xff`` is that byte, ``\u00ff`` that character in UTF-8."""
     if escape in _SINGLE:
         return bytes((_SINGLE[escape],))
     if escape[:1] == "x" and len(escape) == 3:
@@ -28,7 +28,7 @@ def unescaped(option: str, escape: str) -> bytes:
 
 
 def without_escapes(option: str, text: str) -> bytes:
-    """A text of the command line with its escapes replaced; raises `ConfigError` for one that is not known."""
+    """Return a command-line text with its escapes replaced; raise `ConfigError` for an unknown one."""
     made, end = b"", 0
     for found in ESCAPE.finditer(text):
         made += text[end : found.start()].encode("utf-8", "surrogateescape") + unescaped(option, found[1])

@@ -1,4 +1,4 @@
-"""What a failure says at a terminal, and the exit code that stands for it."""
+"""Texts and exit codes of failures."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["ExitCode", "Failed", "exit_code", "sentence"]
 
 
 class ExitCode(IntEnum):
-    """What a script can tell apart."""
+    """Exit codes for scripts."""
 
     DONE = 0
     FAILED = 1
-    """The cluster refused, an item failed, or `doctor` found something wrong."""
+    """The cluster refused, an item failed, or `doctor` found a problem."""
     USAGE = 2
     UNREACHABLE = 3
     """No broker could be reached, or none answered in time."""
     REFUSED = 4
-    """TLS or SASL failed, or this user may not do that."""
+    """TLS or SASL failed, or this user lacks permission."""
     LAG = 5
     """A group has more lag than `groups lag --fail-above` allows."""
     INTERRUPTED = 130
-    """Ctrl-C; of SIGTERM it is 143, of SIGHUP 129."""
+    """Ctrl-C; SIGTERM gives 143, SIGHUP 129."""
 
 
 class Failed(Exception):
-    """A command ends without having done what was asked; what there is to say has been said, or is the text."""
+    """A command failed to do its work; the text describes it, or it was already reported."""
 
     def __init__(self, text: str = "", code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(text)
@@ -61,7 +61,7 @@ _REFUSED = (
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """The exit code for an error."""
+    """Return the exit code for an error."""
     if isinstance(error, Failed):
         return error.code
     if isinstance(error, (ConfigError, ConfigTypeError)):
@@ -74,7 +74,7 @@ def exit_code(error: BaseException) -> ExitCode:
 
 
 def sentence(error: BaseException) -> str:
-    """What to print of an error: what it is, what it says, and its notes."""
+    """Return an error's text: its kind, its message, and its notes."""
     text = str(error) or type(error).__name__
     if isinstance(error, KafkaError) and not isinstance(error, (ConfigError, ConfigTypeError)):
         text = f"{type(error).__name__}: {text}"

@@ -1,4 +1,4 @@
-"""What `doctor` finds."""
+"""The findings of `doctor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Level = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     level: Level
     what: str
@@ -23,7 +23,7 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """All of them, in the order in which they were made."""
+    """All findings, in the order in which they were made."""
 
     def ok(self, what: str) -> None:
         self.append(Finding("ok", what))
@@ -36,5 +36,5 @@ class Findings(list[Finding]):
 
     @property
     def failed(self) -> bool:
-        """Whether something is wrong."""
+        """True if there is an error among them."""
         return any(finding.level == "error" for finding in self)

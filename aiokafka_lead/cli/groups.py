@@ -28,7 +28,7 @@ Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of group
 _LAG_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "member"]
 _WATCHED_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "per_second", "member"]
 _HEAD_LINES = 2
-"""Of a display: its title, and the names of the columns."""
+"""Lines at the top of a display: its title, and the names of the columns."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_groups(session: Session) -> None:
-    """Every group of any kind."""
+    """List every group of any kind."""
     async with session.admin() as admin:
         rows = [
             {
@@ -62,7 +62,7 @@ async def list_groups(session: Session) -> None:
 
 
 async def describe_groups(session: Session, groups: Groups) -> None:
-    """The members of groups, and what each has."""
+    """Show the members of groups, with their partitions."""
     rows: list[dict[str, Any]] = []
     async with session.admin() as admin:
         kinds = {group.group_id: group.type async for group in admin.list_groups()}
@@ -104,7 +104,7 @@ async def lag(
         typer.Option("--fail-above", metavar="N", min=0, help="Exit code 5 if a group's lag in all is larger."),
     ] = None,
 ) -> None:
-    """How far groups are behind, partition by partition. Ends are those of all records, committed or not."""
+    """Show how far groups are behind, by partition. Ends include all records, committed or not."""
     pause_s = pause(interval)
     async with session.admin() as admin:
         if not watch:
@@ -139,7 +139,7 @@ async def lag(
 
 
 def _check(session: Session, found: Sequence[PartitionLag], fail_above: int | None) -> None:
-    """Tell of groups with too much lag; a partition without a committed offset counts as none."""
+    """Report groups with too much lag; a partition without a committed offset counts as none."""
     if fail_above is None:
         return
     for group in dict.fromkeys(each.group for each in found):
@@ -174,7 +174,7 @@ def _with_rates(
 
 
 def _watched(rows: Sequence[dict[str, Any]], height: int | None) -> RenderableType:
-    """As much as fits: where that is not all, the partitions with the most lag."""
+    """Return as much as fits: if that is not all, the partitions with the most lag."""
     total = sum(row["lag"] or 0 for row in rows)
     title = f"lag of all: {total:,} records (Ctrl-C ends)"
     fits = len(rows) if height is None else max(1, height - _HEAD_LINES)
@@ -202,7 +202,7 @@ async def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Let a group without members begin elsewhere. Shows what would change, and asks before it changes anything."""
+    """Move the offsets of a group without members. Shows the changes, and asks before it makes them."""
     target = _target(to)
     async with session.admin() as admin:
         shares = await _is_share_group(admin, group)
@@ -229,7 +229,7 @@ async def reset(
         if not yes:
             session.out.note_rows(rows, ["topic", "partition", "before", "after"])
             confirm(f"Reset {group}?")
-        # What was shown is what is done, though the topic's end may have moved on.
+        # The change that was shown is made, even if the topic's end has moved on.
         if shares:
             await admin.alter_share_group_offsets(group, {where: after for where, (_, after) in planned.items()})
         else:
@@ -250,7 +250,7 @@ async def clone(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Give a group the committed offsets of another one, so that it goes on where that is now."""
+    """Give a group the committed offsets of another one, so that it continues from there."""
     columns = ["topic", "partition", "before", "after"]
     async with session.admin() as admin:
         for name in (group, new):
@@ -298,9 +298,9 @@ async def forget(
     topic: Annotated[list[str], typer.Option("--topic", "-t", help="A topic; may be repeated.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Forget what a group has committed of topics.
+    """Forget the offsets of a group in topics.
 
-    Of a share group: what was delivered and acknowledged.
+    For a share group: its deliveries and acknowledgements.
     """
     if not yes:
         confirm(f"Forget the offsets of {group} in {', '.join(topic)}?")

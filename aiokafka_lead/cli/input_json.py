@@ -1,4 +1,4 @@
-"""Records as JSON, one on a line: what `produce --input-json` reads, and `consume --json` prints."""
+"""Records as JSON, one per line: read by `produce --input-json`, and printed by `consume --json`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["record_of"]
 
 _FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")
 _KNOWN = {*_FIELDS, "key_as", "value_as", "key_base64", "value_base64", "topic", "offset"}
-"""All that ``consume --json`` prints can be written again; where a record was is left out."""
+"""Everything that ``consume --json`` prints can be written again; the origin of a record is ignored."""
 
 _FORMS = ("text", "json", "hex", "base64")
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
-    """The arguments of `Producer.send` that a line asks for; raises `Failed`, which names the line.
+    """Return the arguments of `Producer.send` from a line; raise `Failed`, which names the line.
 
-    ``by_schema``: "key", "value", or both, which a schema writes: their bytes are JSON, of a string that is none, too.
+    ``by_schema``: "key", "value", or both, if a schema writes them: their bytes are JSON, even of a plain string.
     """
     try:
         text = line.decode("utf-8-sig")
@@ -57,7 +57,7 @@ def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[
 
 
 def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
-    """A key's or value's bytes: text as it is, and anything else as the JSON that it is."""
+    """Return a key's or value's bytes: text as it is, and any other value as JSON."""
     encoded = found.get(f"{name}_base64")
     if encoded is not None:
         return _from_base64(encoded)
@@ -77,7 +77,7 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
 
 
 def _member(text: str, name: str) -> str:
-    """The text of a member of an object: its value made text again would have lost digits."""
+    """Return the text of an object's member: encoding its value again would lose digits."""
     decoder = json.JSONDecoder()
     at = _SPACE.match(text, text.index("{") + 1).end()  # type: ignore[union-attr]
     found = ""
@@ -86,7 +86,7 @@ def _member(text: str, name: str) -> str:
         begin = _SPACE.match(text, text.index(":", at) + 1).end()  # type: ignore[union-attr]
         _, end = decoder.raw_decode(text, begin)
         if this == name:
-            found = text[begin:end]  # of members with the same name the last counts
+            found = text[begin:end]  # the last of several members with the same name counts
         at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
         if text[at] == ",":
             at = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]

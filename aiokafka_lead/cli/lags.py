@@ -1,4 +1,4 @@
-"""How far groups are behind."""
+"""Computes how far groups are behind."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from ..types import OffsetAndTimestamp, TopicPartition
 __all__ = ["PartitionLag", "lag_of_groups"]
 
 _AT_ONCE = 32
-"""Groups that are asked about at the same time."""
+"""Number of groups that are queried at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A group's place in a partition."""
+    """A group's position in a partition."""
 
     group: str
     where: TopicPartition
     committed: int | None
-    """The committed offset; of a share group, where its records begin."""
+    """The committed offset; for a share group, the start of its records."""
     end: int | None
     member: str | None
-    """The client that has the partition; of a share group, the clients."""
+    """The client that has the partition; for a share group, the clients."""
     counted: int | None = None
-    """What the brokers count: in a share group records behind the first that is left may be done with."""
+    """The brokers' count: in a share group, records after the first pending one may be done."""
 
     @property
     def lag(self) -> int | None:
-        """Records that are left; None where either end is not known."""
+        """Number of remaining records; None if either end is unknown."""
         if self.counted is not None:
             return self.counted
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
 class _Places:
-    """What is known of groups before the ends of partitions are."""
+    """Data about groups before the ends of partitions are known."""
 
     def __init__(self) -> None:
         self.committed: dict[str, dict[TopicPartition, int | None]] = {}
@@ -52,7 +52,7 @@ class _Places:
 async def lag_of_groups(
     admin: AdminClient, groups: Iterable[str] | None = None
 ) -> tuple[list[PartitionLag], dict[str, KafkaError]]:
-    """Every partition in which a group has an offset or a member, by group; and why some could not be looked at.
+    """Return every partition in which a group has an offset or a member, by group; and errors of groups.
 
     Without names: every group of consumers that commits offsets, and every share group.
     """
@@ -96,7 +96,7 @@ async def _look_at_consumers(admin: AdminClient, names: Sequence[str], places: _
         if name in places.failures:
             continue
         if isinstance(found, GroupIdNotFoundError) and places.committed[name]:
-            continue  # an older broker may not describe what has offsets alone
+            continue  # an older broker may not describe a group that only has offsets
         if isinstance(found, KafkaError):
             places.failures[name] = found
             continue
@@ -144,7 +144,7 @@ async def _each(ask: Callable[[str], Awaitable[None]], names: Iterable[str], fai
 async def _ends(
     admin: AdminClient, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
-    """The ends of partitions; of one that is gone, or has no leader, why it is not known."""
+    """Return the ends of partitions, or an error if a partition is gone or has no leader."""
     wanted = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
     return await outcomes_of(admin.list_offsets(wanted, timeout_ms=5000)) if wanted else {}
 

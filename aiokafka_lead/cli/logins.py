@@ -1,4 +1,4 @@
-"""Why an address that answers cannot be used: TLS, SASL, or no Kafka at all."""
+"""Reasons why an address that answers cannot be used: TLS, SASL, or another protocol than Kafka."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["login_failure"]
 
 
 async def login_failure(error: KafkaError, config: ClientConfig, where: str, host: str, port: int) -> Finding:
-    """What went wrong while a connection was set up, and its cure."""
+    """Return the finding, with a cure, for an error while a connection was set up."""
     protocol = config.security_protocol
     with_tls = protocol.endswith("SSL")
     if isinstance(error, UnsupportedSaslMechanismError):

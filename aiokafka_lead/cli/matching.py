@@ -1,4 +1,4 @@
-"""Which records are wanted: by expressions on text or bytes, and by conditions on fields of JSON."""
+"""Filters records by expressions on text or bytes, and by conditions on fields of JSON."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _STEP = re.compile(r"\.([^\s.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 def matching(
     key: str | None, value: str | None, headers: Iterable[str], conditions: Iterable[str], *, in_bytes: bool
 ) -> Wanted:
-    """A function that says if a record agrees with all of these; raises `ConfigError`.
+    """Return a function that checks if a record matches all of these; raise `ConfigError`.
 
-    Expressions are found in text: what is no UTF-8 has U+FFFD in its place. ``in_bytes`` looks at the bytes instead.
+    Expressions are searched in text, with U+FFFD in place of invalid UTF-8. ``in_bytes`` searches the bytes instead.
     """
     search = _in_bytes if in_bytes else _in_text
     checks: list[Wanted] = []
@@ -83,7 +83,7 @@ def _in_bytes(option: str, expression: str) -> Callable[[bytes], bool]:
 
 
 def condition(text: str) -> Wanted:
-    """A function for one condition: ``value.amount > 10``, ``headers.kind == order``, ``value.items[0].id != null``."""
+    """Return a function for one condition, such as ``value.amount > 10`` or ``value.items[0].id != null``."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise ConfigError(f"--where: {text!r} is no condition like value.amount > 10: PATH, one of {_known()}, VALUE")
@@ -106,7 +106,7 @@ def _step(name: str, number: str, quoted: str) -> str | int:
 
 
 def _root(name: str) -> Callable[[Record], Any]:
-    """What a path begins with: of keys and values, JSON where there is a path into it or it is a number, else text."""
+    """Return the start of a path: for keys and values, JSON if there is a path into it or it is a number, else text."""
     if name in ("key", "value"):
         return lambda record: _content(record.key if name == "key" else record.value)
     if name == "headers":
@@ -131,7 +131,7 @@ def _json(text: str, otherwise: Any) -> Any:
 
 
 def _at(found: Any, steps: Sequence[str | int]) -> Any:
-    """What a path leads to; None where there is nothing."""
+    """Return the value at a path; None if there is none."""
     for step in steps:
         if isinstance(found, dict):
             found = found.get(str(step))
@@ -156,7 +156,7 @@ def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
         if _is_number(found) and _is_number(wanted):
             return compare(found, wanted)
         if operator in ("==", "!="):
-            # A word may be meant where a number was read: an id in a key, for one.
+            # A number may be meant as a word, for example an id in a key.
             return compare(found, wanted) if type(found) is type(wanted) else compare(_text(found), text)
         return isinstance(found, str) and isinstance(wanted, str) and compare(found, wanted)
 

@@ -1,4 +1,4 @@
-"""Several things that were asked for by name, of which some may not be there."""
+"""Items requested by name, some of which may not exist."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ V = TypeVar("V")
 
 
 def close_to(name: str, names: Iterable[str]) -> str:
-    """``"; did you mean 'orders'?"``, or nothing where no name is close."""
+    """Return ``"; did you mean 'orders'?"``, or an empty text if no name is close."""
     by_lower = {each.lower(): each for each in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=3)
     return f"; did you mean {' or '.join(repr(by_lower[each]) for each in found)}?" if found else ""
 
 
 async def succeeded(session: Session, admin: AdminClient, call: Awaitable[Mapping[K, V]]) -> dict[K, V]:
-    """The items that an admin call could do; the others are told of, and make the command fail at its end."""
+    """Return the successful items of an admin call; report the failed ones, and make the command fail at its end."""
     outcomes = await outcomes_of(call)
     await told(session, admin, _failures(outcomes))
     return {name: each for name, each in outcomes.items() if not isinstance(each, KafkaError)}
 
 
 async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], names: Iterable[str]) -> list[str]:
-    """The names of those for which a call without a result did what it does; tells of the others."""
+    """Return the names for which a call without a result succeeded; report the failed ones."""
     try:
         await call
     except KafkaError as error:
@@ -55,7 +55,7 @@ async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], n
 
 
 async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaError]) -> None:
-    """Tell of each item that failed, and of names that are close to one that is not there."""
+    """Report each item that failed, with names that are close to a missing one."""
     topics: list[str] | None = None
     groups: list[str] | None = None
     for item, error in failures.items():
@@ -72,14 +72,14 @@ async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaE
 
 
 def _name(item: object) -> str:
-    """The topic, group or resource that an item of an admin call is about."""
+    """Return the topic, group or resource that an item of an admin call is about."""
     if isinstance(item, TopicPartition):
         return item.topic
     return item.name if isinstance(item, ConfigResource) else str(item)
 
 
 async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
-    """An error with names that are close to those that are not there, where it says so of names."""
+    """Report an error about names, with names that are close to missing ones; return the error to raise."""
     failures = _failures(error.outcomes or {})
     if not any(isinstance(each, (UnknownTopicOrPartitionError, GroupIdNotFoundError)) for each in failures.values()):
         return error
@@ -89,7 +89,7 @@ async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
 
 
 async def described_topics(session: Session, admin: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """The topics that are there; tells of the others. Raises `Failed` if none is."""
+    """Return the topics that exist; report the missing ones. Raises `Failed` if none exists."""
     found = await succeeded(session, admin, admin.describe_topics(list(dict.fromkeys(names))))
     if not found:
         session.raise_failures()
@@ -97,12 +97,12 @@ async def described_topics(session: Session, admin: AdminClient, names: Iterable
 
 
 async def missing_topic(admin: AdminClient, name: str) -> Failed:
-    """What to raise for a topic that is not there."""
+    """Return the error to raise for a missing topic."""
     return Failed(_absent("topic", name, await admin.list_topics()))
 
 
 async def missing_group(admin: AdminClient, name: str, otherwise: str) -> Failed:
-    """What to raise for a group that is not there, or where it is, otherwise."""
+    """Return the error to raise for a missing group, or the other one if it exists."""
     known = await _groups(admin)
     return Failed(otherwise if name in known else _absent("group", name, known))
 

@@ -1,4 +1,4 @@
-"""What commands print: tables and sentences for people, JSON for programs; what is not a result goes to stderr."""
+"""Output of commands: tables and sentences for people, JSON for programs; messages go to stderr."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from .stdout import Stdout, visible
 __all__ = ["Output", "table"]
 
 _MARK_WIDTH = 8
-"""Of what stands before a text: a finding's level."""
+"""Width of the mark before a text, which is a finding's level."""
 
 _ANY_WIDTH = 1_000_000
-"""Of what is no terminal: a row has one line, however long."""
+"""Width if the output is not a terminal: a row has one line, however long."""
 
 
 def table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str | None = None, *, in_lines: bool = False
 ) -> Table:
-    """Rows for people: numbers to the right, and nothing of what a broker says is taken for markup.
+    """Return rows for people: numbers right-aligned, and brokers' texts not interpreted as markup.
 
-    ``in_lines``: each row has one line, for displays that are drawn again and again; at a terminal, names that are too
-    long for that are cut.
+    ``in_lines``: each row has one line, for displays that are redrawn; at a terminal, names too long for that are cut.
     """
     made = Table(*[], title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -62,7 +61,7 @@ def _cell(value: Any) -> str:
 
 
 class _Stderr:
-    """Standard error, whose own failures nobody can be told of: disk full, nobody reads."""
+    """Standard error, whose failures cannot be reported: disk full, no reader."""
 
     encoding = "utf-8"
 
@@ -75,16 +74,16 @@ class _Stderr:
         return len(text)
 
     def flush(self) -> None:
-        """Done by `write`."""
+        """Do nothing: `write` has written everything."""
 
     def isatty(self) -> bool:
         return sys.stderr.isatty()
 
 
 class Output:
-    """Where a command's results go. ``as_json`` prints JSON instead of tables.
+    """Destination of a command's results. ``as_json`` prints JSON instead of tables.
 
-    All of it is kept until `drain`, which a command that goes on calls itself.
+    All of it is kept until `drain`, which long-running commands call themselves.
     """
 
     def __init__(self, *, as_json: bool) -> None:
@@ -96,18 +95,18 @@ class Output:
 
     @property
     def height(self) -> int | None:
-        """The lines of the terminal; None where results go elsewhere."""
+        """Number of lines of the terminal; None if results go elsewhere."""
         return self.console.height if self.console.is_terminal else None
 
     async def drain(self) -> None:
-        """Wait until all that was printed is written; raises what `Stdout.drain` does."""
+        """Wait until everything printed is written; raises like `Stdout.drain`."""
         try:
             await self.stdout.drain()
         except Failed as failed:
             raise Failed(f"{failed}{self._done and '; it would say: '}{self._done}") from None
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
-        """A table of results, or a JSON array of objects with all that the rows have."""
+        """Print a table of results, or a JSON array of objects with all data of the rows."""
         found = list(rows)
         if self.as_json:
             self.json(found)
@@ -117,19 +116,19 @@ class Output:
             self.note(empty)
 
     def note_rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """A table beside the results."""
+        """Print a table that is not a result."""
         self._show(self.notes, table(rows, columns))
 
     def json(self, value: Any) -> None:
-        """One JSON document."""
+        """Print one JSON document."""
         self.stdout.write_json(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
     def json_line(self, value: Any) -> None:
-        """One JSON document on one line, of many that follow each other."""
+        """Print one JSON document on one line, one of many."""
         self.stdout.write_json(json.dumps(value, default=str, ensure_ascii=False) + "\n")
 
     def done(self, text: str, **facts: Any) -> None:
-        """A change that was made; said in the error, too, where it cannot be printed."""
+        """Report a change that was made; also added to the error if it cannot be printed."""
         self._done = text
         if self.as_json:
             self.json(facts)
@@ -137,7 +136,7 @@ class Output:
             self.console.print(escape(visible(text)), soft_wrap=True)
 
     def marked(self, mark: str, style: str, text: str) -> None:
-        """Text behind a mark, which stands by itself: lines that a terminal has no room for begin below the text."""
+        """Print a text after a mark; lines too long for a terminal continue below the text."""
         if self.console.is_terminal:
             row = Table.grid(Column(width=_MARK_WIDTH), Column(overflow="fold"))
             row.add_row(f"[{style}]{mark}[/]" if style else mark, escape(visible(text)))
@@ -146,21 +145,21 @@ class Output:
             self.stdout.write(f"{mark:{_MARK_WIDTH}}{text}\n")
 
     def note(self, text: str) -> None:
-        """Something beside the results."""
+        """Print a message that is not a result."""
         self.notes.print(escape(visible(text)))
 
     def hint(self, text: str) -> None:
-        """Something for a person who waits, at a terminal only."""
+        """Print a hint for a waiting person, only at a terminal."""
         if self.notes.is_terminal and self.console.is_terminal:
             self.note(text)
 
     def error(self, text: str) -> None:
-        """Why the command failed."""
+        """Print why the command failed."""
         self.notes.print(f"[bold red]error:[/] {escape(visible(text))}")
 
     @contextmanager
     def live(self) -> Iterator[Callable[[RenderableType], Awaitable[None]]]:
-        """Shows one thing after the other: in place at a terminal, where the last one stays, else below each other."""
+        """Show one thing after another: in place at a terminal, where the last one stays, else one below another."""
         if not self.console.is_terminal:
 
             async def show(shown: RenderableType) -> None:
@@ -182,7 +181,7 @@ class Output:
             self.console.print(live.get_renderable())
 
     def progress(self, *, wanted: bool) -> AbstractContextManager[Progress | None]:
-        """A bar on stderr for long work, at a terminal only."""
+        """Return a progress bar on stderr for long work, only at a terminal."""
         if not wanted or not self.notes.is_terminal:
             return nullcontext()
         return Progress(
@@ -197,7 +196,7 @@ class Output:
 
     @staticmethod
     def together(*parts: RenderableType) -> Group:
-        """Several things below each other."""
+        """Return several things one below another."""
         return Group(*parts)
 
     @staticmethod

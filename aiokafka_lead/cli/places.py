@@ -1,4 +1,4 @@
-"""A part of topics, from where a reader begins to where it ends."""
+"""A part of topics, with a start and an end."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Part:
-    """Where partitions are begun and ended, and those that are not read to their end yet."""
+    """Start and end of partitions, and the partitions that have not been read to their end yet."""
 
     def __init__(self, first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int] | None) -> None:
         self.first = first
         self.last = last
         self.open = {where for where in first if last is None or first[where] < last[where]}
         self.total = None if last is None else sum(last[where] - first[where] for where in self.open)
-        """Offsets, of which some may have no record."""
+        """Number of offsets, some of which may have no record."""
 
     def begin(self, consumer: Consumer[Any, Any]) -> None:
-        """Have the consumer read from where the part begins."""
+        """Make the consumer read from the start of the part."""
         consumer.assign(self.open)
         for where in self.open:
             consumer.seek(where, self.first[where])
 
     async def batch(self, consumer: Consumer[Any, Any]) -> list[Record]:
-        """The records that come next, none within half a second, and none from behind the end."""
+        """Return the next records, none within half a second, and none beyond the end."""
         found = await consumer.getmany(timeout_ms=500)
         last = self.last
         if last is None:
             return [record for records in found.values() for record in records]
-        # The last records before the end may be markers of transactions, which nobody is given.
+        # The last records before the end may be transaction markers, which are never delivered.
         for where in list(self.open):
             if await consumer.position(where) >= last[where]:
                 self.open.discard(where)
@@ -50,7 +50,7 @@ class Part:
 
 
 def isolation(*, committed: bool) -> dict[str, Any]:
-    """The consumer's option."""
+    """Return the consumer's option."""
     return {"isolation_level": "read_committed" if committed else "read_uncommitted"}
 
 
@@ -63,11 +63,11 @@ async def part_of(
     *,
     committed: bool,
 ) -> Part:
-    """The part between two places; tells of topics that are not there, and raises `Failed` if none is.
+    """Return the part between two places; report missing topics, and raise `Failed` if none exists.
 
-    ``offset``: ``beginning``, ``end``, an offset, ``-N`` for the last N records, ``@TIME`` for the first at or
-    after a time. ``until``: ``end`` as it is now, an offset or ``@TIME``; None never ends. ``committed``: the end is
-    that of the last transaction that is not open.
+    ``offset``: ``beginning``, ``end``, an offset, ``-N`` for the last N records, ``@TIME`` for the first at or after a
+    time. ``until``: the current ``end``, an offset or ``@TIME``; None never ends. ``committed``: the end is before the
+    first open transaction.
     """
     async with session.admin() as admin:
         described = await described_topics(session, admin, topics)
@@ -114,7 +114,7 @@ async def _endings(
 async def _by_name_or_time(
     admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int] | None:
-    """The offsets at ``end`` or ``@TIME``, which mean the same where a part begins and ends; None for other places."""
+    """Return the offsets at ``end`` or ``@TIME``, which may be a start or an end; None for other places."""
     if place in ("end", "latest"):
         return ends
     if not place.startswith("@"):

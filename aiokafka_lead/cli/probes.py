@@ -1,4 +1,4 @@
-"""What can be learnt of an address without Kafka: its name, its port, and whether it speaks TLS."""
+"""Checks of an address without Kafka: its name, its port, and TLS."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PATIENCE_S = 5.0
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a name; raises OSError."""
+    """Return the addresses of a name; raises OSError."""
     with anyio.fail_after(_PATIENCE_S):
         found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def connect_ms(host: str, port: int) -> float:
-    """How long a TCP connection takes; raises OSError, a TimeoutError too."""
+    """Return the time that a TCP connection takes; raises OSError, including TimeoutError."""
     began = time.perf_counter()
     with anyio.fail_after(_PATIENCE_S):
         stream = await anyio.connect_tcp(host, port)
@@ -32,7 +32,7 @@ async def connect_ms(host: str, port: int) -> float:
 
 
 def why(error: OSError) -> str:
-    """Why a connection was not made, in words: each reason once, where a name has several addresses."""
+    """Describe why a connection failed: each reason once, if a name has several addresses."""
     if isinstance(error, TimeoutError):
         return "no answer"
     cause = error.__cause__ or error
@@ -44,16 +44,16 @@ def why(error: OSError) -> str:
 
 
 async def speaks_tls(host: str, port: int) -> bool:
-    """Whether a TLS handshake gets anywhere, whatever the certificate is worth."""
+    """Return True if a TLS handshake makes progress, whatever the certificate is worth."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is sent here: only whether it is TLS is asked
+    context.verify_mode = ssl.CERT_NONE  # no data is sent here: the only question is if it is TLS
     try:
         with anyio.fail_after(_PATIENCE_S):
             stream = await anyio.connect_tcp(host, port, tls=True, ssl_context=context, tls_standard_compatible=False)
             await anyio.aclose_forcefully(stream)
     except ssl.SSLError as error:
-        # An alert comes from something that speaks TLS: it wants a client certificate, for one.
+        # An alert comes from a peer that speaks TLS, which for example requires a client certificate.
         return "ALERT" in str(error).upper()
     except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, TimeoutError):
         return False

@@ -1,4 +1,4 @@
-"""``aiokafka-lead produce``: records from standard input."""
+"""``aiokafka-lead produce``: writes records from standard input."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = ["register", "topic_to_write"]
 
 _LONGEST_LINE = 64_000_000
 _LINE_PER_RECORD = 4
-"""A line in base64 or with escapes is longer than its record, but not by more than this."""
+"""A line in base64 or with escapes is at most this many times longer than its record."""
 
 _CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
-"""By what the brokers' configuration says of topics that are written to, and are not there."""
+"""Time until a missing topic exists after a write, by the brokers' configuration."""
 
 _MAYBE_CREATED_WITHIN_S = 0.7
-"""Where that is not known."""
+"""The same if the configuration is unknown."""
 
 _AUTO_CREATE = "auto.create.topics.enable"
 
 _IN_FLIGHT = 10_000
-"""Deliveries that are not looked at yet; the producer's own memory bounds their bytes."""
+"""Maximum number of unchecked deliveries; the producer's own memory bounds their bytes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +79,7 @@ async def produce(
 ) -> None:
     """Write a record for each line of standard input.
 
-    Ends with it, when all are acknowledged.
+    Ends with the input, when all are acknowledged.
     """
     headers = [_header(text) for text in header or ()]
     if input_json and (key_separator is not None or key is not None):
@@ -134,7 +134,7 @@ async def produce(
 
 
 async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: str) -> None:
-    """Return once the topic is there, which some clusters create now; raises `Failed` where they do not."""
+    """Return once the topic exists, which some clusters create now; raise `Failed` if they do not."""
     async with session.admin() as admin:
         if topic in await admin.list_topics(include_internal=True):
             return
@@ -147,7 +147,7 @@ async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: 
 
 
 async def _auto_create(admin: AdminClient) -> str:
-    """What the configuration says of it; nothing where this user may not know."""
+    """Return the configuration of automatic creation; an empty text if this user may not read it."""
     try:
         brokers = (await admin.describe_cluster()).brokers
         resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0].node_id))
@@ -158,7 +158,7 @@ async def _auto_create(admin: AdminClient) -> str:
 
 
 class _Writing:
-    """Records on their way, by the line that each comes from."""
+    """Records in flight, with their line numbers."""
 
     def __init__(self, producer: Producer[Any, Any], topic: str) -> None:
         self._producer = producer
@@ -167,7 +167,7 @@ class _Writing:
         self.written = 0
 
     async def send(self, record: Mapping[str, Any], number: int) -> None:
-        """Send one; raises `Failed` for one that cannot be."""
+        """Send a record; raise `Failed` if it cannot be sent."""
         try:
             delivery = await self._producer.send(self._topic, **record)
         except (ConfigError, ConfigTypeError, KafkaError) as error:
@@ -175,7 +175,7 @@ class _Writing:
         self._pending.append((number, delivery))
 
     async def settle(self, *, leave: int = 0) -> None:
-        """Wait for acknowledgements, oldest first, until so few are left; raises `Failed` for what failed."""
+        """Wait for acknowledgements, oldest first, until ``leave`` are pending; raise `Failed` for a failed one."""
         while len(self._pending) > leave:
             number, delivery = self._pending[0]
             try:
@@ -187,7 +187,7 @@ class _Writing:
             self.written += 1
 
     async def stopped(self, error: Exception) -> Exception:
-        """The error with how many were written in spite of it, which this waits for."""
+        """Wait for pending records, and return the error with the number of records that were written."""
         while self._pending:
             try:
                 await self.settle()

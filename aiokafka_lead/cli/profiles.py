@@ -1,7 +1,7 @@
-"""Where the options of clients come from: the command line, the environment, a profile in a file, and a prompt.
+"""Sources of the clients' options: the command line, the environment, a profile in a file, and a prompt.
 
-The first of these that says something about an option counts. A secret is never taken from the command line, where
-every user of the machine could read it.
+The first source with a value for an option counts. A secret is never read from the command line, which every user of
+the machine could see.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PROMPTED = "sasl_plain_password"
 
 
 def profile_path(environment: Mapping[str, str]) -> Path:
-    """The file of profiles: ``$AIOKAFKA_LEAD_CONFIG``, or ``aiokafka-lead/config.toml`` where configuration lies."""
+    """Return the file of profiles: ``$AIOKAFKA_LEAD_CONFIG``, or ``config.toml`` in the config directory."""
     named = environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
     if named:
         return Path(named)
@@ -49,7 +49,7 @@ def options_of(
     environment: Mapping[str, str],
     ask: Callable[[str], str] | None,
 ) -> dict[str, Any]:
-    """The options of clients, ``bootstrap_servers`` among them; raises `ConfigError`."""
+    """Return the options of clients, including ``bootstrap_servers``; raise `ConfigError`."""
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
     for name, field in _FIELDS.items():
         text = environment.get(ENVIRONMENT_PREFIX + name.upper())
@@ -81,7 +81,7 @@ def options_of(
 
 
 def _profile(name: str | None, path: Path) -> dict[str, Any]:
-    """A profile's options; those of ``default``, if there is one, where none is named."""
+    """Return a profile's options; without a name, the options of ``default`` if it exists."""
     if not path.is_file():
         if name is not None:
             raise ConfigError(f"profile {name!r}: there is no file {path}")
@@ -110,7 +110,7 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
 
 
 def _value(name: str, text: str, field: dataclasses.Field[Any]) -> Any:
-    """The value that a text stands for, by the kind of the option's default."""
+    """Return the value of a text, by the type of the option's default."""
     kind = str(field.type)
     if name == "acks":
         return int(text) if text.lstrip("-").isdigit() else text

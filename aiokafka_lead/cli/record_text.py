@@ -1,4 +1,4 @@
-"""How a record is shown: as text, by a template, or as JSON that `produce --input-json` reads again."""
+"""Formats a record: as text, by a template, or as JSON for `produce --input-json`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ __all__ = ["FORMS", "SCHEMA_FORM", "SchemaJson", "as_json", "strict_json", "temp
 Record = ConsumerRecord[Any, Any]
 
 FORMS = ("text", "json", "hex", "base64")
-"""What ``--key-as`` and ``--value-as`` can ask for without a registry."""
+"""Values of ``--key-as`` and ``--value-as`` that need no registry."""
 
 SCHEMA_FORM = "schema"
-"""What they call that with one."""
+"""The value that needs one."""
 
 _PART = re.compile(rf"%(?P<directive>.|$)|{ESCAPE.pattern}", re.DOTALL)
 _LINE_ENDS = re.compile("[\r\n]")
 
 
 class SchemaJson(bytes):
-    """JSON that was made by a schema, in place of the bytes that were read."""
+    """JSON produced by a schema, in place of the original bytes."""
 
 
 def strict_json(text: str) -> Any:
-    """The value of a JSON text; raises ValueError for what the standard does not have: NaN, and what is too deep."""
+    """Return the value of a JSON text; raise ValueError for anything beyond the standard: NaN, and too deep nesting."""
 
     def refuse(constant: str) -> Any:
         raise ValueError(f"{constant} is not JSON")
@@ -45,7 +45,7 @@ def strict_json(text: str) -> Any:
 
 
 def as_json(record: Record, key_as: str, value_as: str) -> str:
-    """All that a record has, on one line; see docs/cli.md, "Records as JSON"."""
+    """Return everything in a record, on one line; see docs/cli.md, "Records as JSON"."""
     fields = [
         f'"topic": {json.dumps(record.topic)}',
         f'"partition": {record.partition}',
@@ -59,7 +59,7 @@ def as_json(record: Record, key_as: str, value_as: str) -> str:
 
 
 def _field(name: str, content: bytes | None, form: str) -> list[str]:
-    """Its members of the object: what `produce` needs to have the same bytes again."""
+    """Return the object's members for a key or value, from which `produce` restores the same bytes."""
     if content is None:
         return [f'"{name}": null']
     if form == "hex":
@@ -98,10 +98,10 @@ def _decoded(content: bytes) -> str | None:
 
 
 def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Record], bytes]:
-    """A function that writes a record by a template; raises `ConfigError` for a directive that is not known.
+    """Return a function that formats a record by a template; raise `ConfigError` for an unknown directive.
 
     ``%t`` topic, ``%p`` partition, ``%o`` offset, ``%k`` key, ``%v`` (or ``%s``) value, ``%h`` headers, ``%T`` time in
-    milliseconds, ``%D`` time as a date, ``%%``; escapes as in `escapes`. Bytes are written as they are, but at a
+    milliseconds, ``%D`` time as a date, ``%%``; escapes as in `escapes`. Bytes are written unchanged, except at a
     terminal.
     """
 
@@ -143,7 +143,7 @@ def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Re
 
 
 def _shown(content: bytes, form: str) -> bytes:
-    """A key or value as a person wants to read it."""
+    """Return a key or value in the form for people."""
     if form == "hex":
         return content.hex().encode()
     if form == "base64":

@@ -1,4 +1,4 @@
-"""How a function becomes a command: options that all commands share, an event loop around it, errors as sentences."""
+"""Turns functions into commands: adds the common options, an event loop, and errors as sentences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Compression = Annotated[
 
 _SHARED = "Cluster and output"
 _LAST_WORDS_S = 1.0
-"""For what was printed before a signal, where the reader is slow."""
+"""Time for output printed before a signal, if the reader is slow."""
 
 
 def _shared(
@@ -78,16 +78,16 @@ def _shared(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=_SHARED)] = False,
 ) -> None:
-    """The options that all commands share."""
+    """The options common to all commands."""
 
 
 def shared_parameters() -> list[inspect.Parameter]:
-    """Those options, which may stand before the command, too."""
+    """Return those options, which may also precede the command."""
     return list(inspect.signature(_shared, eval_str=True).parameters.values())
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -> None:
-    """Make a command of an asynchronous function that takes a `Session` and the command's own options."""
+    """Add a command from an asynchronous function that takes a `Session` and the command's own options."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     shared = shared_parameters()
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -127,12 +127,12 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
 
 
 def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
-    """Run a command to its end; raises `typer.Exit` with the code that stands for it, unless it is done."""
+    """Run a command to its end; raise `typer.Exit` with its exit code unless it succeeded."""
     try:
         run(lambda: _drained(work, out))
     except Interrupted as signalled:
         beside = None if signalled.__context__ is None else _single(signalled.__context__)
-        if isinstance(beside, Exception):  # what could not be finished at the signal
+        if isinstance(beside, Exception):  # the error of the clean-up at the signal
             out.error(sentence(beside))
         raise typer.Exit(signalled.code) from None
     except KeyboardInterrupt:
@@ -140,7 +140,7 @@ def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
     except Exception as error:
         cause = _single(error)
         if isinstance(cause, BrokenPipeError):
-            raise typer.Exit(ExitCode.DONE) from None  # the program that read the results has enough of them
+            raise typer.Exit(ExitCode.DONE) from None  # the program that reads the results needs no more of them
         if os.environ.get(f"{ENVIRONMENT_PREFIX}TRACEBACK"):
             raise
         if isinstance(cause, typer.Abort):
@@ -151,14 +151,14 @@ def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 
 async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
-    """Do the work; what it printed is written before anything is said of its end."""
+    """Do the work; its output is written before its end is reported."""
     try:
         await work()
     except Exception:
         try:
             await out.drain()
         except (BrokenPipeError, Failed):
-            pass  # the first failure is the one to tell of
+            pass  # the first failure is the one to report
         raise
     except BaseException:
         with anyio.move_on_after(_LAST_WORDS_S, shield=True):
@@ -171,7 +171,7 @@ async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 
 def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Options from before the command and behind it: what stands behind it wins, and lists grow."""
+    """Merge options before and after the command: the ones after it win, and lists are joined."""
     joined = {name: value or before.get(name) for name, value in here.items()}
     joined["option"] = [*(before.get("option") or ()), *(here["option"] or ())]
     return joined

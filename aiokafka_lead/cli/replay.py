@@ -1,4 +1,4 @@
-"""``aiokafka-lead replay``: dead letters back to where they came from, by the headers that `Consumer.run` gave them."""
+"""``aiokafka-lead replay``: returns dead letters to their origin, by the headers that `Consumer.run` added."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ async def replay(
 ) -> None:
     """Write dead letters to their origin again.
 
-    They go there without the headers of their death. A letter that died several times goes to where it died last. Each
-    is acknowledged before the next run begins to count on it: run it again only from where it ended, since letters stay
-    where they are.
+    They are written without the headers of their death. A letter that died several times goes to the origin of its last
+    death. Each is acknowledged before the next run relies on it: run it again only from the end of the last run,
+    because letters are not removed.
     """
     counts: dict[str, int] = {}
     skipped = 0
@@ -86,7 +86,7 @@ async def replay(
 
 
 def _death(record: ConsumerRecord[Any, Any]) -> dict[str, str]:
-    """What the headers of the last death say; earlier ones stand before them."""
+    """Return the headers of the last death; earlier ones precede them."""
     return {
         name: content.decode(errors="replace")
         for name, content in record.headers
@@ -99,7 +99,7 @@ def _is_wanted(death: Mapping[str, str], origin: str | None, group: str | None) 
 
 
 def _life(record: ConsumerRecord[Any, Any], death: Mapping[str, str], keep_partition: bool) -> dict[str, Any]:
-    """The record as it was before."""
+    """Return the original record."""
     partition = None
     if keep_partition:
         try:

@@ -1,4 +1,4 @@
-"""The JSON form of what Avro and Protobuf have and JSON has not; see docs/cli.md, "Schemas"."""
+"""The JSON form of types that Avro and Protobuf have and JSON lacks; see docs/cli.md, "Schemas"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def plain(value: Any) -> Any:
-    """What is JSON: bytes in base64, decimals as text, times in ISO 8601, NaN and infinities by name."""
+    """Return a JSON value: bytes in base64, decimals as text, times in ISO 8601, NaN and infinities by name."""
     if isinstance(value, dict):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
 
 
 def keep_odd_times() -> None:
-    """Have fastavro, in all of this process, give times that Python has none for as the numbers that they are."""
+    """Make fastavro, in this whole process, return times beyond Python's range as numbers."""
     if find_spec("fastavro") is None:
         return
     from fastavro.read import LOGICAL_READERS
@@ -50,7 +50,7 @@ def keep_odd_times() -> None:
 
 
 class _OrNumber:
-    """Reads a time, or the number where that is none: beyond the year 9999, for one."""
+    """Reads a time, or a number if it is out of range, for example beyond the year 9999."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
         self._read = read
@@ -63,9 +63,9 @@ class _OrNumber:
 
 
 class AvroJson:
-    """Takes `plain` back, by an Avro schema.
+    """Reverses `plain`, by an Avro schema.
 
-    Of a union, the first branch that fits is meant: base64 in ``["bytes", "string"]`` is bytes.
+    In a union, the first matching branch is used: base64 in ``["bytes", "string"]`` is bytes.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -74,14 +74,14 @@ class AvroJson:
         self._gather(schema, "")
 
     def value(self, found: Any) -> Any:
-        """What Avro's writer takes; what does not fit stays as it is, and the writer says why it does not."""
+        """Return the value for Avro's writer; an unsuitable one is unchanged, and the writer reports why."""
         try:
             return self._fit(found, self._schema, "")
         except ValueError:
             return found
 
     def _gather(self, schema: Any, space: str) -> None:
-        """Remember the types that have names, and the namespace that each is in."""
+        """Collect the named types, and the namespace of each."""
         if isinstance(schema, list):
             for each in schema:
                 self._gather(each, space)
@@ -99,7 +99,7 @@ class AvroJson:
                 self._gather(part, space)
 
     def _fit(self, found: Any, schema: Any, space: str) -> Any:
-        """The value, or ValueError if it is none of this schema."""
+        """Return the value, or raise ValueError if it does not match the schema."""
         if isinstance(schema, list):
             return self._of_union(found, schema, space)
         if isinstance(schema, str):
@@ -143,7 +143,7 @@ class AvroJson:
     def _of_kind(found: Any, kind: str, schema: Mapping[str, Any]) -> Any:
         logical = _LOGICAL.get((kind, schema.get("logicalType", "")))
         convert = logical or _KINDS.get(kind)
-        return found if convert is None else convert(found)  # a name that another schema explains
+        return found if convert is None else convert(found)  # a name defined by another schema
 
 
 def _full_name(name: str, space: str) -> str:

@@ -1,4 +1,4 @@
-"""Keys and values that a schema registry describes: shown as JSON, and written from JSON."""
+"""Keys and values described by a schema registry: shown as JSON, and written from JSON."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["AsJson", "BadRecord", "FromJson", "RegistrySettings", "registry_of",
 Record = ConsumerRecord[Any, Any]
 
 LATEST = "latest"
-"""What ``--value-schema`` calls the subject's latest version."""
+"""The ``--value-schema`` value for the subject's latest version."""
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class RegistrySettings(Checked):
-    """Settings of profiles, the environment and ``--option`` beside those of clients."""
+    """Settings of profiles, the environment and ``--option`` in addition to the clients' options."""
 
     schema_registry_url: str | None = option(None, optional(text))
     schema_registry_user: str | None = option(None, optional(text))
@@ -39,7 +39,7 @@ class RegistrySettings(Checked):
 
 
 def registry_of(options: dict[str, Any]) -> SchemaRegistry:
-    """The registry that the settings name; raises `ConfigError` where they name none."""
+    """Return the registry named by the settings; raise `ConfigError` if there is none."""
     url = options.get("schema_registry_url")
     if not url:
         raise ConfigError("no schema registry is named: set schema_registry_url (--option, a profile, the environment)")
@@ -56,7 +56,7 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
 
 
 class BadRecord(Failed):
-    """A record that its schema does not describe, or that has none."""
+    """A record that does not match its schema, or has none."""
 
     def __init__(self, record: Record, part: str, why: Exception) -> None:
         where = f"{record.topic}-{record.partition} at offset {record.offset}"
@@ -64,7 +64,7 @@ class BadRecord(Failed):
 
 
 class AsJson:
-    """Puts JSON in place of keys or values, by the schemas they were written with."""
+    """Replaces keys or values by JSON, using the schemas with which they were written."""
 
     def __init__(self, registry: SchemaRegistry, *, keys: bool, values: bool) -> None:
         self._keys = keys
@@ -73,7 +73,7 @@ class AsJson:
         keep_odd_times()
 
     async def prepare(self, records: Sequence[Record]) -> None:
-        """Ask the registry for the schemas of these records, before `record`."""
+        """Request the schemas of these records from the registry, before `record`."""
         headers = [record.headers for record in records]
         for wanted, is_key in ((self._keys, True), (self._values, False)):
             if wanted:
@@ -83,7 +83,7 @@ class AsJson:
                     await waiting
 
     def record(self, record: Record) -> Record:
-        """The same record; raises `BadRecord`, and what the registry's absence raises."""
+        """Return the converted record; raise `BadRecord`, or the error of an unavailable registry."""
         return record.with_content(
             self._json(record, record.key, is_key=True) if self._keys else record.key,
             self._json(record, record.value, is_key=False) if self._values else record.value,
@@ -97,19 +97,19 @@ class AsJson:
             return SchemaJson(json.dumps(plain(value), ensure_ascii=False).encode("utf-8", "surrogatepass"))
         except (KafkaError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, KafkaError) and error.retriable:
-                raise  # the registry is away, for which no record is to blame
+                raise  # the registry is unavailable, which is not the record's fault
             raise BadRecord(record, "key" if is_key else "value", error) from None
 
 
 class FromJson:
-    """Writes JSON by a schema."""
+    """Encodes JSON by a schema."""
 
     def __init__(self, serializer: SchemaSerializer[Any], avro: str | None) -> None:
         self._serializer = serializer
         self._avro = None if avro is None else AvroJson(json.loads(avro))
 
     async def encode(self, content: bytes, topic: str, *, is_key: bool) -> bytes:
-        """The bytes of a JSON text; raises `SchemaContentError`."""
+        """Return the bytes of a JSON text; raise `SchemaContentError`."""
         try:
             value = json.loads(content)
         except (ValueError, RecursionError) as error:
@@ -120,7 +120,7 @@ class FromJson:
 
 
 async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool) -> FromJson:
-    """What writes by a schema: that of a file (``.avsc`` of Avro, ``.json`` JSON Schema), or the subject's latest."""
+    """Return an encoder for a schema: from a file (``.avsc`` for Avro, ``.json`` for JSON Schema), or the latest."""
     if given == LATEST:
         if register:
             raise ConfigError("--register is of no use with the latest schema: that is registered")
@@ -139,5 +139,5 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
         raise ConfigError(f"{given} cannot be read: {error}") from None
     if file.suffix == ".json":
         return FromJson(registry.json_serializer(schema, auto_register=register), None)
-    serializer = registry.avro_serializer(schema, auto_register=register)  # raises for what is no schema
+    serializer = registry.avro_serializer(schema, auto_register=register)  # raises for an invalid schema
     return FromJson(serializer, schema)

@@ -31,9 +31,9 @@ def serve(
 ) -> None:
     """Serve a Kafka cluster in memory until Ctrl-C.
 
-    Everything in it ends with it.
+    Its contents are lost at the end.
     """
-    # Here, since all that it is made of would take a quarter of any command's start.
+    # Imported here, because its dependencies would take a quarter of any command's start.
     from ..testing import EmbeddedCluster
     from ..testing.__main__ import wanted_topic
 

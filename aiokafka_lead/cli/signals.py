@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP end a command in the same way: what it does is cancelled, and cleans up."""
+"""SIGINT, SIGTERM and SIGHUP end a command in the same way: its work is cancelled, and cleans up."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 class Interrupted(BaseException):
-    """A signal asked for the end. No Exception, and no KeyboardInterrupt, which Typer makes an exit code of its own."""
+    """A signal requested the end. Not an Exception, nor a KeyboardInterrupt, for which Typer has an exit code."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
         self.code = 128 + number
-        """The exit code, as shells have it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+        """The exit code by shell convention: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
 
 
 def raise_at_signals() -> None:
-    """Have each signal raise `Interrupted` in the main thread, wherever that is."""
+    """Make each signal raise `Interrupted` in the main thread, at any point."""
     for number in _heeded():
         signal.signal(number, _raise)
 
 
 def ignore_signals() -> None:
-    """Let no signal change the exit code any more: Python has the defaults at its own end, unless they are ignored."""
+    """Prevent signals from changing the exit code: Python restores the defaults at its end, unless they are ignored."""
     for number in _heeded():
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """Have signals end what blocks the event loop, whose own handlers would only take note of them."""
+    """Let signals end code that blocks the event loop, whose own handlers would only be called later."""
     before = {number: signal.getsignal(number) for number in _heeded()}
     raise_at_signals()
     try:
@@ -55,11 +55,11 @@ def signals_raise() -> Iterator[None]:
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    """Run an event loop; at a signal the work is cancelled, and `Interrupted` raised when it has ended.
+    """Run an event loop; at a signal cancel the work, and raise `Interrupted` when it has ended.
 
-    A second Ctrl-C ends the process at once.
+    A second Ctrl-C ends the process immediately.
     """
-    import anyio  # not sooner: handlers are in place before anything large is loaded
+    import anyio  # not earlier: handlers are in place before anything large is loaded
 
     seen: list[int] = []
 
@@ -102,7 +102,7 @@ async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: any
 
 
 def _heeded() -> list[signal.Signals]:
-    """Those that end this process: nohup has it ignore SIGHUP, and a shell its background jobs SIGINT."""
+    """Return the signals that end this process, without ones ignored because of nohup or a shell."""
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]

@@ -1,4 +1,4 @@
-"""Standard input, line by line, without holding up the event loop, and without holding up the end of the program."""
+"""Reads standard input by lines, without blocking the event loop or the end of the program."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["lines"]
 
 _CHUNK_BYTES = 65_536
 _CHUNKS = 4
-"""So many are read ahead."""
+"""Number of chunks read ahead."""
 
 
 async def lines(longest: int) -> AsyncIterator[list[bytes]]:
-    """The lines that have come, as soon as there are some, each without its end; the last one may have had none.
+    """Yield available lines as soon as possible, each without its end, which the last one may lack.
 
-    Raises `Failed` for a line that has more bytes than the longest, before it takes more memory.
+    Raises `Failed` for a line that is longer than ``longest``, before it takes more memory.
     """
     chunks: deque[bytes | OSError] = deque()
     news = Signal()
@@ -34,10 +34,12 @@ async def lines(longest: int) -> AsyncIterator[list[bytes]]:
         chunks.append(chunk)
         news.set()
 
-    # A daemon: a read that waits for a terminal must not keep the program from ending.
+    # A daemon thread: a read that waits for a terminal must not keep the program from ending.
     Thread(target=_read, args=(lambda chunk: call_in_loop(come, chunk), room), daemon=True, name="stdin").start()
     number = 1
-    rest: list[bytes] = []  # of a line whose end has not come: joined once, or long lines would be copied many times
+    rest: list[
+        bytes
+    ] = []  # parts of an incomplete line: joined once, because copying long lines repeatedly would be slow
     size = 0
     while True:
         while not chunks:
@@ -63,13 +65,13 @@ async def lines(longest: int) -> AsyncIterator[list[bytes]]:
 
 
 def _source() -> Callable[[int], bytes]:
-    """What reads the next bytes, as soon as there are some."""
+    """Return a function that reads the next available bytes."""
     buffer = cast("BufferedReader", sys.stdin.buffer)
     try:
         number = buffer.fileno()
     except OSError:
         return buffer.read1
-    # Past the buffer: a read that waits holds its lock, and an interpreter that ends must have that, or aborts.
+    # Bypasses the buffer: a waiting read holds its lock, which an ending interpreter must have, or it aborts.
     return lambda size: os.read(number, size)
 
 

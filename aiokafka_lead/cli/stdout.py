@@ -1,4 +1,4 @@
-"""Standard output, which a reader may read slowly, or not at all, and which may lack characters or room."""
+"""Standard output, whose reader may be slow or absent, and which may lack characters or space."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .failures import Failed
 __all__ = ["Stdout", "visible"]
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""All that can move a cursor, hide text or turn it around; line ends and tabs do no harm."""
+"""Characters that can move a cursor, hide text or reverse it; line ends and tabs are harmless."""
 
 _JSON_ESCAPES = "aiokafka_lead.json"
 
 
 def visible(text: str) -> str:
-    """Text that does nothing to a terminal: controls as escapes."""
+    """Return text with terminal controls as escapes."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
@@ -39,9 +39,9 @@ codecs.register_error(_JSON_ESCAPES, _json_escapes)
 
 
 class Stdout:
-    """Keeps what is written until `drain`. A thread of its own writes it, so that nobody else waits for the reader.
+    """Keeps output until `drain`. A separate thread writes it, so that no other task waits for the reader.
 
-    A text stream for Rich, too.
+    It also serves Rich as a text stream.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Stdout:
         self._jobs: SimpleQueue[tuple[bytearray, Callable[[], None]]] | None = None
         try:
             self._number: int | None = stream.fileno()
-        except OSError:  # tests have a stream without
+        except OSError:  # tests have a stream without a descriptor
             self._number = None
 
     def isatty(self) -> bool:
@@ -68,11 +68,11 @@ class Stdout:
 
     @property
     def is_file(self) -> bool:
-        """Return True if it goes to a file, where nobody sees what has come so far."""
+        """True if the output goes to a file, where intermediate output is not visible to anyone."""
         return self._number is not None and S_ISREG(os.fstat(self._number).st_mode)
 
     def encoded(self, text: str) -> bytes:
-        """The bytes of a text; characters that the encoding lacks as escapes."""
+        """Return the bytes of a text; characters missing in the encoding become escapes."""
         return text.encode(self.encoding, "backslashreplace")
 
     def write(self, text: str) -> int:
@@ -81,27 +81,27 @@ class Stdout:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: see `drain`."""
+        """Do nothing: see `drain`."""
 
     def write_bytes(self, content: bytes) -> None:
-        """Keep bytes as they are."""
+        """Keep bytes unchanged."""
         self._kept += content
 
     def write_json(self, text: str) -> None:
-        """Keep a JSON document: of another encoding than UTF-8 ASCII alone, which any parser reads."""
+        """Keep a JSON document: ASCII only for encodings other than UTF-8, which any parser reads."""
         if self._terminal:
             text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
         self._kept += text.encode("utf-8" if self._is_utf8 else "ascii", _JSON_ESCAPES)
 
     async def drain(self) -> None:
-        """Write what is kept, and wait until the reader has taken it.
+        """Write the kept output, and wait until the reader has accepted it.
 
-        Raises BrokenPipeError where nobody reads any more, and `Failed` where it cannot be written.
+        Raises BrokenPipeError if the reader is gone, and `Failed` if the output cannot be written.
         """
         kept, self._kept = self._kept, bytearray()
         if self._number is None or self.is_file:
             self._write(kept)
-        elif kept or self._jobs is not None:  # with nothing new, too: what a cancelled call has left may be on its way
+        elif kept or self._jobs is not None:  # even without new output: the rest of a cancelled call may be in progress
             await self._write_in_thread(kept)
         if isinstance(self._failure, BrokenPipeError):
             raise self._failure
@@ -111,7 +111,7 @@ class Stdout:
     async def _write_in_thread(self, content: bytearray) -> None:
         if self._jobs is None:
             self._jobs = SimpleQueue()
-            # A daemon: a write that waits for its reader must not keep the program from ending.
+            # A daemon thread: a write that waits for its reader must not keep the program from ending.
             Thread(target=self._work, args=(self._jobs,), daemon=True, name="stdout").start()
         written = Signal()
         call_in_loop = loop_caller()
@@ -135,7 +135,7 @@ class Stdout:
             while left:
                 try:
                     left = left[os.write(self._number, left) :]
-                except BlockingIOError:  # who shares the descriptor has made it so
+                except BlockingIOError:  # set by another user of the descriptor
                     select.select([], [self._number], [])
         except OSError as error:
             self._failure = error

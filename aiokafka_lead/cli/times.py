@@ -1,4 +1,4 @@
-"""Times and durations as people write them."""
+"""Times and durations in human notation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import ConfigError
 __all__ = ["NO_TIME", "duration", "moment_ms", "pause", "seconds", "shown_time"]
 
 NO_TIME = -1
-"""A record's timestamp where it has none."""
+"""The timestamp of a record without one."""
 
 _LAST_MS = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1)
@@ -21,7 +21,7 @@ _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def duration(text: str) -> timedelta:
-    """``"2h"``, ``"1d12h"``, ``"90s"``, ``"250ms"``."""
+    """Parse ``"2h"``, ``"1d12h"``, ``"90s"``, ``"250ms"``."""
     if not _DURATION.fullmatch(text):
         raise ConfigError(f"{text!r} is no duration like 90s, 2h or 1d12h")
     try:
@@ -31,7 +31,7 @@ def duration(text: str) -> timedelta:
 
 
 def seconds(option: str, text: str | None) -> float | None:
-    """The seconds of an option that takes a duration; a number alone is one of seconds."""
+    """Return the seconds of an option that takes a duration; a plain number means seconds."""
     if text is None:
         return None
     found = duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text).total_seconds()
@@ -41,16 +41,16 @@ def seconds(option: str, text: str | None) -> float | None:
 
 
 def pause(interval: str) -> float:
-    """The seconds between two looks of a live display."""
+    """Return the seconds between two samples of a live display."""
     return seconds("--interval", interval) or 0.0
 
 
 def moment_ms(text: str) -> int:
-    """A time in milliseconds since 1970: a duration before now, an ISO 8601 time, or the milliseconds themselves."""
+    """Return a time in milliseconds since 1970: from a duration before now, an ISO 8601 time, or the milliseconds."""
     if _DURATION.fullmatch(text):
         return max(0, int((time.time() - duration(text).total_seconds()) * 1000))
     try:
-        # Without a zone it is the time where it was written.
+        # Without a zone, it is local time.
         found = int(text) if text.isdecimal() else int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise ConfigError(f"{text!r} is no time: write 2h (ago), 2026-11-23T10:00 or milliseconds since 1970") from None
@@ -60,7 +60,7 @@ def moment_ms(text: str) -> int:
 
 
 def shown_time(timestamp_ms: int) -> str:
-    """A time for people, in UTC: ``-`` for none, and beyond the year 9999 the milliseconds since 1970."""
+    """Return a time for people, in UTC: ``-`` for none, and milliseconds since 1970 beyond the year 9999."""
     if timestamp_ms == NO_TIME:
         return "-"
     try:

@@ -1,4 +1,4 @@
-"""``aiokafka-lead top``: brokers, rates, lag and moves of leaders, live."""
+"""``aiokafka-lead top``: shows brokers, rates, lag and leader moves, live."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .times import pause
 __all__ = ["register"]
 
 _SHOWN = 15
-"""Rows of each table: the busiest. At a terminal, what fits."""
+"""Number of rows in each table, busiest first. At a terminal, as many as fit."""
 
 _OTHER_LINES = 9
-"""Of the display: three titles, three heads of tables, and a line before each."""
+"""Other lines of the display: three titles, three table heads, and a line before each."""
 
 
 def register(app: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass
 class Look:
-    """What was seen at one moment."""
+    """Data sampled at one moment."""
 
     at: float
     cluster: ClusterDescription
@@ -47,7 +47,7 @@ async def top(
     interval: Annotated[str, typer.Option("--interval", help="Between two looks.")] = "2s",
     count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many looks.")] = None,
 ) -> None:
-    """Brokers, rates, lag and moves of leaders, until Ctrl-C."""
+    """Show brokers, rates, lag and leader moves, until Ctrl-C."""
     pause_s = pause(interval)
     moves = 0
     looks = 0
@@ -152,7 +152,7 @@ def _screen(session: Session, shown: dict[str, Any]) -> RenderableType:
 
 
 def _shares(wanted: list[int], lines: int | None) -> list[int]:
-    """How many rows each table has: one after the other gets a line, until there are no more."""
+    """Return the number of rows for each table: lines are distributed in turn until none is left."""
     if lines is None:
         return [min(each, _SHOWN) for each in wanted]
     given = [0] * len(wanted)

@@ -1,4 +1,4 @@
-"""``aiokafka-lead topics``: list, describe, create, delete, and more partitions."""
+"""``aiokafka-lead topics``: list, describe, create, delete, and add partitions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def list_topics(
     session: Session,
     internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics as well.")] = False,
 ) -> None:
-    """Every topic, with its partitions and replicas."""
+    """List every topic, with its partitions and replicas."""
     async with session.admin() as admin:
         described = await admin.describe_topics()
     rows = [
@@ -54,7 +54,7 @@ async def list_topics(
 
 
 async def describe_topics(session: Session, names: Names) -> None:
-    """The partitions of topics: leader, replicas, and the first and last offset."""
+    """Show the partitions of topics: leader, replicas, and the first and last offset."""
     async with session.admin() as admin:
         described = await described_topics(session, admin, names)
         everything = {
@@ -135,7 +135,7 @@ async def add_partitions(
     name: Name,
     total: Annotated[int, typer.Argument(metavar="TOTAL", help="How many partitions there shall be in all.")],
 ) -> None:
-    """Give a topic more partitions; keyed records may go to other partitions from then on."""
+    """Give a topic more partitions; keyed records may go to other partitions afterwards."""
     async with session.admin() as admin:
         if not await done_of(session, admin, admin.create_partitions({name: total}), [name]):
             return

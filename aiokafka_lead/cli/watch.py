@@ -1,4 +1,4 @@
-"""Says on stderr which brokers cannot be reached while a command waits for them."""
+"""Reports on stderr which brokers cannot be reached while a command waits for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BrokerWatch"]
 
 _LOOK_EVERY_S = 0.25
 _PATIENCE_S = 1.5
-"""A broker that is away for less, in an election or at a restart, is not worth a line."""
+"""A shorter absence, during an election or a restart, is not worth a line."""
 
 
 class HasClient(Protocol):
@@ -27,10 +27,10 @@ class HasClient(Protocol):
 
 
 class BrokerWatch:
-    """Looks at the connections of a command's clients. Asks nothing of brokers itself."""
+    """Checks the connections of a command's clients. Sends no requests to brokers itself."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None) -> None:
-        """``timeout_s``: how long all brokers may be away before `run` raises `Failed`; None: for ever."""
+        """Begin without clients. After ``timeout_s`` without any broker `run` raises `Failed`; never for None."""
         self._note = note
         self._timeout_s = timeout_s
         self._clients: list[HasClient] = []
@@ -39,11 +39,11 @@ class BrokerWatch:
         self._all_away_since: float | None = None
 
     def add(self, client: HasClient) -> None:
-        """Look at this client's connections, too."""
+        """Watch this client's connections, too."""
         self._clients.append(client)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Watch until cancelled."""
         while True:
             await anyio.sleep(_LOOK_EVERY_S)
             self._look(time.monotonic())
@@ -75,7 +75,7 @@ class BrokerWatch:
             raise Failed(text, ExitCode.UNREACHABLE)
 
     def _found(self, now: float) -> tuple[dict[str, str], int]:
-        """Why each broker is away, by its address, and how many are not."""
+        """Return the reason for each absent broker, by its address, and the number of available ones."""
         away: dict[str, str] = {}
         ready: set[str] = set()
         for client in [each._client for each in self._clients if not each._client.stopping]:
@@ -96,5 +96,5 @@ def _listed(away: Iterable[tuple[str, str]]) -> str:
 
 
 def _why(error: KafkaError) -> str:
-    """One line of it."""
+    """Return one line that describes the error."""
     return (getattr(error, "message", "") or str(error) or type(error).__name__).splitlines()[0]

@@ -1,10 +1,10 @@
-"""Where OAUTHBEARER's tokens come from: providers for the ``sasl_oauth_token_provider`` option.
+"""Token providers for OAUTHBEARER, for the option ``sasl_oauth_token_provider``.
 
     Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER",
              sasl_oauth_token_provider=ClientCredentials("https://idp.example.org/token", "orders", secret))
 
-Each is an object with ``token()``, which gives a `Token`. They block, for clients call them in threads; those that use
-a provider of tokens of their own bring nothing of this along.
+Each is an object with ``token()``, which returns a `Token`. They block, because clients call them in threads; users of
+a custom provider need none of this package.
 """
 
 from __future__ import annotations

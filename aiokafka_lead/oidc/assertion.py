@@ -1,4 +1,4 @@
-"""JWTs that a client signs itself, to prove who it is at a token endpoint (RFC 7523)."""
+"""JWTs that a client signs itself, to authenticate at a token endpoint (RFC 7523)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOCK_SKEW_S = 30
 
 
 class AssertionFile:
-    """A JWT that something else signs and keeps in a file; read anew each time."""
+    """A JWT that another program signs and keeps in a file, which is read each time."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -30,16 +30,16 @@ class AssertionFile:
         return f"AssertionFile({str(self.path)!r})"
 
     def jwt(self) -> str:
-        """What the file holds now; raises `TokenProviderError`."""
+        """Return the current content of the file; raises `TokenProviderError`."""
         return read_token(self.path)
 
 
 class Assertion:
     """Signs a JWT each time, with a private key in a PEM file (needs the ``cryptography`` package).
 
-    ``issuer``, ``subject`` and ``audience`` are its claims of these names, which ``claims`` adds to; ``iat``, ``nbf``,
-    ``exp`` (after ``lifetime_s``) and ``jti`` are made. ``key_id`` goes into its header. The file is read each time, so
-    that a key can be replaced.
+    ``issuer``, ``subject`` and ``audience`` are the claims of these names, extended by ``claims``; ``iat``, ``nbf``,
+    ``exp`` (after ``lifetime_s``) and ``jti`` are generated. ``key_id`` goes into its header. The file is read each
+    time, so that a key can be replaced.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Assertion:
         return f"Assertion({str(self.path)!r})"
 
     def jwt(self) -> str:
-        """A new JWT; raises `TokenProviderError` where the key cannot be read or used."""
+        """Return a new JWT; raise `TokenProviderError` if the key cannot be read or used."""
         now = int(time.time())
         claims = {
             **self._claims,

@@ -1,4 +1,4 @@
-"""Tokens of Azure Event Hubs and Google's Managed Kafka, and what Confluent Cloud wants to hear with a token."""
+"""Tokens of Azure Event Hubs and Google's Managed Kafka, and the extensions of Confluent Cloud."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 def confluent_cloud(logical_cluster: str, identity_pool: str | None = None) -> Mapping[str, str]:
-    """The extensions that Confluent Cloud wants: for `ClientCredentials`, as its ``extensions``."""
+    """Return the extensions that Confluent Cloud requires, for the ``extensions`` of `ClientCredentials`."""
     pool = {} if identity_pool is None else {"identityPoolId": identity_pool}
     return Token("checked", None, {"logicalCluster": logical_cluster, **pool}).extensions
 
 
 def azure(namespace: str, credential: Any = None) -> Azure:
-    """Tokens for an Event Hubs namespace: ``"name"`` or ``"name.servicebus.windows.net"``.
+    """Return a provider of tokens for an Event Hubs namespace: ``"name"`` or ``"name.servicebus.windows.net"``.
 
     ``credential`` is one of ``azure.identity`` or ``azure.identity.aio``; a ``DefaultAzureCredential`` unless given.
     """
@@ -42,7 +42,7 @@ def azure(namespace: str, credential: Any = None) -> Azure:
 
 
 class Azure:
-    """What `azure` makes."""
+    """The provider returned by `azure`."""
 
     def __init__(self, host: str, credential: Any) -> None:
         self.scope = f"https://{host}/.default"
@@ -52,7 +52,7 @@ class Azure:
         return f"azure({self.scope!r})"
 
     def token(self) -> Token | Awaitable[Token]:
-        """A new token, or, where the credential is asynchronous, a coroutine of it."""
+        """Return a new token, or a coroutine of it if the credential is asynchronous."""
         given = self._credential.get_token(self.scope)
         return self._later(given) if inspect.isawaitable(given) else Token(given.token, given.expires_on)
 
@@ -62,9 +62,9 @@ class Azure:
 
 
 def google(credentials: Any = None) -> Google:
-    """Tokens for Google's Managed Service for Apache Kafka, from credentials of the ``google-auth`` package.
+    """Return a provider of tokens for Google's Managed Service for Apache Kafka, from ``google-auth`` credentials.
 
-    Unless given they are the application's default ones (``google.auth.default()``).
+    The default is the application's credentials (``google.auth.default()``).
     """
     if credentials is None:
         try:
@@ -76,7 +76,7 @@ def google(credentials: Any = None) -> Google:
 
 
 class Google:
-    """What `google` makes."""
+    """The provider returned by `google`."""
 
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials
@@ -85,7 +85,7 @@ class Google:
         return f"google({type(self._credentials).__name__})"
 
     def token(self) -> Token:
-        """A new token in the form that Google's brokers want: a JWT without signature around an access token."""
+        """Return a new token in the form for Google's brokers: an unsigned JWT around an access token."""
         credentials = self._credentials
         if not credentials.valid:
             try:
@@ -95,7 +95,7 @@ class Google:
             credentials.refresh(Request())
         if credentials.expiry is None:
             raise TokenProviderError("Google's credentials do not say when they end")
-        expires_at = credentials.expiry.replace(tzinfo=UTC).timestamp()  # which is naive, and means UTC
+        expires_at = credentials.expiry.replace(tzinfo=UTC).timestamp()  # a naive datetime in UTC
         claims = {
             "exp": expires_at,
             "iat": time.time(),

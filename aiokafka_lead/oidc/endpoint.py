@@ -1,4 +1,4 @@
-"""Tokens from an OAuth 2 token endpoint: client credentials (KIP-768, KIP-1258) and JWTs of one's own (KIP-1139)."""
+"""Tokens from an OAuth 2 token endpoint: by client credentials (KIP-768, KIP-1258) or by a JWT (KIP-1139)."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .http import Basic, Endpoint, Form, checked_url
 __all__ = ["ClientCredentials", "JwtBearer"]
 
 TIMEOUT_S = 8.0
-"""How long an endpoint may take: less than ``sasl_oauth_token_timeout_ms``, so that the error names the endpoint."""
+"""Time limit of an endpoint: below ``sasl_oauth_token_timeout_ms``, so that the error names the endpoint."""
 
 LONGEST_LIFE_S = 366 * 24 * 3600.0
-"""A token that is said to live longer is fetched anew after this."""
+"""A token with a longer announced lifetime is refreshed after this."""
 
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class SignedClaims(Protocol):
-    """Makes a signed JWT: `Assertion` and `AssertionFile` do."""
+    """Creates a signed JWT, like `Assertion` and `AssertionFile`."""
 
     def jwt(self) -> str:
-        """A new one."""
+        """Return a new JWT."""
         ...
 
 
 class _FromEndpoint:
-    """What both have in common."""
+    """The common base of both providers."""
 
-    url = ""  # for ``repr`` where the arguments are refused
+    url = ""  # for ``repr`` if the arguments are refused
 
     def __init__(
         self,
@@ -67,9 +67,10 @@ class _FromEndpoint:
 class ClientCredentials(_FromEndpoint):
     """OAuth's client credentials: a token for ``client_id`` and its secret, or an ``assertion`` instead (KIP-1258).
 
-    ``auth`` says where the secret goes: "basic" (a header, as Java), or "post" (a field). ``header_urlencode`` encodes
-    it as RFC 6749 demands, and Java by default does not. ``parameters`` are more fields ("audience", say), and
-    ``extensions`` go to brokers with the token. ``allow_http`` lets secrets go unencrypted beyond this machine.
+    ``auth`` is the place of the secret: "basic" (a header, as in Java), or "post" (a field). ``header_urlencode``
+    encodes it as RFC 6749 requires, which Java does not by default. ``parameters`` are further fields, for example
+    "audience", and ``extensions`` are sent to brokers with the token. ``allow_http`` permits unencrypted secrets beyond
+    this machine.
     """
 
     @discreet
@@ -90,7 +91,7 @@ class ClientCredentials(_FromEndpoint):
         allow_http: bool = False,
     ) -> None:
         self.client_id = text("client_id", client_id)
-        url, client_secret = hidden(url), Secret(client_secret or "")  # a traceback shows what functions were given
+        url, client_secret = hidden(url), Secret(client_secret or "")  # a traceback shows the arguments of functions
         super().__init__(url, scope, extensions, parameters, ssl_context, timeout_s, allow_http)
         if auth not in ("basic", "post"):
             raise ConfigError(f'auth must be "basic" or "post", not {auth!r}')
@@ -105,7 +106,7 @@ class ClientCredentials(_FromEndpoint):
         return f"ClientCredentials({self.url!r}, {self.client_id!r})"
 
     def token(self) -> Token:
-        """A new token; see `Endpoint.ask` for its errors."""
+        """Return a new token; see `Endpoint.ask` for its errors."""
         fields = {"grant_type": "client_credentials"}
         if self._assertion is not None:
             fields |= {"client_id": self.client_id, "client_assertion_type": _CLIENT_ASSERTION}
@@ -116,7 +117,7 @@ class ClientCredentials(_FromEndpoint):
 
 
 class JwtBearer(_FromEndpoint):
-    """A JWT of one's own for a token (RFC 7523, KIP-1139); the other arguments are those of `ClientCredentials`."""
+    """Exchanges a JWT for a token (RFC 7523, KIP-1139); the other arguments are as in `ClientCredentials`."""
 
     @discreet
     def __init__(
@@ -135,19 +136,19 @@ class JwtBearer(_FromEndpoint):
         self._assertion = assertion
 
     def token(self) -> Token:
-        """A new token; see `Endpoint.ask` for its errors."""
+        """Return a new token; see `Endpoint.ask` for its errors."""
         return self._token({"grant_type": _JWT_BEARER, "assertion": Secret(self._assertion.jwt())})
 
 
 class Hidden:
-    """An answer that does not show in ``repr``."""
+    """An answer hidden from ``repr``."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.content = content
 
 
 def _token_of(answer: Hidden, extensions: Mapping[str, str]) -> Token:
-    """The token in an endpoint's answer (RFC 6749, section 5.1); `TokenProviderError` says what it lacks."""
+    """Return the token in an endpoint's answer (RFC 6749, 5.1); raise `TokenProviderError` if incomplete."""
     kind = answer.content.get("token_type")
     if kind is not None and str(kind).lower() != "bearer":
         raise TokenProviderError(f"the token endpoint gave a token of type {str(kind)!r:.50}, not Bearer")
@@ -159,7 +160,7 @@ def _token_of(answer: Hidden, extensions: Mapping[str, str]) -> Token:
 
 
 def _life_s(expires_in: Any) -> float | None:
-    """Some endpoints write the number as a string."""
+    """Return the lifetime in seconds, which some endpoints write as a string."""
     if expires_in is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Tokens that something else keeps in a file, as Kubernetes does."""
+"""Tokens that another program keeps in a file, for example Kubernetes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["TokenFile", "read_token"]
 
 
 class TokenFile:
-    """The token that a file holds, read anew for each refresh and each new set of connections.
+    """The token in a file, read for each refresh and each new set of connections.
 
-    ``jwt`` says that it is one, whose ``exp`` tells when it ends; without that the file is read whenever connections
-    are made, at most once a second.
+    ``jwt`` declares that it is a JWT, whose ``exp`` is its expiry; otherwise the file is read whenever connections are
+    made, at most once a second.
     """
 
     def __init__(
@@ -30,13 +30,13 @@ class TokenFile:
         return f"TokenFile({str(self.path)!r})"
 
     def token(self) -> Token:
-        """What the file holds now; raises `TokenProviderError`."""
+        """Return the current content of the file; raises `TokenProviderError`."""
         value = read_token(self.path)
         return Token(value, expiry_of_jwt(value) if self._jwt else None, self._extensions)
 
 
 def read_token(path: Path) -> str:
-    """The text of a file, bounded, without the white space around it."""
+    """Return the text of a file, bounded, without surrounding white space."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_TOKEN_BYTES + 1)

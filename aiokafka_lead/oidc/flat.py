@@ -1,4 +1,4 @@
-"""The provider that options of simple values describe, for those who have nothing else (dicts, Spark)."""
+"""The provider described by options of simple values, for dicts and Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["settle_provider"]
 
 
 def settle_provider(config: OAuthConfig) -> None:
-    """Make the provider that the ``sasl_oauthbearer_*`` options describe, which are then as if not given.
+    """Create the provider from the ``sasl_oauthbearer_*`` options, and reset these.
 
     So sibling clients, which are given the same options, share it.
     """

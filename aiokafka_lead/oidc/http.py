@@ -1,4 +1,4 @@
-"""Bounded HTTP requests, to a token endpoint for one, of which an error keeps nothing that is secret."""
+"""Bounded HTTP requests, for example to a token endpoint, whose errors keep no secrets."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MAX_ANSWER_BYTES = 1024 * 1024
 """No token is larger than half of this."""
 
 MAX_ANSWER_PARTS = 10_000
-"""Objects, lists and what is in them: more than any answer has with a token in it, and read in a few milliseconds.
+"""Limit for objects, lists and their items: more than any answer with a token has, and read in a few milliseconds.
 
-Other threads wait meanwhile, the event loop's among them.
+All other threads wait during that time, including the event loop's.
 """
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -43,10 +43,10 @@ class Basic(NamedTuple):
     name: str
     secret: str
     urlencoded: bool
-    """Whether both are encoded first, as RFC 6749 has it (section 2.3.1)."""
+    """True to encode both first, by RFC 6749 (section 2.3.1)."""
 
     def header(self) -> str:
-        """The value of ``Authorization``."""
+        """Return the value of ``Authorization``."""
         pair = [urllib.parse.quote_plus(part) if self.urlencoded else part for part in (self.name, self.secret)]
         return f"Basic {base64.b64encode(':'.join(pair).encode()).decode()}"
 
@@ -55,10 +55,10 @@ class Basic(NamedTuple):
 
 
 def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
-    """An address that secrets may be sent to; raises `ConfigError`, which does not repeat them."""
+    """Return a URL to which secrets may be sent; raise `ConfigError`, which does not repeat them."""
     if not isinstance(url, str):
         raise ConfigError(f"{name} must be a str, not {type(url).__name__}")
-    url = Secret(url)  # in a traceback, too, which shows what functions were given
+    url = Secret(url)  # also hidden in a traceback, which shows the arguments of functions
     scheme, host, has_credentials = _looked_at(url)
     if scheme is None:
         raise ConfigError(f"{name} is not a URL")
@@ -72,7 +72,7 @@ def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
 
 
 def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
-    """The scheme, which is None if this is no URL, the host, and whether there are credentials. Raises nothing."""
+    """Return the scheme, or None for an invalid URL, the host, and True if there are credentials. Raises no error."""
     try:
         parts = urllib.parse.urlsplit(str(url))
         _ = parts.port
@@ -82,7 +82,7 @@ def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
 
 
 class Endpoint:
-    """A token endpoint (RFC 6749): takes a form, answers with JSON. ``timeout_s`` bounds the whole of it."""
+    """A token endpoint (RFC 6749): accepts a form, answers with JSON. ``timeout_s`` bounds the whole exchange."""
 
     def __init__(self, url: str, ssl_context: SSLContext | None, timeout_s: float) -> None:
         self.url = url
@@ -90,10 +90,10 @@ class Endpoint:
         self._exchange = Exchange(ssl_context, MAX_ANSWER_BYTES)
 
     def ask(self, form: Form) -> Mapping[str, Any]:
-        """The answer to a form that is sent.
+        """Send a form and return the answer.
 
-        Raises `SaslAuthenticationFailedError` where it is refused, and `TokenProviderError` where trying again may
-        help; both name the endpoint and its reason.
+        Raises `SaslAuthenticationFailedError` for a refusal, and `TokenProviderError` if retrying may help; both name
+        the endpoint and its reason.
         """
         answer = self._exchange.send(lambda: form.request(self.url), self.timeout_s)
         if isinstance(answer, str):
@@ -114,9 +114,9 @@ class Endpoint:
 
 
 class Exchange:
-    """Sends requests and reads answers, of which no more than this many bytes.
+    """Sends requests and reads answers, up to a maximum size.
 
-    Where a name has several addresses and one refuses, is silent or speaks no HTTP, the next one is gone to.
+    If a name has several addresses and one refuses, is silent or does not speak HTTP, the next one is tried.
     """
 
     def __init__(self, ssl_context: SSLContext | None, most_bytes: int) -> None:
@@ -126,7 +126,7 @@ class Exchange:
         self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
     def send(self, make: Callable[[], urllib.request.Request], timeout_s: float) -> Answer | str:
-        """The answer, or what went wrong. Errors end here: the frames that they passed through hold the secrets."""
+        """Return the answer, or an error text. No error escapes, because its frames hold the secrets."""
         dialling = _Dialling(self._addresses, timeout_s)
         while True:
             outcome = self._send(make(), dialling)
@@ -137,7 +137,7 @@ class Exchange:
                 return dialling.text(outcome)
 
     def _send(self, request: urllib.request.Request, dialling: _Dialling) -> Answer | _Failure:
-        """To the next address."""
+        """Send the request to the next address."""
         request.dialling = dialling  # type: ignore[attr-defined]
         try:
             with self._opener.open(request, timeout=dialling.left_s()) as response:
@@ -156,7 +156,7 @@ class Exchange:
             return _Failure(f"cannot be reached: {shown(str(error.reason))}")
         except _TooMuchError:
             return _Failure(f"answered with more than {self._most_bytes} bytes")
-        except ValueError:  # whose text has the header's value that cannot be sent: a secret
+        except ValueError:  # its text contains the invalid header value, which is a secret
             return _Failure("cannot be used: the address, or the value of a header, is not fit to be sent")
         except (OSError, http.client.HTTPException) as error:
             return _Failure(f"cannot be used: {type(error).__name__}: {shown(str(error))}")
@@ -180,21 +180,21 @@ class _Failure(NamedTuple):
 
 
 class _Dialling:
-    """Connects for one request, to one address of the name after the other."""
+    """Connects for one request, to one address of the name after another."""
 
     def __init__(self, addresses: dict[tuple[str, int], Addresses[str]], timeout_s: float) -> None:
         self.deadline = time.monotonic() + timeout_s
         self._timeout_s = timeout_s
         self._addresses = addresses
         self._search: Search[str, Any] | None = None
-        """Begins when it is known where to connect to, which may be a proxy."""
+        """Created when the target is known, which may be a proxy."""
 
     def left_s(self) -> float:
-        """The time that is left; some in any case, as a socket's time-out of 0 means something else."""
+        """Return the remaining time; never 0, which has another meaning as a socket's timeout."""
         return max(0.001, self.deadline - time.monotonic())
 
     def connect(self, endpoint: tuple[str, int], *_: Any) -> socket.socket:
-        """In place of `socket.create_connection`, which knows nothing of addresses that accept and are silent then."""
+        """Connect like `socket.create_connection`, but also cope with addresses that accept and are then silent."""
         search = self._search
         if search is None:
             infos = socket.getaddrinfo(*endpoint, type=socket.SOCK_STREAM)
@@ -225,7 +225,7 @@ class _Dialling:
             return sock
 
     def answered(self, answer: Answer) -> None:
-        """A server that fails may be one of several: the next request goes to another one."""
+        """Record an answer. A failing server may be one of several: the next request goes to another one."""
         if self._search is None:
             return
         if answer.status < 500:
@@ -234,21 +234,21 @@ class _Dialling:
             self._search.failed(f"answered {answer.status}", silent=False)
 
     def goes_on_after(self, failure: _Failure) -> bool:
-        """Whether to send the request again, to another address."""
+        """Return True if the request should be sent again, to another address."""
         if self._search is None:
             return False
         self._search.failed(failure.text, silent=failure.silent)
         return self._search.left() and time.monotonic() < self.deadline
 
     def text(self, failure: _Failure) -> str:
-        """What went wrong, at each address that was tried."""
+        """Describe the error at each address that was tried."""
         if self._search is not None and len(self._search.found) > 1:
             return "; ".join(f"at {address} {text}" for address, text in self._search.errors.items())
         return f"{failure.text} within {self._timeout_s * 1000:.0f} ms" if failure.silent else failure.text
 
 
 class _ByAddress(urllib.request.AbstractHTTPHandler):
-    """Has a request's own `_Dialling` make its connection."""
+    """Makes a request's own `_Dialling` open its connection."""
 
     def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
         return super().do_open(partial(_connection, http_class, req.dialling), req, **http_conn_args)
@@ -269,7 +269,7 @@ def _connection(http_class: Any, dialling: _Dialling, host: str, **options: Any)
 
 
 class Form:
-    """What is sent. Its fields do not show in ``repr``."""
+    """The content of a request. Its fields are hidden from ``repr``."""
 
     def __init__(self, fields: Mapping[str, str], basic: Basic | None = None) -> None:
         self._fields = fields
@@ -287,7 +287,7 @@ class Form:
 
 
 class Answer(NamedTuple):
-    """A status and what came with it."""
+    """A status and its body."""
 
     status: int
     body: bytes
@@ -301,24 +301,24 @@ class _TooMuchError(Exception):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would take the secrets to where nobody has said that they may go."""
+    """Refuses redirects, which would send the secrets to an unapproved address."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
 
 
 def _parts(body: bytes) -> int:
-    """As many as there may be in JSON at most."""
+    """Return an upper bound of the number of items in JSON."""
     return sum(map(body.count, (b"[", b"{", b",")))
 
 
 def may_pass(status: int) -> bool:
-    """Whether the same request may be answered otherwise a little later."""
+    """Return True if the same request may be answered differently a little later."""
     return status >= 500 or status in _TEMPORARY_STATUS
 
 
 def json_of(body: bytes) -> Any:
-    """The content, or None where it is no JSON."""
+    """Return the content, or None if it is not JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -326,7 +326,7 @@ def json_of(body: bytes) -> Any:
 
 
 def _reason(content: Any) -> str:
-    """RFC 6749's two fields of an error."""
+    """Return the two error fields of RFC 6749."""
     if not isinstance(content, dict):
         return ""
     fields = (content.get(name) for name in ("error", "error_description"))

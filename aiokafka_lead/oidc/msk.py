@@ -1,4 +1,4 @@
-"""Tokens for Amazon MSK with IAM: a URL that is signed and never called (AWS Signature Version 4)."""
+"""Tokens for Amazon MSK with IAM: a signed URL that is never called (AWS Signature Version 4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderEr
 __all__ = ["AwsCredentials", "msk_iam"]
 
 LIFE_S = 900
-"""What brokers accept, and what AWS's own signers ask for."""
+"""The lifetime that brokers accept, and AWS's own signers use."""
 
 _SERVICE = "kafka-cluster"
 _ALGORITHM = "AWS4-HMAC-SHA256"
@@ -40,12 +40,12 @@ class AwsCredentials(NamedTuple):
 
 
 def msk_iam(region: str, credentials: Callable[[], Any] | None = None) -> MskIam:
-    """Tokens for MSK's IAM listeners (port 9098, SASL_SSL) in a region.
+    """Return a provider of tokens for MSK's IAM listeners (port 9098, SASL_SSL) in a region.
 
-    ``credentials`` is called for each token and gives `AwsCredentials`, or what has ``access_key``, ``secret_key`` and
-    ``token`` (botocore's). Unless given they are those that botocore finds (profile, role, container, instance) where
-    it is installed, else those of ``AWS_ACCESS_KEY_ID`` and its siblings in the environment. No token outlives its
-    credentials, where it is known when these end.
+    ``credentials`` is called for each token and returns `AwsCredentials`, or an object with ``access_key``,
+    ``secret_key`` and ``token`` (botocore's). The default is botocore's search (profile, role, container, instance) if
+    it is installed, else the environment: ``AWS_ACCESS_KEY_ID`` and related variables. No token outlives its
+    credentials, if their expiry is known.
     """
     if re.fullmatch(r"[a-z0-9-]+", text("region", region)) is None:
         raise ConfigError(f"region must be like 'eu-central-1', not {region!r}")
@@ -53,7 +53,7 @@ def msk_iam(region: str, credentials: Callable[[], Any] | None = None) -> MskIam
 
 
 class MskIam:
-    """What `msk_iam` makes."""
+    """The provider returned by `msk_iam`."""
 
     def __init__(self, region: str, credentials: Callable[[], Any]) -> None:
         self.region = region
@@ -63,9 +63,9 @@ class MskIam:
         return f"msk_iam({self.region!r})"
 
     def token(self) -> Token:
-        """A new token, valid for 15 minutes or as long as the credentials are; `TokenProviderError` once they are not.
+        """Return a token valid for at most 15 minutes; raise `TokenProviderError` if the credentials have expired.
 
-        It costs no call of AWS, but getting the credentials may.
+        It needs no call to AWS, but getting the credentials may.
         """
         keys = _keys_of(self._credentials())
         now = time.time()
@@ -80,7 +80,7 @@ def _keys_of(given: Any) -> AwsCredentials:
     freeze = getattr(given, "get_frozen_credentials", None)
     frozen = given if freeze is None else freeze()
     ends = _end_of(given)
-    if freeze is not None and (latest := freeze()) != frozen:  # other threads fetch new ones, too
+    if freeze is not None and (latest := freeze()) != frozen:  # other threads refresh them, too
         frozen, ends = latest, _end_of(given)
     session_token = getattr(frozen, "session_token", None) or getattr(frozen, "token", None)
     return AwsCredentials(frozen.access_key, frozen.secret_key, session_token, ends)
@@ -89,12 +89,12 @@ def _keys_of(given: Any) -> AwsCredentials:
 def _end_of(given: Any) -> float | None:
     ends = getattr(given, "expires_at", None)
     if ends is None:
-        ends = getattr(given, "_expiry_time", None)  # botocore's temporary ones have no other name for it
+        ends = getattr(given, "_expiry_time", None)  # botocore's temporary ones have no public name for it
     return ends.timestamp() if isinstance(ends, datetime) else ends
 
 
 def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) -> str:
-    """The token: a presigned URL, in base64 without padding."""
+    """Return the token: a presigned URL, in base64 without padding."""
     host = f"kafka.{region}.amazonaws.com"
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{stamp[:8]}/{region}/{_SERVICE}/aws4_request"
@@ -119,7 +119,7 @@ def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) 
 
 
 class _DefaultCredentials:
-    """Those of the environment, as AWS's own tools find them."""
+    """Credentials of the environment, as AWS's own tools find them."""
 
     def __init__(self) -> None:
         self._found: Any = None

@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans of what producers and consumers do, and contexts in the headers of records.
+"""OpenTelemetry: spans of producers' and consumers' operations, and contexts in the headers of records.
 
     from aiokafka_lead.otel import instrument
 
@@ -35,21 +35,21 @@ _NAME = "aiokafka_lead"
 def instrument(*, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None) -> None:
     """Trace and measure every producer and consumer that starts from now on.
 
-    The providers are the global ones where they are None; set those before. Which names attributes have is asked of
-    ``OTEL_SEMCONV_STABILITY_OPT_IN`` now. A second call takes the place of the first: nothing is traced twice.
+    The providers default to the global ones; set these first. The names of attributes are determined now, by
+    ``OTEL_SEMCONV_STABILITY_OPT_IN``. A second call replaces the first: nothing is traced twice.
     """
     uninstrument()
     words = Vocabulary(Wording.from_environment())
     tracer = trace.get_tracer(_NAME, __version__, tracer_provider, SCHEMA_URL)
     meters = meter_provider or metrics.get_meter_provider()
-    # A provider of OpenTelemetry's API, and not of an SDK, does nothing: what only it would be given is not measured.
+    # A provider of OpenTelemetry's API without an SDK does nothing, so data only for it is not measured.
     measured = not type(meters).__module__.startswith(metrics.__name__)
     instruments = Instruments(meters.get_meter(_NAME, __version__, SCHEMA_URL), words) if measured else None
     installed.tracer = Tracing(Kit(tracer, words, instruments))
 
 
 def uninstrument() -> None:
-    """Take `instrument` back: nothing more is recorded, of clients that run either."""
+    """Undo `instrument`: nothing more is recorded, even by running clients."""
     tracing = installed.tracer
     installed.tracer = None
     if isinstance(tracing, Tracing):
@@ -58,11 +58,10 @@ def uninstrument() -> None:
 
 @contextmanager
 def processing(records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]]) -> Iterator[Span]:
-    """A block with the span of the work on these records, which is current in it; for what `Consumer.getmany` gives.
+    """Provide a block with a current span for the work on these records, for results of `Consumer.getmany`.
 
-    ``async for``, `Consumer.batches` and `Consumer.run` have such spans of themselves. The span of one record is a
-    child of the one that it was sent in; that of several is linked with theirs. Without `instrument` it records
-    nothing.
+    ``async for``, `Consumer.batches` and `Consumer.run` create such spans themselves. The span of one record is a child
+    of its sender's span; the span of several records is linked with theirs. Without `instrument` nothing is recorded.
     """
     tracing = installed.tracer
     processes = Processes(tracing.kit, None) if isinstance(tracing, Tracing) else None

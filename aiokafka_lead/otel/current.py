@@ -1,4 +1,4 @@
-"""The current context, and what this package keeps in it."""
+"""The current context, and this package's values in it."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _SUPPRESSED = str(getattr(context_api, "_SUPPRESS_INSTRUMENTATION_KEY", "suppres
 
 
 def current_getter() -> Callable[[], object]:
-    """What gives the current context cheaply: mostly a method of a `ContextVar`, without any Python code."""
+    """Return a cheap function for the current context: usually a method of a `ContextVar`, without any Python code."""
     variable = getattr(getattr(context_api, "_RUNTIME_CONTEXT", None), "_current_context", None)
     return variable.get if isinstance(variable, ContextVar) else get_current
 
 
 def is_suppressed(context: Context) -> bool:
-    """Whether the application wants nothing traced here, as exporters do for what they send themselves."""
+    """Return True if the application suppresses tracing here, as exporters do for their own requests."""
     return bool(context.get(_SUPPRESSED) or context.get("suppress_instrumentation"))
 
 
 def with_origin(context: Context, header: bytes | None) -> Context:
-    """The same context, in which a record with this trace header is worked on."""
+    """Return the same context, with the trace header of the record being processed."""
     return context if header is None else set_value(_ORIGIN, header, context)
 
 
 def origin_of(context: Context) -> bytes | None:
-    """The trace header of the record that is worked on in this context."""
+    """Return the trace header of the record being processed in this context."""
     return cast("bytes | None", context.get(_ORIGIN))
 
 
 def is_valid(span: Span) -> bool:
-    """Whether this is a span at all, recorded or not."""
+    """Return True if this is a valid span, recorded or not."""
     return span.get_span_context().is_valid

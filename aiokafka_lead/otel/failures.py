@@ -1,4 +1,4 @@
-"""How spans and metrics call errors."""
+"""Names of errors in spans and metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def error_type(error: BaseException) -> str:
-    """The value of ``error.type``: Kafka's name of a broker's error, or else the class of the exception."""
+    """Return the value of ``error.type``: Kafka's name of a broker's error, or else the class of the exception."""
     kind = type(error)
     if isinstance(error, BrokerError) and error.code > 0:
         return _WORD.sub("_", kind.__name__.removesuffix("Error")).upper()
@@ -25,6 +25,6 @@ def error_type(error: BaseException) -> str:
 
 
 def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
-    """Say of a span that its operation has failed."""
+    """Mark a span's operation as failed."""
     span.set_attributes(words((Attribute.ERROR_TYPE, error_type(error))))
     span.set_status(StatusCode.ERROR, str(error))

@@ -1,4 +1,4 @@
-"""Contexts in the headers of records, by the propagators that the application has set (mostly W3C Trace Context)."""
+"""Contexts in the headers of records, by the application's propagators (usually W3C Trace Context)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["extracted", "injected", "may_be_sampled", "passed_on", "read", "trac
 
 _W3C = b"00-"
 _BESIDE = {"tracestate", "baggage"}
-"""Headers that say more about a trace, or nothing, and do not stand for one."""
+"""Headers with additional data about a trace, or none, that do not identify one."""
 
 
 class _Setter(Setter[list[Header]]):
@@ -25,7 +25,7 @@ class _Setter(Setter[list[Header]]):
 
 class _Getter(Getter[Sequence[Header]]):
     def get(self, carrier: Sequence[Header], key: str) -> list[str] | None:
-        # Where a record was passed on with the headers that it had, the last one is the latest.
+        # If a record was forwarded with its original headers, the last one is the latest.
         found = [value.decode(errors="replace") for name, value in carrier if name == key and value is not None]
         return found[-1:] or None
 
@@ -62,31 +62,31 @@ def _names() -> _Names:
 
 
 def injected(context: Context) -> Headers:
-    """What a record carries of the context."""
+    """Return the headers for a context."""
     carrier: list[Header] = []
     propagate.get_global_textmap().inject(carrier, context, _SETTER)
     return tuple(carrier)
 
 
 def extracted(headers: Sequence[Header], context: Context) -> Context:
-    """The context, and in it what a record carries."""
+    """Return the context, with the values from a record's headers."""
     return propagate.get_global_textmap().extract(headers, context, _GETTER)
 
 
 def read(headers: Sequence[Header]) -> Context:
-    """What a record carries, and nothing else."""
+    """Return only the values from a record's headers."""
     return extracted(headers, Context())
 
 
 def trace_header(headers: Sequence[Header]) -> bytes | None:
-    """Return the trace header, or what B3's and others' say together: it stands for the context in comparisons."""
+    """Return the trace header, or several joined for B3 and other formats, which identifies the context."""
     names = _names().trace
     found = {name: value for name, value in headers if name in names and value is not None}
     return b",".join([found[name] for name in names if name in found]) if found else None
 
 
 def may_be_sampled(header: bytes) -> bool:
-    """Return False if this is a trace header of W3C that says so: then nobody need read it."""
+    """Return False if this is a W3C trace header of an unsampled trace: then it need not be parsed."""
     if not header.startswith(_W3C):
         return True
     try:
@@ -96,7 +96,7 @@ def may_be_sampled(header: bytes) -> bool:
 
 
 def with_carried(headers: Headers, carried: Headers) -> Headers:
-    """The headers with those of a context, of which each name is there once."""
+    """Return the headers combined with a context's, each name only once."""
     if not headers:
         return carried
     names = {name for name, _ in carried}
@@ -104,6 +104,6 @@ def with_carried(headers: Headers, carried: Headers) -> Headers:
 
 
 def passed_on(headers: Headers, carried: Headers) -> Headers:
-    """The same where the headers are those that a record came with: nothing stays of the context that it came in."""
+    """Do the same with a received record's headers: no part of its original context stays."""
     fields = _names().fields
     return with_carried(tuple(header for header in headers if header[0] not in fields), carried)

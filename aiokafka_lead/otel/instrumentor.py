@@ -1,6 +1,6 @@
-"""What ``opentelemetry-instrument`` looks for: the entry point ``opentelemetry_instrumentor`` names it.
+"""The class for ``opentelemetry-instrument``, named by the entry point ``opentelemetry_instrumentor``.
 
-It is a class of the package ``opentelemetry-instrumentation``, which that command is part of.
+It needs the package ``opentelemetry-instrumentation``, which that command is part of.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["AIOKafkaLeadInstrumentor"]
 
 
 class AIOKafkaLeadInstrumentor(BaseInstrumentor):  # type: ignore[misc]
-    """`instrument` and `uninstrument` as OpenTelemetry's tools call them."""
+    """`instrument` and `uninstrument` in the form for OpenTelemetry's tools."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """None: this is the package itself."""
+        """Return no dependencies: this is the package itself."""
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:

@@ -1,8 +1,8 @@
 """The metrics of OpenTelemetry's conventions for messaging.
 
-Python's SDK takes a microsecond for each measurement, and so what every record would have to pay for is measured by
-batch: sends from a batch's first record to its acknowledgement. What was consumed is counted by the consumers anyway,
-and asked of them when metrics are collected.
+Python's SDK takes a microsecond for each measurement, so that metrics are measured per batch instead of per record:
+sends from a batch's first record to its acknowledgement. Consumers count records anyway, and are queried when metrics
+are collected.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .names import Attribute, Value, Vocabulary
 __all__ = ["Instruments"]
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
-"""Those that the conventions recommend."""
+"""The bounds recommended by the conventions."""
 
 Series = tuple[TracedClient, str]
 
 
 class Instruments:
-    """Those of one `instrument`."""
+    """The instruments of one `instrument`."""
 
     def __init__(self, meter: Meter, words: Vocabulary) -> None:
         self._words = words
@@ -55,15 +55,15 @@ class Instruments:
             description="Number of messages that were delivered to the application.",
         )
         self._reading: list[TracedClient] = []
-        """The consumers that run."""
+        """The running consumers."""
         self._stopped: Counter[Series] = Counter()
-        """What others had handed out when they were stopped, by topic."""
+        """Counts of stopped consumers, by topic."""
         self._known: dict[Any, dict[str, Value]] = {}
 
     def settled(
         self, client: TracedClient, topic: str, records: int, seconds: float, error: BaseException | None
     ) -> None:
-        """A batch was acknowledged, or given up."""
+        """Record a batch that was acknowledged, or given up."""
         attributes = self._attributes("send", "send", client, topic, error)
         self._operation.record(seconds, attributes)
         self._sent.add(records, attributes)
@@ -77,22 +77,22 @@ class Instruments:
         began: int,
         error: BaseException | None = None,
     ) -> None:
-        """A call that began then (``time.time_ns()``) has ended."""
+        """Record the end of a call that began at this time (``time.time_ns()``)."""
         seconds = max(0.0, (time.time_ns() - began) / 1e9)
         self._operation.record(seconds, self._attributes(name, kind, client, topic, error))
 
     def processed(
         self, client: TracedClient | None, topic: str | None, seconds: float, error: BaseException | None
     ) -> None:
-        """The application has worked on records for so long."""
+        """Record the time that the application has worked on records."""
         self._process.record(seconds, self._attributes("process", "process", client, topic, error))
 
     def reading(self, client: TracedClient) -> None:
-        """A consumer starts."""
+        """Add a started consumer."""
         self._reading.append(client)
 
     def stopped(self, client: TracedClient) -> None:
-        """It was stopped: its counts stay."""
+        """Remove a stopped consumer and keep its counts."""
         if client in self._reading:
             self._reading.remove(client)
             kept = client._replace(client_id="", cluster_id=_unknown, consumed=dict)

@@ -1,4 +1,4 @@
-"""What all spans of an instrumentation are made with."""
+"""Common tools for all spans of an instrumentation."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Kit:
         self.words = words
         self.rules = SamplingRules(tracer)
         self.instruments = instruments
-        """None where nobody collects metrics."""
+        """None if no metrics are collected."""
         self.on = True
-        """Until the instrumentation is taken back."""
+        """True until the instrumentation is undone."""
 
     def start(
         self,
@@ -39,7 +39,7 @@ class Kit:
         links: Sequence[Link] = (),
         began: int | None = None,
     ) -> Span:
-        """A new span of an operation on a topic; ``began`` is in nanoseconds since 1970, now where that is None."""
+        """Start a span of an operation on a topic; ``began`` is in nanoseconds since 1970, or None for now."""
         attributes = self.words(
             (Attribute.SYSTEM, "kafka"),
             (Attribute.OPERATION_NAME, operation),

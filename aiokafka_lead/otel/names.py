@@ -1,7 +1,7 @@
 """The names of attributes and metrics, in one table: OpenTelemetry's semantic conventions for messaging.
 
-They are those of version 1.44 of the conventions. ``OTEL_SEMCONV_STABILITY_OPT_IN`` asks for those of version 1.45 with
-"messaging", and for both with "messaging/dup".
+They follow version 1.44 of the conventions. ``OTEL_SEMCONV_STABILITY_OPT_IN`` selects version 1.45 with "messaging",
+and both with "messaging/dup".
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Attribute(Enum):
     SERVER_ADDRESS = ("server.address",) * 2
     SERVER_PORT = ("server.port",) * 2
 
-    # A member is hashed for each attribute of each span: by its identity that is done in C.
+    # A member is hashed for each attribute of each span: by identity, that is done in C.
     __hash__ = object.__hash__
 
 
 class Wording(NamedTuple):
-    """Which of the names are used."""
+    """The selected names."""
 
     old: bool
     new: bool
 
     @classmethod
     def from_environment(cls) -> Wording:
-        """What ``OTEL_SEMCONV_STABILITY_OPT_IN`` asks for."""
+        """Return the selection of ``OTEL_SEMCONV_STABILITY_OPT_IN``."""
         asked = {part.strip() for part in os.environ.get(OPT_IN, "").split(",")}
         if "messaging/dup" in asked:
             return cls(old=True, new=True)
@@ -59,13 +59,13 @@ class Wording(NamedTuple):
 
 
 class Vocabulary:
-    """Gives attributes their names."""
+    """Maps attributes to their names."""
 
     def __init__(self, wording: Wording) -> None:
         self._names = {each: tuple(dict.fromkeys(_chosen(each.value, wording))) for each in Attribute}
 
     def __call__(self, *pairs: tuple[Attribute, Value | None]) -> dict[str, Value]:
-        """The attributes that have a value, as OpenTelemetry takes them."""
+        """Return the attributes that have a value, in OpenTelemetry's form."""
         return {name: value for attribute, value in pairs if value is not None for name in self._names[attribute]}
 
 

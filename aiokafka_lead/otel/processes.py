@@ -1,4 +1,4 @@
-"""The work of the application on what it has read: the spans that are current meanwhile."""
+"""The application's processing of records: the spans that are current during it."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Process:
-    """The work on a record or a batch: a context that is current meanwhile, and a span if that is sampled."""
+    """The processing of a record or a batch: a context that is current during it, and a span if sampled."""
 
     __slots__ = ("began", "context", "error", "is_bare", "span", "topic")
 
     def __init__(self, context: Context, span: Span | None, topic: str | None, *, is_bare: bool = False) -> None:
         self.is_bare = is_bare
-        """Whether it is only measured, and its context the one that was current before."""
+        """True if it is only measured, in the context that was current before."""
         self.context = context
         self.span = span
         self.topic = topic
         self.began = time.perf_counter()
         self.error: BaseException | None = None
-        """What the latest attempt has failed with."""
+        """Error of the latest attempt."""
 
 
 @contextmanager
 def current(context: Context) -> Iterator[None]:
-    """Makes the context current within the block."""
-    # No token is kept: a block may end in another task than the one that it began in, where a token is worth nothing.
+    """Make the context current within the block."""
+    # No token is kept: a block may end in another task than it began in, which makes a token worthless.
     before = get_current()
     attach(context)
     try:
@@ -56,20 +56,20 @@ def current(context: Context) -> Iterator[None]:
 
 
 class Processes:
-    """Those of one consumer."""
+    """The processing by one consumer."""
 
     def __init__(self, kit: Kit, client: TracedClient | None) -> None:
         self.kit = kit
         self.client = client
 
     def is_off(self, context: Context) -> bool:
-        """Whether nothing that begins in this context is recorded, as far as that is known."""
+        """Return True if operations that begin in this context are not recorded, as far as known."""
         return not self.kit.on or self.kit.rules.drops(get_current_span(context)) or is_suppressed(context)
 
     def process(self, record: Record) -> Process | None:
-        """The work on a record begins; None where nothing is to be made current for it.
+        """Begin the processing of a record; return None if it needs no context.
 
-        The span is a child of the one that the record was sent in. A span that is current here is linked.
+        The span is a child of the record's sender's span. A span that is current here is linked.
         """
         ambient = get_current()
         if not self.kit.on or is_suppressed(ambient):
@@ -94,7 +94,7 @@ class Processes:
         return Process(set_span_in_context(span, context), span if span.is_recording() else None, record.topic)
 
     def process_batch(self, topic: str | None, partition: int | None, every: Sequence[Headers]) -> Process | None:
-        """The work on several records begins: the span is linked with those that they were sent in."""
+        """Begin the processing of several records: the span is linked with their senders' spans."""
         ambient = get_current()
         if not self.kit.on or is_suppressed(ambient):
             return None
@@ -111,18 +111,18 @@ class Processes:
         return Process(set_span_in_context(span, ambient), None, topic)
 
     def _measured(self, context: Context, topic: str | None) -> Process | None:
-        """Work without a span: only how long it takes is of interest, where anything is."""
+        """Begin processing without a span: only its duration matters, if anything."""
         return None if self.kit.instruments is None else Process(context, None, topic, is_bare=True)
 
     def end(self, process: Process, error: BaseException | None = None) -> None:
-        """The work is over, or has failed with this."""
+        """End the processing, successfully or with this error."""
         instruments = self.kit.instruments
         if instruments is not None and self.kit.on:
             instruments.processed(self.client, process.topic, time.perf_counter() - process.began, error)
         self.end_span(process, error)
 
     def end_span(self, process: Process, error: BaseException | None) -> None:
-        """The same where it is not measured."""
+        """Do the same for an unmeasured one."""
         if process.span is not None:
             if error is not None:
                 process.span.record_exception(error)
@@ -130,14 +130,14 @@ class Processes:
             process.span.end()
 
     def retry(self, process: Process, error: BaseException, attempts: int) -> None:
-        """It has failed, and begins again."""
+        """Record a failed attempt that will be repeated."""
         if process.span is not None:
             process.span.record_exception(error)
             process.span.add_event("retry", {"attempts": attempts, "exception.message": str(error)})
 
 
 def link(span: Span, every: Sequence[Headers]) -> None:
-    """Link the spans, as far as they are recorded, in which records with these headers were sent: each one once."""
+    """Link the recorded spans in which records with these headers were sent, each once."""
     seen: set[bytes] = set()
     links = 0
     for headers in every:
@@ -154,7 +154,7 @@ def link(span: Span, every: Sequence[Headers]) -> None:
 
 
 def place_of(places: Sequence[tuple[str, int]]) -> tuple[str | None, int | None]:
-    """The topic and the partition, where they are the same for all."""
+    """Return the topic and the partition, if they are the same for all."""
     topics = {topic for topic, _ in places}
     if len(topics) != 1:
         return None, None

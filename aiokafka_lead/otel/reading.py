@@ -1,4 +1,4 @@
-"""The spans of a consumer: what it receives, what the application makes of it, what is committed."""
+"""The spans of a consumer: receiving, processing, and committing records."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Reads(Processes):
-    """Those of one consumer."""
+    """The spans of one consumer."""
 
-    # --- what is handed out ------------------------------------------------------------------------------------------
+    # --- receiving ---------------------------------------------------------------------------------------------------
 
     def received(self, began: int, records: Sequence[Record]) -> None:
-        """A call has returned these records."""
+        """Record that a call has returned these records."""
         if not self.kit.on:
             return
         topic, partition = place_of([(record.topic, record.partition) for record in records])
@@ -61,19 +61,19 @@ class Reads(Processes):
     # --- ways to read ------------------------------------------------------------------------------------------------
 
     def records(self) -> RecordLoop:
-        """A loop begins."""
+        """Begin a loop."""
         return RecordsLoop(self)
 
     def batches(self) -> BatchLoop:
-        """A loop over batches begins."""
+        """Begin a loop over batches."""
         return BatchesLoop(self)
 
     def run(self) -> RunTracing:
-        """`Consumer.run` or `ShareConsumer.run` begins."""
+        """Begin `Consumer.run` or `ShareConsumer.run`."""
         return Run(self)
 
     def stopped(self) -> None:
-        """The consumer hands out nothing more."""
+        """Record that the consumer hands out no more records."""
         if self.kit.instruments is not None and self.client is not None:
             self.kit.instruments.stopped(self.client)
 
@@ -82,7 +82,7 @@ class Reads(Processes):
     def committed(
         self, began: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException | None
     ) -> None:
-        """A commit has ended, or failed with this."""
+        """Record the end of a commit, successful or failed."""
         context = get_current()
         topic, partition = place_of(list(offsets))
         if self.kit.instruments is not None and self.kit.on:
@@ -93,8 +93,8 @@ class Reads(Processes):
         self._settled("commit", topic, partition, (Attribute.OFFSET, one), context, began, error)
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """A request has acknowledged so many records, or failed with this."""
-        # A connection calls this: what is current there is that of whatever has had it made.
+        """Record a request that acknowledged these numbers of records, or failed."""
+        # A connection calls this, whose current context belongs to the creator of the connection.
         context = Context()
         topic, partition = place_of(list(counts))
         if self.kit.instruments is not None and self.kit.on:
@@ -121,10 +121,10 @@ class Reads(Processes):
 
 
 class Loop:
-    """What is current in the body of a loop, until that comes back for more or is left.
+    """The current context in the body of a loop, until the loop's next step or end.
 
-    The loop's body runs in the task, and so in the context, that asks for the next record. When the loop is left by
-    whatever way, nothing else has the iterator, and with it this goes.
+    The loop's body runs in the task, and so in the context, that asks for the next record. However the loop ends, only
+    the loop holds the iterator, and this object goes with it.
     """
 
     __slots__ = ("_ambient", "_process", "_reads")
@@ -155,7 +155,7 @@ class Loop:
 
 
 class RecordsLoop(Loop):
-    """What an ``async for`` calls with each record. Its body is not measured: most take less time than that would."""
+    """Called by an ``async for`` with each record. Its body is not measured, which would take too long."""
 
     __slots__ = ("unsampled",)
 
@@ -177,7 +177,7 @@ class RecordsLoop(Loop):
 
 
 class BatchesLoop(Loop):
-    """What a loop over batches calls with each; that it was received has a span of its own."""
+    """Called by a loop over batches with each batch; receiving it has a separate span."""
 
     __slots__ = ()
 

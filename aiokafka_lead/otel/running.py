@@ -1,6 +1,6 @@
-"""The spans of `Consumer.run`: one for each record, whatever number of attempts its handling takes.
+"""The spans of `Consumer.run`: one per record, regardless of the number of attempts.
 
-In `ShareConsumer.run` each delivery has one, since the next may be to another member.
+In `ShareConsumer.run` each delivery has one, because the next may be to another member.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """Those of one run. A record's span ends when it is handled, goes to the dead letters, or is given up."""
+    """The spans of one run. A record's span ends when it is handled, sent to the dead letters, or given up."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
         self._open: dict[Key, Process] = {}
-        """Of records that are handled now, or whose handler has failed and is called again later."""
+        """Spans of records that are being handled, or will be handled again after a failure."""
 
     def around(self, handle: Callable[[Record], Awaitable[object]]) -> Callable[[Record], Awaitable[object]]:
-        """The same, with the record's span current while it runs."""
+        """Return the handler wrapped in the record's span."""
 
         async def traced(record: Record) -> None:
             key = _key(record)
@@ -54,29 +54,29 @@ class Run:
         return traced
 
     def retried(self, record: Record, error: BaseException, attempts: int) -> None:
-        """Its handler is called again later, within the same span."""
+        """Record that its handler will be called again, within the same span."""
         process = self._open.get(_key(record))
         if process is not None:
             self._processes.retry(process, error, attempts)
 
     def within(self, record: Record) -> AbstractContextManager[object]:
-        """Makes the span of a record whose handler has failed current again."""
+        """Make the span of a record whose handler has failed current again."""
         process = self._open.get(_key(record))
         return nullcontext() if process is None else current(process.context)
 
     def dead_letter(self, record: Record, error: BaseException, topic: str) -> None:
-        """It went to this topic: the letter's own span is below the record's."""
+        """Record that it was sent to this topic: the letter's own span is below the record's."""
         process = self._open.get(_key(record))
         if process is not None and process.span is not None:
             process.span.add_event("dead letter", {Attribute.DESTINATION.value[0]: topic})
         self.failed(record, error)
 
     def failed(self, record: Record, error: BaseException) -> None:
-        """It is given up for this."""
+        """Record that it is given up because of this error."""
         self._end(_key(record), error)
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """What was to be handled again of these partitions is not; without them, the run is over."""
+        """Drop the pending retries of these partitions; without partitions, the run has ended."""
         for key, process in list(self._open.items()):
             if partitions is None or key[:2] in partitions:
                 self._end(key, process.error)
@@ -88,5 +88,5 @@ class Run:
 
 
 def _key(record: Any) -> Key:
-    # A record of a share group may be delivered again while a handler that lost its lock is still at work.
+    # A share group's record may be delivered again while a handler that lost its lock is still working.
     return record.topic, record.partition, record.offset, getattr(record, "delivery_count", 1)

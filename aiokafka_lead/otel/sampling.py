@@ -1,4 +1,4 @@
-"""What can be known of sampling without asking the sampler, which costs as much as a span."""
+"""Predictions of sampling without calling the sampler, which costs as much as a span."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)"
 
 
 class SamplingRules:
-    """What the description of the tracer's sampler says (OpenTelemetry fixes the words); asked anew if it changes."""
+    """Interprets the description of the tracer's sampler (OpenTelemetry fixes the words), again if it changes."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Any = tracer
@@ -24,7 +24,7 @@ class SamplingRules:
         self._drops_remote = False
 
     def drops(self, parent: Span) -> bool:
-        """Whether no span below this one is recorded. False also where that is not known."""
+        """Return True if no span below this one is recorded. Returns False also if that is unknown."""
         self._look()
         context = parent.get_span_context()
         if not context.is_valid:
@@ -34,7 +34,7 @@ class SamplingRules:
         return self._drops_remote if context.is_remote else self._drops_local
 
     def _look(self) -> None:
-        # A tracer that was made before its provider was set passes on to another one.
+        # A tracer created before its provider was set delegates to another one.
         sampler = getattr(getattr(self._tracer, "_tracer", self._tracer), "sampler", None)
         if sampler is self._sampler:
             return

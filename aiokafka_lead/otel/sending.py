@@ -21,11 +21,11 @@ from .names import Attribute
 __all__ = ["Sends"]
 
 KEY_CHARACTERS = 256
-"""A longer key is no name for anything, and left out."""
+"""A longer key is not useful as a name, and is left out."""
 
 
 class Sends:
-    """Those of one producer."""
+    """The spans of one producer."""
 
     def __init__(self, kit: Kit, client: TracedClient) -> None:
         self._kit = kit
@@ -33,7 +33,7 @@ class Sends:
         self.unsampled = Unsampled(current_getter())
 
     def send(self, topic: str, key: object, value: object, partition: int | None, headers: Headers) -> SendSpan:
-        """A record is about to be sent."""
+        """Begin the span of a record to be sent."""
         if self.unsampled.covers(topic):
             return Carried(self.unsampled.headers, None)
         own = trace_header(headers)
@@ -45,12 +45,12 @@ class Sends:
         context = get_current()
         if own is None or own == origin_of(context):
             return self._begin(context, topic, SpanKind.PRODUCER, pairs, ())
-        # The application has given the record a context of its own: it stays, and the span points to it.
+        # The application has given the record its own context: it stays, and the span links to it.
         links = [Link(get_current_span(read(headers)).get_span_context())]
         return self._begin(context, topic, SpanKind.CLIENT, pairs, links)
 
     def send_many(self, topic: str, count: int, partition: int | None) -> SendSpan:
-        """So many records are about to be sent together."""
+        """Begin the span of ``count`` records to be sent together."""
         if self.unsampled.covers(topic):
             return Carried(self.unsampled.headers, None)
         pairs = (
@@ -60,7 +60,7 @@ class Sends:
         return self._begin(get_current(), topic, SpanKind.PRODUCER, pairs, ())
 
     def settled(self, topic: str, records: int, seconds: float, error: BaseException | None, /) -> None:
-        """A batch was acknowledged, or given up."""
+        """Record that a batch was acknowledged, or given up."""
         if self._kit.on and self._kit.instruments is not None:
             self._kit.instruments.settled(self._client, topic, records, seconds, error)
 
@@ -79,13 +79,13 @@ class Sends:
         if span.is_recording():
             return Sending(self._kit, span, carried, origin)
         if is_valid(parent):
-            # As much of the trace as is known here; without a parent each record has a trace, and a chance, of its own.
+            # The part of the trace known here; without a parent each record has its own trace and sampling decision.
             self.unsampled.note(context, topic, carried)
         return Carried(carried, origin)
 
 
 class Carried:
-    """A send that is not sampled: its record carries the context all the same, so that nobody samples it later on."""
+    """A send that is not sampled: its record carries the context nevertheless, so that it is not sampled later."""
 
     __slots__ = ("_carried", "_origin")
 
@@ -94,25 +94,25 @@ class Carried:
         self._origin = origin
 
     def carry(self, headers: Headers) -> Headers:
-        """The headers of a record, and what it carries of the context."""
+        """Return the headers of a record, with the context added."""
         if not self._carried:
             return headers
         own = trace_header(headers) if headers else None
         if own is None:
             return with_carried(headers, self._carried)
-        if own == self._origin:  # the headers of the record that is worked on, passed on
+        if own == self._origin:  # the headers of the record being processed, forwarded
             return passed_on(headers, self._carried)
         return headers
 
     def taken(self, delivery: Any) -> None:
-        """Nobody waits for it."""
+        """Do nothing."""
 
     def failed(self, error: BaseException) -> None:
-        """Nobody records it."""
+        """Do nothing."""
 
 
 class Sending(Carried):
-    """A send that is sampled."""
+    """A sampled send."""
 
     __slots__ = ("_kit", "_span")
 
@@ -122,14 +122,14 @@ class Sending(Carried):
         self._span = span
 
     def taken(self, delivery: Delivery | DeliveryBatch) -> None:
-        """The span ends when the delivery is done."""
+        """End the span when the delivery is done."""
         done = self._batch_done if isinstance(delivery, DeliveryBatch) else self._done
         delivery.add_done_callback(done, context=Variables())  # type: ignore[arg-type]
         if isinstance(delivery, DeliveryBatch) and not len(delivery):
             self._span.end()
 
     def failed(self, error: BaseException) -> None:
-        """The span ends with this error: nothing was sent."""
+        """End the span with this error: no record was sent."""
         mark(self._span, error, self._kit.words)
         self._span.end()
 
@@ -161,7 +161,7 @@ def _partition(number: int) -> str | None:
 
 
 def _text(key: object) -> str | None:
-    """A key as text, if it has one way to be written so."""
+    """Return a key as text, if it has a unique text form."""
     if isinstance(key, bytes):
         try:
             key = key.decode()

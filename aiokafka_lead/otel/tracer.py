@@ -1,4 +1,4 @@
-"""What `instrument` installs."""
+"""The tracer installed by `instrument`."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ __all__ = ["Tracing"]
 
 
 class Tracing:
-    """Makes the sides of producers and consumers that start, until it is turned off."""
+    """Creates the sides of starting producers and consumers, until it is turned off."""
 
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         self._sends: WeakSet[Sends] = WeakSet()
 
     def producer(self, client: TracedClient) -> SendTracing:
-        """A producer starts."""
+        """Return the side of a starting producer."""
         sends = Sends(self.kit, client)
         self._sends.add(sends)
         return sends
 
     def consumer(self, client: TracedClient) -> ReadTracing:
-        """A consumer starts."""
+        """Return the side of a starting consumer."""
         if self.kit.instruments is not None:
             self.kit.instruments.reading(client)
         return Reads(self.kit, client)
 
     def turn_off(self) -> None:
-        """Nothing more is recorded, of clients that run either."""
+        """Stop recording, even for running clients."""
         self.kit.on = False
         for sends in self._sends:
             sends.unsampled.turn_off()

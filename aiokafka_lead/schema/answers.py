@@ -1,4 +1,4 @@
-"""What registries answer, checked, and what they are sent."""
+"""Checks the answers of registries, and builds the bodies of requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["integers_of", "registered_of", "schema_body", "texts_of"]
 
 
 def schema_body(schema: Schema) -> dict[str, Any]:
-    """A schema as registries take it: of Avro's they leave the type out."""
+    """Return a schema in the form for registries, which omits the type for Avro."""
     body: dict[str, Any] = {"schema": schema.text}
     if schema.type != "AVRO":
         body["schemaType"] = schema.type
@@ -30,7 +30,7 @@ def registered_of(
     guid: str | None = None,
     subject: str | None = None,
 ) -> RegisteredSchema:
-    """The schema in an answer, of which the other arguments say what they know; raises `SchemaRegistryError`."""
+    """Return the schema in an answer, completed by the other arguments; raise `SchemaRegistryError`."""
     if not isinstance(content, dict):
         raise SchemaRegistryError(f"the registry's answer is no schema: {content!r:.200}")
     try:
@@ -65,12 +65,12 @@ def _optional(content: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def texts_of(content: Any) -> list[str]:
-    """An answer that is a list of texts."""
+    """Return an answer that is a list of texts."""
     return _list_of(content, str)
 
 
 def integers_of(content: Any) -> list[int]:
-    """An answer that is a list of numbers."""
+    """Return an answer that is a list of numbers."""
     return _list_of(content, int)
 
 

@@ -37,14 +37,14 @@ _TIMES: dict[str, Any] = {
     "local-timestamp-micros": pa.timestamp("us"),
     "local-timestamp-nanos": pa.timestamp("ns"),
 }
-"""Logical types that both count in the same unit: Avro's numbers go into the columns as they are."""
+"""Logical types with the same unit in both: Avro's numbers are copied to the columns unchanged."""
 
 _MAX_DEPTH = 50
-"""Arrow's types are trees: an Avro type that holds itself has none."""
+"""Arrow's types are trees, so that a recursive Avro type has no equivalent."""
 
 
 class ArrowReader:
-    """Reads values of any writer's schemas into arrays of one type, that of a reader's schema."""
+    """Reads values of any writer's schemas into arrays of one type, defined by a reader's schema."""
 
     def __init__(self, schema: ResolvedSchema) -> None:
         self._schema = _counted(schema)
@@ -54,17 +54,17 @@ class ArrowReader:
         self._build = _builder(self._root, self._named)
 
     def reader(self, writer: ResolvedSchema) -> AvroReader:
-        """What reads values of a writer's schema for `array`."""
+        """Return a reader of values of a writer's schema, for `array`."""
         counted = _counted(writer)
         return AvroReader(counted, None if counted == self._schema else self._schema)
 
     def array(self, values: Sequence[Any]) -> Any:
-        """The values as an array."""
+        """Return the values as an array."""
         return self._build(values)
 
 
 def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
-    """The schema with the logical types of `_TIMES` under another name: fastavro would make objects of them."""
+    """Return the schema with the logical types of `_TIMES` renamed: fastavro would create objects for them."""
 
     def without(node: Any) -> Any:
         if isinstance(node, list):
@@ -92,9 +92,9 @@ def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
 
 
 def arrow_type(node: Any, named: dict[str, Any], depth: int = 0) -> Any:
-    """The type of a column for an Avro type, as fastavro parsed it; raises `InvalidSchemaError` where there is none.
+    """Return a column's type for an Avro type parsed by fastavro; raise `InvalidSchemaError` if there is none.
 
-    Unions of a type and null are columns with nulls; of others there is no column.
+    Unions of a type and null become nullable columns; other unions have no column.
     """
     if depth > _MAX_DEPTH:
         raise InvalidSchemaError("the Avro schema holds itself, or is nested too deep for a column")
@@ -126,7 +126,7 @@ def _only(union: list[Any]) -> Any:
 
 
 def _builder(node: Any, named: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
-    """Makes arrays column by column: by far faster than of dicts at once."""
+    """Return a function that builds arrays column by column, which is far faster than from dicts."""
     node = settled(node, named)
     if isinstance(node, list):
         return _builder(_only(node), named)

@@ -27,7 +27,7 @@ __all__ = ["AvroFormat", "AvroReader", "AvroWriter", "avro_schema", "parsed"]
 
 
 def avro_schema(given: Any) -> Schema:
-    """A schema as the application gives it: text, what JSON makes of it, or a `Schema`; raises `InvalidSchemaError`."""
+    """Return an application's schema, from text, parsed JSON, or a `Schema`; raise `InvalidSchemaError`."""
     if isinstance(given, Schema):
         if given.type != "AVRO":
             raise InvalidSchemaError(f"this is a schema of type {given.type}, and not of Avro")
@@ -41,7 +41,7 @@ def avro_schema(given: Any) -> Schema:
 
 
 def parsed(resolved: ResolvedSchema) -> Any:
-    """The schema as fastavro works with it; raises `InvalidSchemaError`."""
+    """Return the schema as fastavro uses it; raise `InvalidSchemaError`."""
     named: dict[str, Any] = {}
     try:
         for _, reference in resolved.references:
@@ -53,7 +53,7 @@ def parsed(resolved: ResolvedSchema) -> Any:
 
 
 def _with_names(made: Any, named: dict[str, Any]) -> Any:
-    """A schema that fastavro finds the types of others in, which it looks for in what is marked as parsed."""
+    """Return a schema in which fastavro finds other schemas' types; it searches schemas marked as parsed."""
     if isinstance(made, list):
         return [_with_names(named.get(each, each) if isinstance(each, str) else each, named) for each in made]
     if isinstance(made, str):
@@ -62,7 +62,7 @@ def _with_names(made: Any, named: dict[str, Any]) -> Any:
 
 
 class AvroReader:
-    """Reads what was written with a schema, as another one where that is given."""
+    """Reads bytes written with a schema, converted to another one if given."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
         self._schema = parsed(writer)
@@ -84,11 +84,11 @@ class AvroReader:
 
 
 _NAMES: dict[str, Any] = {"return_record_name": True, "return_record_name_override": True}
-"""fastavro makes pairs of a name and a record then, where a union has several."""
+"""fastavro then returns pairs of a name and a record, if a union has several."""
 
 
 def _named(value: Any) -> Any:
-    """The value with a `NamedRecord` for each pair; nothing else that is read is a tuple."""
+    """Return the value with a `NamedRecord` for each pair; no other read value is a tuple."""
     if isinstance(value, tuple):
         return NamedRecord(value[0], _named(value[1]))
     if isinstance(value, dict):
@@ -101,7 +101,7 @@ def _named(value: Any) -> Any:
 
 
 class AvroWriter:
-    """Writes by a schema what fits it, and refuses all else."""
+    """Writes values that match a schema, and refuses all others."""
 
     indexes = b""
 
@@ -116,7 +116,7 @@ class AvroWriter:
         try:
             if not self._is_plain(value):
                 value = self._fit.made(value)
-                self._bounds.check_value(value)  # models had not been looked into
+                self._bounds.check_value(value)  # models had not been examined
             target = io.BytesIO(before)
             target.seek(len(before))
             fastavro.schemaless_writer(target, self._schema, value)
@@ -141,7 +141,7 @@ class AvroFormat:
             except (ValueError, RecursionError) as error:
                 raise InvalidSchemaError(f"this is no Avro schema: {error}") from None
             if not self.schema.references:
-                parsed(ResolvedSchema(self.schema))  # what is wrong with it is said at once
+                parsed(ResolvedSchema(self.schema))  # errors in it are raised immediately
 
     def writer(self, resolved: ResolvedSchema) -> AvroWriter:
         if resolved.schema.type != "AVRO":

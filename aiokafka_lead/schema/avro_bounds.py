@@ -1,5 +1,5 @@
-"""What bytes of Avro may make of the few that they are, and how deep what is written may be: fastavro recurses without
-a bound, which ends the process."""
+"""Bounds on the size and depth of values in Avro bytes, and on the depth of written values: fastavro recurses without a
+bound, which crashes the process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .values import is_deeper
 __all__ = ["DEPTH_MAX", "EMPTY_ITEMS_MAX", "ContentBounds"]
 
 DEPTH_MAX = 500
-"""Of values in values. A stack of 8 MB has room for some thousand."""
+"""Maximum nesting of values. A stack of 8 MB has room for some thousand."""
 
 EMPTY_ITEMS_MAX = 100_000
-"""Of items in an array that take no bytes: a few bytes could else stand for any number of them."""
+"""Maximum number of items without bytes in an array: otherwise a few bytes could stand for any number of them."""
 
 _RECORDS = ("record", "error")
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -24,33 +24,33 @@ _NUMBERS = ("int", "long", "enum")
 
 
 class ContentBounds:
-    """Checks bytes before they are read by a schema that sets no bounds itself; most do, and cost nothing here."""
+    """Checks bytes before they are read by a schema without bounds of its own; most have bounds, and skip this."""
 
     def __init__(self, schema: Any) -> None:
-        """``schema``: as fastavro parsed it."""
+        """Examine ``schema``, as parsed by fastavro."""
         self._schema = schema
         self._referred = named_of(schema)
-        """What other schemas define, too."""
+        """Types that other schemas also define."""
         self._named: dict[str, Any] = {}
         self._empty: dict[str, bool] = {}
-        """Of each record and fixed type whose definition is over, whether its values may take no bytes."""
+        """For each completely defined record and fixed type, True if its values may take no bytes."""
         self._recursive = False
         self._unbounded = False
-        """Whether even few bytes may stand for too much."""
+        """True if even few bytes may stand for too much."""
         self._may_be_empty(schema)
 
     def check(self, content: bytes, at: int) -> None:
-        """Raise `SchemaContentError` for what is too deep or too much."""
-        if self._unbounded or (self._recursive and len(content) - at > DEPTH_MAX):  # each level takes a byte at least
+        """Raise `SchemaContentError` for content that is too deep or too large."""
+        if self._unbounded or (self._recursive and len(content) - at > DEPTH_MAX):  # each level takes at least a byte
             _Scan(self._named, content, at).run(self._schema)
 
     def check_value(self, value: Any) -> None:
-        """Raise `SchemaContentError` for a value that is too deep to be written: what `check` lets nobody read."""
-        if self._recursive and is_deeper(value, DEPTH_MAX - 1):  # else it is as deep as the schema
+        """Raise `SchemaContentError` for a value too deep to be written: `check` would refuse to read it."""
+        if self._recursive and is_deeper(value, DEPTH_MAX - 1):  # otherwise it is as deep as the schema
             raise SchemaContentError(f"the value is more than {DEPTH_MAX - 1} values deep")
 
     def _may_be_empty(self, schema: Any) -> bool:
-        """Whether a value may take no bytes; learns what the schema has on the way."""
+        """Return True if a value may take no bytes; examines the schema on the way."""
         if isinstance(schema, str):
             if schema not in self._named and schema in self._referred:
                 return self._may_be_empty(self._referred[schema])
@@ -68,7 +68,7 @@ class ContentBounds:
             before = self._recursive
             self._recursive = False
             empty = self._may_be_empty(schema["items"])
-            # A record that is still open here has this array, and so its bytes.
+            # A record that is still open here contains this array, and so its bytes.
             self._unbounded = self._unbounded or (empty and not self._recursive)
             self._recursive = self._recursive or before
         elif kind == "map":
@@ -81,7 +81,7 @@ class ContentBounds:
         return bool(kind == "null")
 
     def _named_may_be_empty(self, schema: Any, name: str) -> bool:
-        if name in self._named:  # defined again, where another schema refers to it
+        if name in self._named:  # defined again, if another schema refers to it
             return self._may_be_empty(name)
         self._named[name] = schema
         if schema["type"] == "fixed":
@@ -89,13 +89,13 @@ class ContentBounds:
         else:
             found = [self._may_be_empty(field["type"]) for field in schema["fields"]]
             empty = all(found)
-            self._unbounded = self._unbounded or (empty and self._recursive)  # it has itself, and no value ends
+            self._unbounded = self._unbounded or (empty and self._recursive)  # it contains itself, and no value ends
         self._empty[name] = empty
         return empty
 
 
 class _Scan:
-    """Goes over a value without making it, and without recursion."""
+    """Traverses a value without creating it, and without recursion."""
 
     def __init__(self, named: dict[str, Any], content: bytes, at: int) -> None:
         self._named = named
@@ -103,7 +103,7 @@ class _Scan:
         self._at = at
 
     def run(self, schema: Any) -> None:
-        """Raise `SchemaContentError` for what is too deep, too much, or over before its end."""
+        """Raise `SchemaContentError` for content that is too deep, too large, or truncated."""
         within = [iter((schema,))]
         while within:
             found = next(within[-1], None)
@@ -117,7 +117,7 @@ class _Scan:
                     raise SchemaContentError(f"the bytes are more than {DEPTH_MAX} values deep")
 
     def _step(self, schema: Any) -> Iterator[Any] | None:
-        """Pass the value; of one that has others, these are left."""
+        """Pass over the value; return the values nested in it."""
         while not isinstance(schema, str) or schema in self._named:
             if isinstance(schema, str):
                 schema = self._named[schema]
@@ -149,7 +149,7 @@ class _Scan:
         while count := self._long():
             if count < 0:
                 count = -count
-                self._long()  # the block's bytes
+                self._long()  # the block's size in bytes
             for _ in range(count):
                 before = self._at
                 yield from each

@@ -1,8 +1,8 @@
-"""Avro writes only what fits: each value is looked at before fastavro writes it, which takes nearly anything.
+"""Writes only matching values to Avro: each value is checked before fastavro, which accepts nearly anything, writes it.
 
-`AvroFit` passes plain values after a quick look (`avro_quick`). For others it makes what fastavro writes rightly: of
-models and dataclasses dicts, of enums their symbols, of a union's value a pair that names its branch; or it refuses
-them, with the path of the field.
+`AvroFit` passes plain values after a quick check (`avro_quick`). It converts other values to a form that fastavro
+writes correctly: models and dataclasses to dicts, enums to their symbols, a union's value to a pair that names its
+branch; or it refuses them, with the path of the field.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ Fit = Callable[[Any], Any]
 _TEXT = (str, bytes, bytearray, memoryview)
 
 _HINT = "-type"
-"""The key by which fastavro takes the name of a union's record."""
+"""The key by which fastavro reads the name of a union's record."""
 
 
 class AvroFit:
-    """Makes of values what fastavro writes by a schema."""
+    """Converts values to a form that fastavro writes by a schema."""
 
     def __init__(self, schema: Any) -> None:
-        """``schema``: as fastavro parsed it."""
+        """Build the checks for ``schema``, as parsed by fastavro."""
         fits = _Fits(named_of(schema), names_branches=has_many_records(schema))
         self._fit = fits.fit(schema)
         self.is_plain = fits.quick.look(schema)
-        """Return True if fastavro writes the value as it is; False means no more than that care is needed."""
+        """Returns True if fastavro writes the value as it is; False only means that closer examination is needed."""
 
     def made(self, value: Any) -> Any:
-        """What fastavro writes in place of the value. Raises `SchemaContentError` for what does not fit."""
+        """Return the form of the value for fastavro. Raises `SchemaContentError` if it does not match."""
         try:
             return self._fit(value)
         except Misfit as error:
@@ -51,7 +51,7 @@ class AvroFit:
 
 
 class _Fits:
-    """Makes the functions that look with care, one for each type."""
+    """Builds the careful check functions, one for each type."""
 
     def __init__(self, named: dict[str, Any], *, names_branches: bool) -> None:
         self._named = named
@@ -60,7 +60,7 @@ class _Fits:
         self.quick = QuickLooks(named, self._plain_default)
 
     def fit(self, schema: Any) -> Fit:
-        """The function for a type; it raises `Misfit`."""
+        """Return the function for a type; it raises `Misfit`."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
             return self._union(schema)
@@ -87,7 +87,7 @@ class _Fits:
         return PLAIN[kind] if kind not in INTEGERS else lambda value: integer(value, kind)
 
     def _opening(self, fit: Fit) -> Fit:
-        """The same, also of what a model, an Enum or a number of numpy's stands for."""
+        """Return the same for the content of a model, an Enum or a numpy number, too."""
 
         def opened(value: Any) -> Any:
             try:
@@ -100,7 +100,7 @@ class _Fits:
 
         return opened
 
-    # --- what has others in it ---
+    # --- nested types ---
 
     def _array(self, schema: dict[str, Any]) -> Fit:
         each = self.fit(schema["items"])
@@ -187,7 +187,7 @@ class _Fits:
     # --- defaults ---
 
     def _default(self, schema: Any, default: Any, fit: Fit) -> Callable[[], Any]:
-        """Makes a field's default, once the types that it is of are known."""
+        """Return a function that creates a field's default, once its types are known."""
 
         def made() -> Any:
             return fit(self._of_json(schema, default))
@@ -195,7 +195,7 @@ class _Fits:
         return made
 
     def _plain_default(self, schema: Any, default: Any) -> Any:
-        """The default, if fastavro writes it rightly as JSON has it; else a ValueError."""
+        """Return the default, if fastavro writes its JSON form correctly; else raise ValueError."""
         if default is None or isinstance(default, (bool, int, float)) or default in ([], {}):
             return default
         kind = settled(schema, self._named)
@@ -205,10 +205,10 @@ class _Fits:
         raise ValueError(default)
 
     def _of_json(self, schema: Any, default: Any) -> Any:
-        """A default as a value: JSON has bytes as text, and numbers that are none."""
+        """Convert a JSON default to a value: bytes are text in JSON, and so are some numbers."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
-            for branch in schema:  # the first one, by Avro before 1.12; any that it fits, since
+            for branch in schema:  # the first one, by Avro before 1.12; any matching one since
                 made = self._of_json(branch, default)
                 try:
                     self.fit(branch)(made)
@@ -243,13 +243,13 @@ class _Branch:
         self.is_record = kind in ("record", "error")
         self.name: str = schema["name"] if self.is_record or kind in ("enum", "fixed") else kind
         self.fields = len(schema["fields"]) if self.is_record else 0
-        self.rank = kind == "float"  # what fits a double, too, keeps its digits there
+        self.rank = kind == "float"  # a value that also fits a double keeps its digits there
         self.is_plain = fits.quick.look(schema)
         self.fit = fits.fit(schema)
 
 
 def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, Any]:
-    """The branch that a value names, and its content: by a pair, a key, what it was read as, or its class."""
+    """Return the branch that a value names, and its content: by a pair, a key, its origin, or its class."""
     if isinstance(value, tuple):
         if len(value) == 2 and isinstance(value[0], str):
             for branch in branches:
@@ -276,9 +276,9 @@ def _names(given: Any, full_name: str) -> bool:
 
 
 def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
-    """The first branch that the value fits as it is, else the first that it can be made to fit.
+    """Return the first branch that the value matches as it is, else the first to which it can be converted.
 
-    Of records it is the one with the fewest fields that the value does not have.
+    Among records, return the one with the fewest fields that the value lacks.
     """
     plain = [branch for branch in branches if branch.is_plain(value)]
     if plain:
@@ -298,7 +298,7 @@ def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
 
 
 class _At:
-    """Puts a step of the path in front of what goes wrong within."""
+    """Prepends a step of the path to errors within."""
 
     __slots__ = ("_step",)
 

@@ -1,4 +1,4 @@
-"""Which values fit the types of Avro that have no others in them, and what fastavro is given for them."""
+"""Checks and converts values of Avro types without nested types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LOGICAL", "PLAIN", "Misfit", "decimal_bytes", "fixed", "integer", "m
 
 
 class Misfit(Exception):
-    """A value does not fit. ``path`` leads to it, from the inside out."""
+    """A value does not match. ``path`` leads to it, from the inside out."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -109,7 +109,7 @@ def symbol(value: Any, schema: dict[str, Any]) -> str:
 
 
 def decimal_bytes(value: Any, limits: DecimalType, size: int | None) -> bytes:
-    """The bytes, which fastavro passes on."""
+    """Return the bytes, which fastavro writes unchanged."""
     if isinstance(value, (bytes, bytearray)) and value:
         unscaled = int.from_bytes(value, "big", signed=True)
     else:
@@ -128,7 +128,7 @@ def decimal_bytes(value: Any, limits: DecimalType, size: int | None) -> bytes:
     return unscaled.to_bytes((unscaled.bit_length() + 8) // 8 if size is None else size, "big", signed=True)
 
 
-# --- logical types: counts are taken, too ---
+# --- logical types: plain counts are accepted, too ---
 
 
 def _instant(value: Any, logical: str, kind: str) -> Any:

@@ -1,6 +1,6 @@
-"""A quick look at a value before it is written as Avro: source made of a schema, as `dataclasses` does it.
+"""Quick checks of values before they are written as Avro: source generated from a schema, as in `dataclasses`.
 
-It knows plain values alone, which fastavro writes as they are. What it does not pass, `avro_fit` looks at with care.
+They know only plain values, which fastavro writes unchanged. All other values are examined by `avro_fit`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _LOGICAL = {
     ("string", "uuid"): "type({0}) is UUID",
 }
 _MANY = {"string": str, "bytes": bytes, "boolean": bool, "double": float, "int": int, "long": int}
-"""Types whose items can be looked at together."""
+"""Types whose items can be checked together."""
 
 
 class QuickLooks:
-    """Makes functions that return True for values that fastavro writes rightly, and may return False for some."""
+    """Builds functions that return True only for values that fastavro writes correctly, but not for all."""
 
     def __init__(self, named: dict[str, Any], default_of: Callable[[Any, Any], Any]) -> None:
-        """``default_of``: a field's default as it is written; raises for one that fastavro would write wrong."""
+        """Use ``default_of``, which returns a field's default, or raises if fastavro would write it wrongly."""
         self._named = named
         self._default_of = default_of
         self._scope: dict[str, Any] = {
@@ -59,7 +59,7 @@ class QuickLooks:
         self._records: dict[str, str] = {}
 
     def look(self, schema: Any) -> Callable[[Any], bool]:
-        """The function for a type."""
+        """Return the function for a type."""
         name = self._function("look", [f" return {self._expression(schema, 'v')}"])
         made: Callable[[Any], bool] = self._scope[name]
         return made
@@ -75,7 +75,7 @@ class QuickLooks:
         return name
 
     def _expression(self, schema: Any, v: str) -> str:
-        """What is true of a value ``v`` that may be written."""
+        """Return an expression that is true for a value ``v`` that may be written."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
             return self._union(schema, v)
@@ -116,7 +116,7 @@ class QuickLooks:
         return f"all(map({each}, {many}))"
 
     def _union(self, schema: list[Any], v: str) -> str:
-        """Of one type and null: which branch it is needs a look with care where there are more."""
+        """Return an expression for one type and null: the branch among several needs closer examination."""
         branches = [settled(each, self._named) for each in schema]
         others = [each for each in branches if isinstance(each, dict) and each["type"] != "null"]
         if len(others) > 1:
@@ -125,7 +125,7 @@ class QuickLooks:
         return f"({v} is None or {found})" if len(others) < len(branches) else found
 
     def _several(self, others: list[Any], v: str, *, nullable: bool) -> str:
-        """Of types that Python's own type tells apart, so that fastavro takes the same branch."""
+        """Return an expression for types that Python's type distinguishes: fastavro chooses the same branch."""
         kinds = [each["type"] for each in others]
         plain = all("logicalType" not in each and each["type"] in _EXACT for each in others)
         if not plain or sum(kind in ("int", "long", "float", "double") for kind in kinds) > 1:
@@ -134,7 +134,7 @@ class QuickLooks:
         return f"({v} is None or {found})" if nullable else f"({found})"
 
     def _record(self, schema: Any) -> str:
-        """The name of the function for a record, which may be in itself."""
+        """Return the name of the function for a record, which may contain itself."""
         known = self._records.get(schema["name"])
         if known is not None:
             return known

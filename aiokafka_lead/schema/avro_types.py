@@ -1,4 +1,4 @@
-"""What an Avro type has room for, and how types are found in a schema as fastavro parsed it."""
+"""Ranges of Avro types, and the lookup of types in a schema parsed by fastavro."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FLOAT_MAX = 3.4028234663852886e38
 
 
 class DecimalType:
-    """The decimals that a type has room for. (Of a fixed type fastavro sees to it that the precision goes in.)"""
+    """The decimals in a type's range. (For a fixed type, fastavro ensures that the precision fits.)"""
 
     def __init__(self, precision: int, scale: int) -> None:
         self.precision = precision
         self.scale = scale
         self._digits = precision - scale
-        """In front of the point."""
+        """Number of digits before the point."""
         self._usual = decimal.Decimal((0, (0,), -scale))
 
     def holds(self, value: decimal.Decimal) -> bool:
@@ -32,7 +32,7 @@ class DecimalType:
 
 
 def decimal_of(schema: Any) -> DecimalType | None:
-    """The type's bounds; None if it is no decimal (of which Avro says that a wrong one is plain bytes)."""
+    """Return the type's bounds; None if it is not a decimal (Avro treats an invalid one as plain bytes)."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or schema["type"] not in ("bytes", "fixed"):
         return None
@@ -42,7 +42,7 @@ def decimal_of(schema: Any) -> DecimalType | None:
 
 
 def settled(schema: Any, named: dict[str, Any]) -> Any:
-    """The type itself, a dict or a list: neither its name, nor one type wrapped into another."""
+    """Return the type itself, a dict or a list, neither its name nor a wrapper."""
     while True:
         if isinstance(schema, str):
             schema = named.get(schema, {"type": schema})
@@ -62,7 +62,7 @@ def named_of(schema: Any) -> dict[str, Any]:
 
 
 def has_many_records(schema: Any) -> bool:
-    """Return True if the schema has a union of several records, of which a value must say which it is."""
+    """Return True if the schema has a union of several records, among which a value must name its own."""
     named = named_of(schema)
 
     def has(node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What the registry was asked, kept: each thing is asked for once at a time, and what is absent is remembered."""
+"""Caches answers of the registry: each is requested once at a time, and absence is cached, too."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 AGAIN_S = 1.0
-"""How long what failed for the registry's own sake is not asked for again."""
+"""Time before a request is repeated that failed through the registry's fault."""
 
 MAX_ABSENT = 1000
-"""Things that are remembered as absent: ids come from strangers' bytes, and there are four thousand million."""
+"""Maximum number of keys cached as absent: ids come from foreign bytes, and there are four billion."""
 
 
 class Cache(Generic[K, V]):
-    """Answers by what was asked for; those that wait for the same one share a request, which none can cancel."""
+    """Answers by request; waiters for the same one share a request, which none of the waiters can cancel."""
 
     def __init__(self, fetch: Callable[[K], Awaitable[V]], *, absent_s: float, kept_s: float = math.inf) -> None:
-        """An answer is kept for ``kept_s`` seconds, an error that would come again for ``absent_s``."""
+        """Keep an answer for ``kept_s`` seconds, and a permanent error for ``absent_s``."""
         self._fetch = fetch
         self._absent_s = absent_s
         self._kept_s = kept_s
@@ -39,7 +39,7 @@ class Cache(Generic[K, V]):
         self._flights: dict[tuple[object, K], Waiter[V]] = {}
 
     async def get(self, key: K) -> V:
-        """The answer. Raises what fetching it raises."""
+        """Return the answer. Raises the errors of fetching it."""
         now = time.monotonic()
         found = self._found.get(key)
         if found is not None and now < found[1]:
@@ -55,10 +55,10 @@ class Cache(Generic[K, V]):
         return await flight.wait()
 
     async def known(self, key: K, within_s: float) -> tuple[V, float]:
-        """The answer, and until when it is good (``time.monotonic()``).
+        """Return the answer, and its expiry (``time.monotonic()``).
 
-        One whose time is over goes on, for `AGAIN_S`, if no other comes within so many seconds, or if the registry
-        fails. Raises what fetching it raises.
+        An expired one is extended by `AGAIN_S` if no other arrives within ``within_s`` seconds, or if the registry
+        fails. Raises the errors of fetching it.
         """
         known = self._found.get(key)
         try:
@@ -69,16 +69,16 @@ class Cache(Generic[K, V]):
         except SchemaRegistryError as error:
             if known is None or not error.at_fault:
                 raise
-        assert known is not None  # else there was no end to the time
+        assert known is not None  # otherwise there was no time limit
         return known[0], time.monotonic() + AGAIN_S
 
     def has(self, key: K, value: V) -> bool:
-        """Return True if this is the answer as far as it is known, though its time may be over."""
+        """Return True if this is the known answer, even if it has expired."""
         found = self._found.get(key)
         return found is not None and found[0] is value
 
     def forget(self) -> None:
-        """Ask for everything anew, also what is being asked for now."""
+        """Forget everything, including requests in progress."""
         self._found.clear()
         self._absent.clear()
         self._flights.clear()
@@ -95,7 +95,7 @@ class Cache(Generic[K, V]):
             except Exception as error:
                 flight.set_error(error)
             else:
-                if self._flights.get(place) is flight:  # and it has not been forgotten meanwhile
+                if self._flights.get(place) is flight:  # and it has not been forgotten in the meantime
                     self._found[key] = (value, time.monotonic() + self._kept_s)
                     self._absent.pop(key, None)
                 flight.set_result(value)

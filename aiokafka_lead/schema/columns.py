@@ -29,7 +29,7 @@ __all__ = ["AvroColumns"]
 
 
 _RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
-"""What is wrong with a record, and not with a registry that is away."""
+"""Errors of a record, rather than of an unavailable registry."""
 
 
 class Contents(Protocol):
@@ -42,19 +42,19 @@ class Contents(Protocol):
 
 
 class Named(Protocol):
-    """What errors name records by."""
+    """The names of records in errors."""
 
     def raw(self) -> Iterable[Any]: ...
 
 
 class Batch(Contents, Named, Protocol):
-    """What is needed of a `RecordBatch`."""
+    """The needed part of a `RecordBatch`."""
 
     def to_arrow(self) -> Any: ...
 
 
 class AvroColumns:
-    """All batches have the columns of `RecordBatch.to_arrow`, with the same types for all: see there.
+    """Adds typed columns to `RecordBatch.to_arrow`, with the same types for all batches: see there.
 
     A record becomes a struct, which ``pyarrow.Table.flatten`` turns into columns; times and decimals become Arrow's.
     """
@@ -65,9 +65,9 @@ class AvroColumns:
         self._keys = _Column(registry, schema if not values else None, is_key=True) if boolean("keys", keys) else None
 
     async def to_arrow(self, batch: Batch) -> Any:
-        """The batch, a ``pyarrow.RecordBatch``.
+        """Return the batch as a ``pyarrow.RecordBatch``.
 
-        Raises `RecordDeserializationError` for the first record that cannot be read, and what the registry raises.
+        Raises `RecordDeserializationError` for the first unreadable record, and the registry's errors.
         """
         made = batch.to_arrow()
         for name, array in (await self.arrays(batch, batch)).items():
@@ -75,9 +75,9 @@ class AvroColumns:
         return made
 
     async def arrays(self, batch: Contents, named: Named | None = None) -> dict[str, Any]:
-        """The typed columns alone, by name: "key", "value" or both.
+        """Return only the typed columns, by name: "key", "value" or both.
 
-        With ``named``, what is wrong with a record is a `RecordDeserializationError` that names it.
+        With ``named``, errors of a record are a `RecordDeserializationError` that names it.
         """
         made: dict[str, Any] = {}
         for name, column in (("key", self._keys), ("value", self._values)):
@@ -97,7 +97,7 @@ class _Column:
         self._readers: dict[bytes, AvroReader] = {}
 
     async def array(self, batch: Contents, named: Named | None) -> Any:
-        """The column; what is wrong with a record is raised as it is, or as an error that names the record."""
+        """Return the column; raise a record's error unchanged, or as an error that names the record."""
         contents = batch.raw_column(is_key=self.is_key)
         places: list[tuple[bytes, int] | None] = []
         values: list[Any] = []
@@ -135,7 +135,7 @@ class _Column:
             raise of_schema(error, name) from (error.__cause__ or error)
 
     def _place(self, content: bytes, headers: Headers) -> tuple[bytes, int]:
-        """The name of its schema, and where it begins."""
+        """Return the name of the content's schema, and the start of its data."""
         name, behind = key_of(content, headers, self.is_key)
         return name, len(name) if behind is None else 0
 

@@ -1,4 +1,4 @@
-"""`SchemaDeserializer`: from a key's or value's bytes, by the schema they were written with, to the application's."""
+"""`SchemaDeserializer`: converts the bytes of a key or value, by their schema, to the application's objects."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ __all__ = ["Reader", "SchemaDeserializer", "of_schema"]
 T = TypeVar("T", covariant=True)
 
 AT_ONCE = 8
-"""Schemas that are asked for at the same time."""
+"""Number of schemas that are requested at the same time."""
 
 
 class Reader(Protocol):
-    """Reads what was written with one schema."""
+    """Reads data written with one schema."""
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
-        """What begins at this place; ``indexes`` is what a header has behind the GUID, None where there is none."""
+        """Read the data at this position; ``indexes`` are a header's bytes after the GUID, None without a header."""
         ...
 
 
 def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
-    """The error of bytes that name their schema so."""
+    """Return the error of bytes that name their schema by ``key``."""
     made = SchemaContentError(f"schema {id_of(key)}: {error.message}")
     made.schema_id = id_of(key)
     return made
@@ -45,10 +45,10 @@ def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
 class SchemaDeserializer(Prepared, Generic[T]):
     """For ``key_deserializer`` and ``value_deserializer`` of a consumer, and by itself: ``await decode(content)``.
 
-    The registry is asked for the schemas of a batch before its records are read, once for each; records whose schema
-    is known cost no wait. A record whose schema does not exist, or that is not what its schema describes, raises a
-    `RecordDeserializationError` in its turn; where the registry cannot be reached, its cause is ``retriable``, and the
-    record is asked for again at the next call.
+    The schemas of a batch are requested before its records are read, once for each; records with a known schema cause
+    no wait. A record whose schema does not exist, or that does not match its schema, raises a
+    `RecordDeserializationError` in its turn; if the registry cannot be reached, its cause is ``retriable``, and the
+    record is tried again at the next call.
     """
 
     def __init__(self, registry: SchemaSource, into: Any = None, *, schema: Any = None, validate: bool = True) -> None:
@@ -63,7 +63,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
         return f"SchemaDeserializer({self._registry!r})"
 
     async def decode(self, content: bytes | None, *, headers: Headers = (), is_key: bool = False) -> T | None:
-        """What one key or value says; None for None. Raises `SchemaContentError` and what the registry raises."""
+        """Return the object for one key or value. Raises `SchemaContentError` and the registry's errors."""
         if content is None:
             return None
         waiting = self.prepare((content,), (headers,), "", is_key)
@@ -74,7 +74,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
     def prepare(
         self, contents: Sequence[bytes | None], headers: Sequence[Headers], topic: str, is_key: bool
     ) -> Awaitable[None] | None:
-        """Ask for the schemas that are not known; None where all are."""
+        """Request unknown schemas; return None if all are known."""
         missing: dict[bytes, None] = {}
         readers = self._readers
         for content, some in zip(contents, headers, strict=True):
@@ -85,13 +85,13 @@ class SchemaDeserializer(Prepared, Generic[T]):
             try:
                 key, _ = key_of(content, some, is_key)
             except SchemaContentError:
-                continue  # which the call for it raises
+                continue  # raised by the call for it
             if key not in readers and self._is_due(key):
                 missing[key] = None
         return self._resolve(list(missing)) if missing else None
 
     def __call__(self, content: bytes, context: SerializationContext, /) -> T:
-        """What one key or value says; `prepare` comes before, else it raises `SchemaNotReadyError`."""
+        """Return the object for one key or value; raise `SchemaNotReadyError` without a preceding `prepare`."""
         key, indexes = key_of(content, context.headers, context.is_key)
         reader = self._readers.get(key)
         if reader is None:

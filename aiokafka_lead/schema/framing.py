@@ -1,4 +1,4 @@
-"""How a key or value names the schema it was written with: before its bytes, or in a header (Confluent's format)."""
+"""Identification of the schema of a key or value: before its bytes, or in a header (Confluent's format)."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ GUID_SIZE = 17
 """A byte of 1 and the schema's GUID."""
 
 MAX_INDEXES = 1000
-"""More than any message is nested in others."""
+"""More than any nesting of messages."""
 
 _ID = struct.Struct(">bI")
 
 
 def prefix_of(schema_id: int) -> bytes:
-    """What comes before the content."""
+    """Return the prefix of the content."""
     return _ID.pack(0, schema_id)
 
 
 def header_of(guid: str) -> bytes:
-    """The value of the header."""
+    """Return the value of the header."""
     return b"\x01" + uuid.UUID(guid).bytes
 
 
 def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes | None]:
-    """The bytes that name the schema, and those of a header behind them; None where they are in the content itself.
+    """Return the bytes that name the schema, and a header's bytes after them; None if they are in the content.
 
-    The last header of the name counts, as in Java. Raises `SchemaContentError` where there is no name.
+    The last header of the name counts, as in Java. Raises `SchemaContentError` if there is no name.
     """
     if headers:
         wanted = KEY_HEADER if is_key else VALUE_HEADER
@@ -67,7 +67,7 @@ def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes
 
 
 def id_of(key: bytes) -> int | str:
-    """The id, or the GUID, that such bytes name."""
+    """Return the id, or the GUID, in such bytes."""
     return _ID.unpack(key)[1] if len(key) == ID_SIZE else str(uuid.UUID(bytes=key[1:]))
 
 
@@ -75,14 +75,14 @@ def id_of(key: bytes) -> int | str:
 
 
 def indexes_bytes(indexes: Sequence[int]) -> bytes:
-    """The path to a message type in its file: zigzag numbers with their count before, the first one as a zero alone."""
+    """Return a message type's path in its file: zigzag numbers after their count, or zero for the first type."""
     if list(indexes) == [0]:
         return b"\x00"
     return b"".join(_varint(number << 1) for number in (len(indexes), *indexes))
 
 
 def read_indexes(content: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """The path, and where it ends. Raises `SchemaContentError`."""
+    """Return the path, and its end. Raises `SchemaContentError`."""
     count, at = _read_varint(content, at)
     if not 0 <= count <= MAX_INDEXES:
         raise SchemaContentError(f"the bytes name a message type by {count} indexes")

@@ -26,13 +26,13 @@ try:
 except ImportError:
     raise ConfigError("JSON Schema needs jsonschema: pip install aiokafka-lead[jsonschema]") from None
 
-SPECIFICATIONS: Any = importlib.import_module("jsonschema_specifications").REGISTRY  # it has no types
+SPECIFICATIONS: Any = importlib.import_module("jsonschema_specifications").REGISTRY  # it has no type annotations
 
 __all__ = ["JsonFormat", "JsonReader", "JsonWriter"]
 
 
 def _formats() -> FormatChecker:
-    """Checks the formats that leave no doubt; times may lack a zone, as pydantic's do where theirs does."""
+    """Return a check of unambiguous formats; times may lack a zone, as pydantic's do."""
     checker = FormatChecker(("date", "ipv4", "ipv6", "uuid"))
 
     def is_date_time(value: object) -> bool:
@@ -50,7 +50,7 @@ _FORMATS = _formats()
 
 
 class _Validator:
-    """Checks content against a schema; ``formats``: of texts their "format", too, which others read more loosely."""
+    """Checks content against a schema; ``formats`` also checks the "format" of texts."""
 
     def __init__(self, resolved: ResolvedSchema, *, formats: bool = False) -> None:
         try:
@@ -66,7 +66,7 @@ class _Validator:
         self._validator = kind(schema, registry=_registry(parts), format_checker=_FORMATS if formats else None)
 
     def check(self, content: Any, what: str) -> None:
-        """Raise `SchemaContentError` for the first thing that does not fit."""
+        """Raise `SchemaContentError` for the first mismatch."""
         try:
             found = next(self._validator.iter_errors(content), None)
         except Unresolvable as error:
@@ -80,7 +80,7 @@ class _Validator:
 
 
 def _registry(parts: dict[str, Any]) -> Any:
-    """Finds what is referred to by the reference's name, whatever the base that a ``$ref`` is relative to."""
+    """Return a registry that finds references by name, whatever the base of a ``$ref``."""
 
     missing: Any = NoSuchResource
 
@@ -95,11 +95,11 @@ def _registry(parts: dict[str, Any]) -> Any:
 
 
 _SHALLOW = 20
-"""Levels that every check gets through which ends at all."""
+"""Nesting that every check can handle."""
 
 
 class JsonReader:
-    """Reads JSON, and checks it against the schema it was written with."""
+    """Reads JSON, and checks it against its schema."""
 
     def __init__(self, writer: ResolvedSchema, *, validate: bool) -> None:
         self._validator = _Validator(writer) if validate else None
@@ -133,7 +133,7 @@ class JsonWriter:
 
 
 class JsonFormat:
-    """A serializer's schema: a pydantic model, text, what JSON makes of it, or a `Schema`; None for the latest."""
+    """A serializer's schema: a pydantic model, text, parsed JSON, or a `Schema`; None for the latest."""
 
     def __init__(self, given: Any, *, validate: bool) -> None:
         self._validate = boolean("validate", validate)
@@ -141,7 +141,7 @@ class JsonFormat:
         self.record_name = None
         if self.schema is not None:
             if not self.schema.references:
-                _Validator(ResolvedSchema(self.schema))  # what is wrong with it is said at once
+                _Validator(ResolvedSchema(self.schema))  # errors in it are raised immediately
             self.record_name = _title(self.schema)
 
     def writer(self, resolved: ResolvedSchema) -> JsonWriter:

@@ -1,4 +1,4 @@
-"""From the application's values to what JSON can say of them without loss."""
+"""Converts the application's values to JSON values without loss."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _AS_THEY_ARE = (str, bool, int)
 
 
 def jsonable(value: Any) -> Any:
-    """Dicts, lists, str, numbers and None. Raises `SchemaContentError` for what would not be read as it was written.
+    """Return dicts, lists, str, numbers and None. Raises `SchemaContentError` for a value that JSON would change.
 
-    Times are ISO 8601's, UUIDs are texts, and a Decimal is a number if a float has the same digits.
+    Times become ISO 8601, UUIDs texts, and a Decimal a number if a float has the same digits.
     """
     try:
         return _jsonable(value, "$")
@@ -60,7 +60,7 @@ def _jsonable(value: Any, path: str) -> Any:
         return _jsonable(content, path)
     if isinstance(value, Collection) and not isinstance(value, (bytes, bytearray, memoryview)):
         items: list[Any] = []
-        for inner in value:  # and no comprehension, which would be one frame more
+        for inner in value:  # and not a comprehension, which would be one frame more
             items.append(_jsonable(inner, f"{path}[{len(items)}]"))
         return items
     raise _refused(path, value, "JSON has no such value")

@@ -1,4 +1,4 @@
-"""From what a format reads to what the application wants: models, dataclasses, enums, functions."""
+"""Converts read values to the application's models, dataclasses, enums, or by its functions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Make = Callable[[Any], Any]
 
 
 class Making:
-    """Makes the application's values."""
+    """Creates the application's objects."""
 
     def __init__(self, call: Make | None, messages: tuple[Any, ...] = ()) -> None:
         self._call = call
         self.messages = messages
-        """The classes of Protobuf messages that are wanted; empty where any is."""
+        """The accepted classes of Protobuf messages; empty for any."""
 
     def __call__(self, value: Any) -> Any:
-        """The value. Raises `SchemaContentError` for what cannot be made."""
+        """Return the object. Raises `SchemaContentError` if it cannot be created."""
         if self._call is None:
             return value
         try:
@@ -42,7 +42,7 @@ class Making:
 
 
 def making(into: Any) -> Making:
-    """What an option ``into`` asks for; raises `ConfigTypeError`."""
+    """Return the conversion for an option ``into``; raise `ConfigTypeError`."""
     if into is None:
         return Making(None)
     given = tuple(into) if isinstance(into, (list, tuple)) else (into,)
@@ -59,13 +59,13 @@ def making(into: Any) -> Making:
 
 
 class _Makers:
-    """What makes values of types, by their annotations. A dataclass may have itself as a field."""
+    """Builds functions that create values of types, by their annotations. A dataclass may have itself as a field."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, Make] = {}
 
     def of(self, hint: Any) -> Make | None:
-        """What makes values of this type; None where they are left as they were read."""
+        """Return a function that creates values of this type; None if they are left unchanged."""
         origin, inner = typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Annotated:
             return self.of(inner[0])
@@ -94,7 +94,7 @@ class _Makers:
         return _OF_TEXT.get(kind)
 
     def _or_with_members(self, kind: Any, make: Make, names: dict[str, str]) -> Make:
-        """By a library, which knows enums by their values; Avro's symbols may be their members' names."""
+        """Return a library's conversion, which knows enums by value; Avro's symbols may be their members' names."""
 
         def make_in_two_ways(value: Any) -> Any:
             try:
@@ -114,7 +114,7 @@ class _Makers:
         return make_in_two_ways
 
     def _makes(self, kind: Any, names: dict[str, str]) -> dict[str, Make | None]:
-        """What makes its fields, by the names that they have outside."""
+        """Return the functions for its fields, by their external names."""
         hints = _hints(kind)
         return {outside: self.of(hints.get(name)) for name, outside in names.items()}
 
@@ -132,7 +132,7 @@ class _Makers:
                 raise TypeError(f"{kind.__name__} is made of a record, and not of {type(value).__name__}")
             given = {}
             for name, content in value.items():
-                if name in makes:  # and no field that the writer's schema has more than this class
+                if name in makes:  # and no field of the writer's schema that this class lacks
                     each = makes[name]
                     given[arguments[name]] = content if each is None else each(content)
             return kind(**given)
@@ -157,10 +157,10 @@ class _Makers:
 
 
 def _hints(kind: type) -> dict[str, Any]:
-    """A class's annotations, without those that cannot be evaluated: their fields stay as they were read."""
+    """Return a class's annotations, without any that cannot be evaluated: their fields are left unchanged."""
     try:
         return typing.get_type_hints(kind, include_extras=True)
-    except NameError:  # a class within a function, say, or for the type checker alone
+    except NameError:  # for example a class within a function, or only for the type checker
         found: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
         for name, hint in vars(owner).get("__annotations__", {}).items():
@@ -173,7 +173,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
-    """Of several types the one whose name the record has, else the first that the value is of, or that can be made."""
+    """Return a conversion to the type that the record names, else to the first that fits or can be made."""
     options = [(hint, makers.of(hint)) for hint in hints if hint is not types.NoneType]
     if not any(make for _, make in options):
         return None
@@ -203,7 +203,7 @@ def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
 
 
 def _member(kind: Any, value: Any) -> Any:
-    """By value, as JSON has it, or by name, as Avro's symbols may be."""
+    """Return the member by value, as in JSON, or by name, as in Avro's symbols."""
     try:
         return kind(value)
     except ValueError:
@@ -231,4 +231,4 @@ _OF_TEXT: dict[Any, Make] = {
     datetime.time: _of_text(datetime.time.fromisoformat),
     uuid.UUID: _of_text(uuid.UUID),
 }
-"""What JSON has as a text or number."""
+"""Types that JSON represents as a text or number."""

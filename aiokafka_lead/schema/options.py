@@ -81,7 +81,7 @@ def _urls(name: str, value: Any) -> tuple[str, ...]:
 
 
 class RegistryOptions(TypedDict, total=False):
-    """The options of `SchemaRegistry`, which says what they mean."""
+    """The options of `SchemaRegistry`, described there."""
 
     basic_auth: tuple[str, str] | None
     token_provider: Any
@@ -102,7 +102,7 @@ class RegistryOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class RegistryConfig(Checked):
-    """See `SchemaRegistry` for what they mean."""
+    """The options of `SchemaRegistry`, checked."""
 
     urls: tuple[str, ...] = option((), _urls)
     basic_auth: tuple[str, str] | None = option(None, optional(_basic), secret=True)
@@ -133,7 +133,7 @@ class RegistryConfig(Checked):
             raise ConfigError(f"{given[0]} is of no use beside an ssl_context")
 
     def tls(self) -> SSLContext | None:
-        """The context for TLS; None for what Python takes by itself. Raises `ConfigError`, and reads files."""
+        """Return the context for TLS; None for Python's default. Raises `ConfigError`, and reads files."""
         given = {name: getattr(self, name) for name in _SSL if getattr(self, name) is not None}
         if self.ssl_context is not None or not given:
             return self.ssl_context

@@ -1,4 +1,4 @@
-"""The message types of a ``.proto`` file, by their places in it: all that is needed of its text to read messages."""
+"""The message types of a ``.proto`` file, by their index paths: all that reading messages needs of its text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def message_names(text: str) -> dict[tuple[int, ...], str]:
-    """Full names by path: ``(1, 0)`` is the first type within the file's second one. Raises `InvalidSchemaError`.
+    """Return full names by path: ``(1, 0)`` is the first type in the file's second one. Raises `InvalidSchemaError`.
 
-    ``text`` is that of a ``.proto`` file, or its descriptor in base64.
+    ``text`` is a ``.proto`` file, or its descriptor in base64.
     """
     if _BASE64.fullmatch(text.strip()):
         return _described(text)
@@ -28,7 +28,7 @@ def message_names(text: str) -> dict[tuple[int, ...], str]:
     package = ""
     tokens = _tokens(text)
     open_blocks: list[tuple[tuple[int, ...], str] | None] = [((), "")]
-    """Of each block around this place: the path and name of the message type that it is; None for any other."""
+    """Enclosing blocks: the path and name of each message type; None for any other block."""
     counts: dict[tuple[int, ...], int] = {}
     statement: list[str] = []
     for token in tokens:

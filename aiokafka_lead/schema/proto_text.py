@@ -1,4 +1,4 @@
-"""The ``.proto`` text of a file's descriptor: the form of Protobuf schemas that all registries and clients know."""
+"""The ``.proto`` text of a file's descriptor: the form of Protobuf schemas that all registries and clients accept."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _SCALARS: dict[int, str] = {
 }
 _QUOTED = (_FIELD.TYPE_STRING, _FIELD.TYPE_BYTES)
 _NUMBER_MAX = 2**29 - 1
-"""Of a field."""
+"""Largest number of a field."""
 _ENUM_MAX = 2**31 - 1
 _INDENT = "  "
 _ESCAPED = {ord('"'): r"\"", ord("\\"): r"\\", ord("\n"): r"\n"}
 
 
 class NoText(Exception):
-    """The file has something that is not printed here: editions, groups, options that are not known."""
+    """The file has an unsupported feature: editions, groups, unknown options."""
 
 
 def proto_text(file: descriptor_pb2.FileDescriptorProto) -> str:
-    """What ``protoc`` would make this descriptor of, but for comments. Raises `NoText`."""
+    """Return the text that compiles to this descriptor, without comments. Raises `NoText`."""
     if file.syntax not in ("", "proto2", "proto3"):
         raise NoText(file.syntax)
     return "\n".join(_File(file).lines()) + "\n"
@@ -131,12 +131,12 @@ def _type(field: descriptor_pb2.FieldDescriptorProto) -> str:
 
 def _default(field: descriptor_pb2.FieldDescriptorProto) -> str:
     if field.type == _FIELD.TYPE_BYTES:
-        return f'"{field.default_value}"'  # it is escaped already
+        return f'"{field.default_value}"'  # it is already escaped
     return _quoted(field.default_value) if field.type == _FIELD.TYPE_STRING else field.default_value
 
 
 def _json_name(name: str) -> str:
-    """What a field has where none was given."""
+    """Return the default JSON name of a field."""
     first, *others = name.split("_")
     return first + "".join(each[:1].upper() + each[1:] for each in others)
 
@@ -168,7 +168,7 @@ def _service(service: descriptor_pb2.ServiceDescriptorProto) -> Iterator[str]:
 
 
 def _reserved(ranges: Iterable[Any], names: Iterable[str], largest: int, *, open_end: bool) -> Iterator[str]:
-    """``open_end``: the end of a range is beyond it, as in messages."""
+    """Yield the lines of reserved ranges. ``open_end``: the end of a range is exclusive, as in messages."""
     for each in ranges:
         yield f"reserved {_range(each.start, each.end - open_end, largest)};"
     for name in names:

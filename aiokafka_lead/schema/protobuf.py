@@ -29,11 +29,11 @@ _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """Files that every registry and every Protobuf has."""
 
 DEPTH_MAX = 101
-"""Of messages in each other. No Protobuf reads what is deeper; Google's ends the process when it writes far deeper."""
+"""Maximum nesting of messages. No Protobuf reads deeper ones; Google's crashes when it writes far deeper."""
 
 
 class ProtobufReader:
-    """Reads messages: of the classes that the application named, else of those that were generated and imported."""
+    """Reads messages: of the classes named by the application, else of generated and imported ones."""
 
     def __init__(self, writer: ResolvedSchema, classes: tuple[Any, ...]) -> None:
         self._names = message_names(writer.schema.text)
@@ -71,7 +71,7 @@ class ProtobufReader:
 
 
 class ProtobufWriter:
-    """Writes messages of one class, by a schema that has its type; it may have others before it."""
+    """Writes messages of one class, by a schema that includes its type, possibly after others."""
 
     def __init__(self, kind: Any, schema: Schema) -> None:
         self._kind = kind
@@ -94,7 +94,7 @@ class ProtobufWriter:
 
 
 def _is_recursive(kind: Any) -> bool:
-    """Whether messages of this type may have others of a type that they are in."""
+    """Return True if messages of this type may contain messages of an enclosing type."""
     done: set[str] = set()
     within = [(kind.full_name, iter(kind.fields))]
     while within:
@@ -111,7 +111,7 @@ def _is_recursive(kind: Any) -> bool:
 
 
 def _messages_in(message: Any) -> Iterator[Any]:
-    """The messages in one; its maps, too, as what a map has is in messages of its own."""
+    """Yield the messages in one; maps, too, because a map's values are messages of their own."""
     if not isinstance(message, Message):
         yield from (each for each in message.values() if isinstance(each, Message))
         return
@@ -142,7 +142,7 @@ class ProtobufFormat:
 
 
 async def _with_imports(file: Any, registry: SchemaSource, *, register: bool) -> Schema:
-    """The file's schema; each file that it imports has a subject of its name, where it is, or is registered."""
+    """Return the file's schema; the subject of each imported file is its name, and must exist or is registered."""
     references = []
     for each in file.dependencies:
         if each.name.startswith(_BUILT_IN):
@@ -158,10 +158,10 @@ async def _with_imports(file: Any, registry: SchemaSource, *, register: bool) ->
 
 
 def _schema_of(file: Any, references: tuple[SchemaReference, ...]) -> Schema:
-    """As text, which every registry takes, and every client reads.
+    """Return the schema as text, which every registry and every client accepts.
 
-    What has no text here is a descriptor in base64: Confluent's registry makes text of it, Apicurio's clients for Java
-    cannot read it.
+    A file without a text form becomes a descriptor in base64: Confluent's registry converts it to text, Apicurio's
+    clients for Java cannot read it.
     """
     described = descriptor_pb2.FileDescriptorProto()
     file.CopyToProto(described)

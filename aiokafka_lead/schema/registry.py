@@ -1,4 +1,4 @@
-"""`SchemaRegistry`: what the application asks of a registry, and what makes serializers and deserializers of it."""
+"""`SchemaRegistry`: requests to a registry, and the source of serializers and deserializers."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["SchemaRegistry"]
 T = TypeVar("T")
 
 STALE_AFTER_S = 0.25
-"""How long the version that was known is held back for a new answer."""
+"""Time for which the known version is held back to wait for a new answer."""
 
 _SCHEMA = instance(Schema, "a Schema")
 _Written = tuple[str, Schema, bool]
-"""A subject, a schema, and whether it may be written otherwise."""
+"""A subject, a schema, and True if it may be written differently."""
 
 
 class SchemaRegistry:
     """A schema registry with Confluent's REST interface (Confluent's own, Apicurio's ``/apis/ccompat/v7``, Karapace).
 
-    ``urls``: one or several of the same registry, as a str or a list; the others are asked when one does not answer.
+    ``urls``: one or several of the same registry, as a str or a list; the next is tried when one does not answer.
     ``basic_auth``: a user's name and secret; or ``token_provider``, one of `aiokafka_lead.oidc`. ``headers``: more
-    headers for every request. ``ssl_context``, or the ``ssl_*`` options of the clients, for TLS. Secrets go to
-    ``https://`` alone, unless ``allow_http``.
+    headers for every request. ``ssl_context``, or the ``ssl_*`` options of the clients, for TLS. Secrets are only sent
+    to ``https://``, unless ``allow_http``.
 
-    A request may take ``request_timeout_ms`` (5000), and with all its tries ``timeout_ms`` (30000). What an id means
-    never changes, and is asked for once; a subject's latest version again after ``latest_max_age_ms`` (300000), and
-    what does not exist after ``absent_max_age_ms`` (30000).
+    A request may take ``request_timeout_ms`` (5000), and with all its retries ``timeout_ms`` (30000). The schema of an
+    id never changes, and is requested once; a subject's latest version is requested again after ``latest_max_age_ms``
+    (300000), and a missing item after ``absent_max_age_ms`` (30000).
 
     It keeps no connection and needs no start or stop, and works on any event loop.
     """
@@ -52,7 +52,7 @@ class SchemaRegistry:
         self._config = build(RegistryConfig, {"urls": urls, **options})
         self._transport = Transport(self._config)
         self.absent_s = absent_s = self._config.absent_max_age_ms / 1000
-        """How long what does not exist is not asked for again."""
+        """Time in seconds before a missing item is requested again."""
         latest_s = self._config.latest_max_age_ms / 1000
         self._by_name: Cache[int | str, RegisteredSchema] = Cache(self._fetch_by_name, absent_s=absent_s)
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(self._fetch_version, absent_s=absent_s)
@@ -61,7 +61,7 @@ class SchemaRegistry:
         self._registered: Cache[_Written, RegisteredSchema] = Cache(self._register, absent_s=0)
 
     def __repr__(self) -> str:
-        config = getattr(self, "_config", None)  # which is missing where the options were refused
+        config = getattr(self, "_config", None)  # which is missing if the options were refused
         return f"SchemaRegistry({','.join(config.urls) if config is not None else ''!r})"
 
     async def __aenter__(self) -> SchemaRegistry:
@@ -73,7 +73,7 @@ class SchemaRegistry:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def schema(self, name: int | str) -> RegisteredSchema:
-        """The schema of an id (an int) or of a GUID (a str).
+        """Return the schema of an id (an int) or of a GUID (a str).
 
         Raises `SchemaNotFoundError`, and, as every call here does, a `SchemaRegistryError` of another kind.
         """
@@ -82,17 +82,17 @@ class SchemaRegistry:
         return await self._by_name.get(name)
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
-        """A version of a subject."""
+        """Return a version of a subject."""
         return await self._versions.get((subject, version))
 
     async def latest(self, subject: str) -> RegisteredSchema:
-        """A subject's latest version."""
+        """Return a subject's latest version."""
         return await self._latest.get(subject)
 
     async def latest_known(self, subject: str) -> tuple[RegisteredSchema, float]:
-        """A subject's latest version, and until when it is taken for that (``time.monotonic()``).
+        """Return a subject's latest version, and its expiry (``time.monotonic()``).
 
-        The one that was known goes on while the registry does not answer; that costs a moment every second at most.
+        The known version stays valid while the registry does not answer; that costs at most a moment every second.
         """
         return await self._latest.known(subject, STALE_AFTER_S)
 
@@ -101,19 +101,19 @@ class SchemaRegistry:
         return self._latest.has(subject, registered)
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """What this schema is registered as in the subject; ``normalize``: though it is written a little otherwise."""
+        """Return this schema as registered in the subject; ``normalize`` ignores small differences in notation."""
         return await self._looked_up.get((subject, _SCHEMA("schema", schema), normalize))
 
     async def subjects(self, *, deleted: bool = False) -> list[str]:
-        """The subjects' names; also of those that are deleted, but not for good."""
+        """Return the subjects' names; with ``deleted``, also of subjects that are not permanently deleted."""
         return texts_of(await self._ask("GET", "subjects", query={"deleted": "true"} if deleted else {}))
 
     async def versions(self, subject: str) -> list[int]:
-        """The numbers of a subject's versions."""
+        """Return the numbers of a subject's versions."""
         return integers_of(await self._ask("GET", "subjects", subject, "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
-        """A schema with all that it refers to."""
+        """Return a schema with all its references."""
         return await resolve(schema, self.version)
 
     # --- changing ----------------------------------------------------------------------------------------------------
@@ -121,14 +121,14 @@ class SchemaRegistry:
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """Register a schema as the subject's next version, unless the subject has it already.
 
-        The answer says its id. Raises `IncompatibleSchemaError` and `InvalidSchemaError`.
+        Returns it with its id. Raises `IncompatibleSchemaError` and `InvalidSchemaError`.
         """
         registered = await self._registered.get((subject, _SCHEMA("schema", schema), normalize))
         self._latest.forget()
         return registered
 
     async def incompatibilities(self, subject: str, schema: Schema, version: int | str = "latest") -> list[str]:
-        """What speaks against registering this schema beside a version of the subject; empty where nothing does.
+        """Return the reasons against registering this schema beside a version of the subject; empty if there are none.
 
         (Apicurio gives no reasons: then there is one, in general words.)
         """
@@ -141,7 +141,7 @@ class SchemaRegistry:
         return texts_of(content.get("messages") or []) or [f"it does not go with version {version} of {subject}"]
 
     async def compatibility(self, subject: str | None = None) -> str:
-        """The compatibility level of a subject, or of those that have none of their own."""
+        """Return the compatibility level of a subject, or the global one, which is its default."""
         where = () if subject is None else (subject,)
         query = {} if subject is None else {"defaultToGlobal": "true"}
         content = await self._ask("GET", "config", *where, query=query)
@@ -155,7 +155,7 @@ class SchemaRegistry:
         await self._ask("PUT", "config", *where, body={"compatibility": level})
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject, and return their numbers; for good only what is deleted already."""
+        """Delete all versions of a subject, and return their numbers; ``permanent`` only after an earlier deletion."""
         content = await self._ask("DELETE", "subjects", subject, query={"permanent": "true"} if permanent else {})
         self.forget()
         return integers_of(content)
@@ -167,7 +167,7 @@ class SchemaRegistry:
         self.forget()
 
     def forget(self) -> None:
-        """Ask for everything anew, but for what serializers and deserializers know already."""
+        """Forget all answers, except for the knowledge of existing serializers and deserializers."""
         for cache in (self._by_name, self._versions, self._latest, self._looked_up, self._registered):
             cache.forget()
 
@@ -184,29 +184,29 @@ class SchemaRegistry:
     ) -> SchemaDeserializer[T]: ...
 
     def deserializer(self, into: Any = None, *, schema: Any = None, validate: bool = True) -> SchemaDeserializer[Any]:
-        """For a consumer: reads keys or values of any kind of schema, by the schema that each was written with.
+        """Return a deserializer for consumers, of keys or values of any kind of schema, each read by its own.
 
-        ``into`` makes more of a value than dicts and lists: a pydantic model, a dataclass, a class of Protobuf messages
-        or a list of them, or a function. ``schema``: an Avro schema (text, or as JSON is read) to read as, which Avro's
-        rules lead to from the writer's. ``validate`` (True): check JSON against its schema.
+        ``into`` converts a value: to a pydantic model, a dataclass, a class of Protobuf messages or a list of them, or
+        by a function. ``schema``: an Avro schema (text, or parsed JSON) to read as, converted from the writer's by
+        Avro's rules. ``validate`` (True): check JSON against its schema.
         """
         return SchemaDeserializer(self, into, schema=schema, validate=validate)
 
     def columns(self, schema: Any = None, *, values: bool = True, keys: bool = False) -> AvroColumns:
-        """Makes typed columns for Apache Arrow of batches of Avro: ``await columns.to_arrow(batch)``.
+        """Return a builder of typed Apache Arrow columns from batches of Avro: ``await columns.to_arrow(batch)``.
 
-        ``schema``: what all values are read as, as `deserializer` takes it; without one, that of the first batch with
-        the highest id. ``keys``: read keys too, by their own schemas.
+        ``schema``: the schema to read all values as, as in `deserializer`; without one, the schema with the highest id
+        in the first batch. ``keys``: read keys too, by their own schemas.
         """
         from .columns import AvroColumns
 
         return AvroColumns(self, schema, values=values, keys=keys)
 
     def avro_serializer(self, schema: Any = None, **options: Unpack[SerializerOptions]) -> SchemaSerializer[Any]:
-        """For a producer: writes dicts, lists, pydantic models and dataclasses by an Avro schema.
+        """Return a serializer for producers of dicts, lists, pydantic models and dataclasses by an Avro schema.
 
-        ``schema``: text, what JSON makes of it, or a `Schema` with references; without one, the latest of the subject.
-        The other options are those of `SchemaSerializer`.
+        ``schema``: text, parsed JSON, or a `Schema` with references; without one, the latest of the subject. For the
+        other options see `SchemaSerializer`.
         """
         from .avro import AvroFormat
 
@@ -225,13 +225,13 @@ class SchemaRegistry:
     def json_serializer(
         self, schema: Any = None, *, validate: bool = True, **options: Unpack[SerializerOptions]
     ) -> SchemaSerializer[Any]:
-        """The same with JSON Schema; ``schema`` may be a pydantic model, whose own schema that is."""
+        """Return the same for JSON Schema; ``schema`` may be a pydantic model, whose own schema is used."""
         from .json_schema import JsonFormat
 
         return SchemaSerializer(self, JsonFormat(schema, validate=validate), **options)
 
     def protobuf_serializer(self, message: type[T], **options: Unpack[SerializerOptions]) -> SchemaSerializer[T]:
-        """The same of Protobuf messages, by the class that was generated for them."""
+        """Return the same for Protobuf messages, by the class generated for them."""
         from .protobuf import ProtobufFormat
 
         return SchemaSerializer(self, ProtobufFormat(message), **options)

@@ -1,4 +1,4 @@
-"""A schema together with the schemas that it refers to, and those that these refer to."""
+"""A schema together with its direct and indirect references."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MAX_REFERENCES = 1000
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSchema:
-    """A schema, and by name what it refers to: each after what it refers to itself."""
+    """A schema, and its references by name: each after its own references."""
 
     schema: Schema
     references: tuple[tuple[str, Schema], ...] = ()
 
 
 async def resolve(schema: Schema, version: Callable[[str, int], Awaitable[RegisteredSchema]]) -> ResolvedSchema:
-    """Ask for what the schema refers to; raises `InvalidSchemaError` for a circle, and what asking raises."""
+    """Request the schema's references; raise `InvalidSchemaError` for a cycle, and the request's errors."""
     found: dict[str, Schema] = {}
 
     async def add(references: tuple[SchemaReference, ...], above: tuple[SchemaReference, ...]) -> None:

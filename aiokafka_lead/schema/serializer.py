@@ -1,4 +1,4 @@
-"""`SchemaSerializer`: from the application's keys and values to bytes that name their schema."""
+"""`SchemaSerializer`: converts the application's keys and values to bytes that name their schema."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ class Writer(Protocol):
     """Writes values by one schema."""
 
     def write(self, value: Any, before: bytes) -> bytes:
-        """The value's bytes with those ``before`` in front. Raises `SchemaContentError`."""
+        """Return the value's bytes, prefixed by ``before``. Raises `SchemaContentError`."""
         ...
 
     @property
     def indexes(self) -> bytes:
-        """What comes behind the schema's name: Protobuf's path to the message type."""
+        """Bytes after the schema's name: Protobuf's path to the message type."""
         ...
 
 
 class Format(Protocol):
-    """What a serializer writes, and by which schema."""
+    """The content of a serializer and its schema."""
 
     @property
     def schema(self) -> Schema | None:
-        """The schema, or None where it is the subject's latest."""
+        """The schema, or None if it is the subject's latest."""
         ...
 
     @property
     def record_name(self) -> str | None:
-        """The full name of what it describes, for `subjects`."""
+        """Full name of the described type, for `subjects`."""
         ...
 
     def writer(self, resolved: ResolvedSchema) -> Writer:
-        """What writes by this schema; raises `InvalidSchemaError`."""
+        """Return a writer for this schema; raise `InvalidSchemaError`."""
         ...
 
     async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
-        """The schema with references to what it needs, which is registered first where that is wanted."""
+        """Return the schema with its references, which are registered first if ``register`` is set."""
         ...
 
 
 class _Ready(NamedTuple):
-    """What a subject's values are written with."""
+    """The schema and writer for a subject's values."""
 
     writer: Writer
     before: bytes
@@ -66,11 +66,11 @@ class _Ready(NamedTuple):
     subject: str
     registered: RegisteredSchema
     until: float
-    """When to ask for the subject's latest version again, in monotonic seconds."""
+    """Time of the next request for the subject's latest version, in monotonic seconds."""
 
 
 class SerializerOptions(TypedDict, total=False):
-    """The options of `SchemaSerializer`, which says what they mean."""
+    """The options of `SchemaSerializer`, described there."""
 
     subject: Subject
     auto_register: bool
@@ -84,10 +84,10 @@ class SchemaSerializer(Prepared, Generic[T]):
 
     ``subject``: "topic" (``orders-value``), "record" (the schema's own name), "topic-record" (both), or a function of
     the topic, whether it is a key, and the name. The schema must be registered there: it is looked up once
-    (``normalize``: though it is written a little otherwise). With ``auto_register`` it is registered instead where it
-    is missing, and with ``use_latest`` the subject's latest version is what values are written by.
+    (``normalize`` ignores small differences in notation). With ``auto_register`` a missing one is registered instead,
+    and with ``use_latest`` values are written by the subject's latest version.
 
-    ``ids_in``: "content", before the bytes, or "headers", where the registry gives GUIDs (Confluent's from 8.0 on).
+    ``ids_in``: "content", before the bytes, or "headers", if the registry has GUIDs (Confluent's from 8.0 on).
     """
 
     def __init__(
@@ -116,19 +116,19 @@ class SchemaSerializer(Prepared, Generic[T]):
         return f"SchemaSerializer({self._registry!r})"
 
     async def encode(self, value: T, topic: str, *, is_key: bool = False) -> bytes:
-        """The bytes of one value, which hold the schema's id; raises what the registry raises."""
+        """Return the bytes of one value, including the schema's id; raises the registry's errors."""
         if self._in_headers:
             raise ConfigError('ids_in="headers" needs encode_with_headers()')
         return (await self.encode_with_headers(value, topic, is_key=is_key)).content
 
     async def encode_with_headers(self, value: T, topic: str, *, is_key: bool = False) -> WithHeaders:
-        """The bytes of one value, and the headers that go with them."""
+        """Return the bytes of one value, with its headers."""
         await self.ready(topic, is_key=is_key)
         made = self(value, SerializationContext(topic, (), is_key))
         return made if isinstance(made, WithHeaders) else WithHeaders(made, ())
 
     async def ready(self, topic: str, *, is_key: bool = False) -> None:
-        """Find out what this topic's values are written with, so that `Producer.send_nowait` can be used for it."""
+        """Request the schema of this topic's values, so that `Producer.send_nowait` can be used for it."""
         waiting = self.prepare((), (), topic, is_key)
         if waiting is not None:
             await waiting
@@ -136,7 +136,7 @@ class SchemaSerializer(Prepared, Generic[T]):
     def prepare(
         self, contents: Sequence[Any], headers: Sequence[Headers], topic: str, is_key: bool
     ) -> Awaitable[None] | None:
-        """Ask the registry for the schema, unless it is known."""
+        """Request the schema from the registry, unless it is known."""
         ready = self._ready.get((topic, is_key))
         if ready is None:
             return self._find(topic, is_key)
@@ -147,7 +147,7 @@ class SchemaSerializer(Prepared, Generic[T]):
         return self._find_latest(topic, is_key, ready)
 
     def __call__(self, value: T, context: SerializationContext, /) -> bytes | WithHeaders:
-        """The bytes of one value; `prepare` comes before, else it raises `SchemaNotReadyError`."""
+        """Return the bytes of one value; raise `SchemaNotReadyError` without a preceding `prepare`."""
         ready = self._ready.get((context.topic, context.is_key))
         if ready is None:
             text = f"the schema for {context.topic} has not been asked for: await ready({context.topic!r}), or send()"
@@ -170,7 +170,7 @@ class SchemaSerializer(Prepared, Generic[T]):
             registered, until = await registry.latest_known(subject)
         else:
             schema = await self._format.prepared(registry, register=self._register)
-            assert schema is not None  # else the latest is taken
+            assert schema is not None  # otherwise the latest is used
             if self._register:
                 registered = await registry.register(subject, schema, normalize=self._normalize)
             else:

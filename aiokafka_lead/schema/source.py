@@ -1,4 +1,4 @@
-"""What serializers and deserializers ask of the registry."""
+"""The registry as seen by serializers and deserializers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SchemaSource(Protocol):
 
     @property
     def absent_s(self) -> float:
-        """How long, in seconds, what the registry does not have is not asked for again."""
+        """Time in seconds before an item missing in the registry is requested again."""
         ...
 
     async def schema(self, name: int | str) -> RegisteredSchema: ...

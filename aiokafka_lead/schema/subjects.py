@@ -1,4 +1,4 @@
-"""Under which subject a schema is registered (Confluent's ``SubjectNameStrategy``)."""
+"""Subjects under which schemas are registered (Confluent's ``SubjectNameStrategy``)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..errors import ConfigError, InvalidSchemaError
 __all__ = ["Subject", "SubjectOf", "subject_strategy"]
 
 SubjectOf = Callable[[str, bool, str | None], str]
-"""From the topic, whether it is the key's schema, and the record's full name where there is one, to the subject."""
+"""Takes the topic, True for the key's schema, and the record's full name if there is one; returns the subject."""
 
 Subject = Literal["topic", "record", "topic-record"] | SubjectOf
-"""A strategy by name, or one's own."""
+"""A strategy by name, or a custom one."""
 
 
 def subject_strategy(given: Any) -> SubjectOf:
-    """The function for an option's value; raises `ConfigError`."""
+    """Return the function for an option's value; raise `ConfigError`."""
     if callable(given):
         return cast(SubjectOf, given)
     found = _STRATEGIES.get(given) if isinstance(given, str) else None

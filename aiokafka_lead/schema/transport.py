@@ -1,4 +1,4 @@
-"""Requests to the registries: in threads, one registry after the other until one answers, within a deadline."""
+"""Requests to the registries: in threads, to one registry after another until one answers, within a deadline."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .options import RegistryConfig
 __all__ = ["Query", "Transport"]
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""A registry takes no schema that is larger."""
+"""Larger than any schema that a registry accepts."""
 
 AT_ONCE = 8
-"""Requests under way at the same time."""
+"""Maximum number of simultaneous requests."""
 
 GRACE_S = 0.5
-"""What a thread may take beyond its time until it is left behind: a name's resolution cannot be bounded otherwise."""
+"""Time that a thread may exceed its limit before it is abandoned: name resolution cannot be bounded otherwise."""
 
 INVALID_SCHEMA = 42201
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -54,7 +54,7 @@ _BY_STATUS: dict[int, type[SchemaRegistryError]] = {
 
 
 class Query(NamedTuple):
-    """One request: its path in parts, which are quoted here."""
+    """One request: the parts of its path are quoted here."""
 
     method: str
     path: tuple[str | int, ...]
@@ -62,7 +62,7 @@ class Query(NamedTuple):
     body: Mapping[str, Any] | None = None
 
     def request(self, base: str, headers: Mapping[str, str]) -> urllib.request.Request:
-        """The request to the registry at this address."""
+        """Return the request to the registry at this address."""
         path = "/".join(urllib.parse.quote(str(part), safe="") for part in self.path)
         query = f"?{urllib.parse.urlencode(self.query)}" if self.query else ""
         data = None if self.body is None else json.dumps(self.body).encode()
@@ -76,14 +76,14 @@ class Query(NamedTuple):
 
 
 class _Spawner:
-    """Starts tasks that outlive the call they were started for."""
+    """Starts tasks that outlive the call that started them."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> None:
         spawn_host(partial(func, *args), str(name))
 
 
 class Transport:
-    """Asks the registries, the one that answered last at first. Can be used from several event loops, in turn."""
+    """Asks the registries, first the last one that answered. Usable from several event loops, in turn."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
@@ -93,15 +93,15 @@ class Transport:
         self._calls: tuple[object, BlockingCalls] | None = None
 
     async def ask(self, query: Query) -> Any:
-        """What a registry answers, decoded.
+        """Return a registry's decoded answer.
 
-        Raises a `SchemaRegistryError` of the kind that the answer says, and `SchemaRegistryUnavailableError` when none
-        answered within ``timeout_ms``.
+        Raises a `SchemaRegistryError` of the kind in the answer, and `SchemaRegistryUnavailableError` if none answered
+        within ``timeout_ms``.
         """
         deadline = time.monotonic() + self._config.timeout_ms / 1000
         failures = 0
         renewed = False
-        trouble: dict[str, str] = {}  # the latest of each registry
+        trouble: dict[str, str] = {}  # the latest error of each registry
         while time.monotonic() < deadline:
             for url in tuple(self._urls):
                 left_s = deadline - time.monotonic()
@@ -144,7 +144,7 @@ class Transport:
         return f"has not answered within {timeout_s * 1000:.0f} ms"
 
     def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> Answer | str:
-        """In a thread."""
+        """Send a request; runs in a thread."""
         if self._exchange is None:
             self._exchange = Exchange(self._config.tls(), MAX_ANSWER_BYTES)
         return self._exchange.send(lambda: query.request(url, self._headers(token)), timeout_s)
@@ -187,7 +187,7 @@ def _content(url: str, query: Query, answer: Answer) -> Any:
         text = f"{text}, and redirects are not followed: set the URL that it leads to"
     kind = _BY_STATUS.get(answer.status, SchemaRegistryError)
     if kind is SchemaNotFoundError and code is None:
-        kind = SchemaRegistryError  # somebody else's, who knows no schemas: a proxy's, say
+        kind = SchemaRegistryError  # from another server, for example a proxy
     if code == INVALID_SCHEMA:
         kind = InvalidSchemaError
     raise kind(text, status=answer.status, error_code=code if isinstance(code, int) else None)

@@ -1,4 +1,4 @@
-"""Frozen values that the registry takes and gives."""
+"""Frozen values passed to and returned by the registry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPATIBILITY_LEVELS = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """A registered schema that another one names: a type of Avro, a ``$ref`` of JSON Schema, an import of Protobuf."""
+    """A reference to a registered schema: to a type in Avro, by a ``$ref`` in JSON Schema, by an import in Protobuf."""
 
     name: str
     subject: str
@@ -35,7 +35,7 @@ class SchemaReference:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text, its kind, and the registered schemas that it refers to."""
+    """A schema's text, its kind, and its references to registered schemas."""
 
     text: str
     type: SchemaType = "AVRO"
@@ -51,7 +51,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with what the registry knows it by, as far as the answer said."""
+    """A schema with its identification in the registry, as far as the answer contained it."""
 
     schema: Schema
     id: int | None = None

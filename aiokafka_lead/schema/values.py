@@ -1,4 +1,4 @@
-"""What the application's values have in them: models, dataclasses, structs."""
+"""Inspects the application's values: models, dataclasses, structs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["NamedRecord", "content_of", "is_deeper", "is_message_class", "is_mod
 
 
 def is_model_class(kind: Any) -> bool:
-    """Whether it is a class of pydantic's models (which this needs not import)."""
+    """Return True for a class of pydantic's models, without importing pydantic."""
     return inspect.isclass(kind) and hasattr(kind, "model_validate") and hasattr(kind, "model_json_schema")
 
 
 def is_message_class(kind: Any) -> bool:
-    """Whether it is a class of Protobuf messages."""
+    """Return True for a class of Protobuf messages."""
     return inspect.isclass(kind) and hasattr(kind, "DESCRIPTOR") and hasattr(kind, "FromString")
 
 
 class NamedRecord(dict[str, Any]):
-    """A record of a union of several, as it was read: a dict that knows which one it is.
+    """A record read from a union of several records: a dict with the record's name.
 
     Written again, it goes to the same branch.
     """
@@ -41,10 +41,10 @@ class NamedRecord(dict[str, Any]):
 
 
 def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False) -> Any:
-    """What a model, a dataclass, a struct or a number of numpy's stands for; None for what stands for itself.
+    """Return the content of a model, a dataclass, a struct or a numpy number; None for other values.
 
-    Of dataclasses and structs (msgspec, attrs) it is one level alone, and so of pydantic's models to ``keep_classes``.
-    Raises `SchemaContentError` if a model refuses.
+    Dataclasses and structs (msgspec, attrs) are converted one level deep, and so are pydantic's models with
+    ``keep_classes``. Raises `SchemaContentError` if a model refuses.
     """
     kind = type(value)
     if kind in _LEAVES or inspect.isclass(value):
@@ -75,17 +75,17 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
 
 
 _NUMBERS = ("b", "i", "u", "f")
-"""numpy's kinds of them."""
+"""numpy's kinds of numbers."""
 
 _LEAVES = frozenset((type(None), bool, int, float, str, bytes, bytearray))
 
 
 def values_in(value: Any) -> Iterator[Any] | None:
-    """What a record, map or array of the application's has in it; None for any other value."""
+    """Return the values in a record, map or array; None for any other value."""
     if type(value) in _LEAVES:
         return None
     if type(value) is tuple and len(value) == 2 and isinstance(value[0], str) and not isinstance(value[1], tuple):
-        value = value[1]  # fastavro's way to name a branch of a union
+        value = value[1]  # fastavro's notation for a branch of a union
     if isinstance(value, Mapping):
         return iter(value.values())
     if isinstance(value, Collection) and not isinstance(value, (str, bytes, bytearray, memoryview)):
@@ -94,9 +94,9 @@ def values_in(value: Any) -> Iterator[Any] | None:
 
 
 def is_deeper(value: Any, levels: int, values_in: Callable[[Any], Iterator[Any] | None] = values_in) -> bool:
-    """Whether values that have others, by ``values_in``, are in each other for more than so many levels.
+    """Return True if values are nested, by ``values_in``, more than ``levels`` deep.
 
-    Goes over them without recursion. One that holds itself is deeper than any number.
+    Traverses them without recursion. A value that contains itself is deeper than any number.
     """
     within = [iter((value,))]
     while within:

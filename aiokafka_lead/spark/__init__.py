@@ -1,8 +1,8 @@
 """Kafka topics as PySpark sources and sinks, without a JAR: ``format("aiokafka_lead")``. Needs the ``spark`` extra.
 
-Where the package is installed in the Python environments of the driver and of the executors, PySpark finds the format
-by itself. `register` is for sessions that do not look for it. A DataFrame reads what was there at its first action;
-`refresh` makes it read anew.
+If the package is installed in the Python environments of the driver and the executors, PySpark finds the format
+automatically. `register` is for other sessions. A DataFrame reads the records present at its first action; `refresh`
+makes it read again.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def register(spark: SparkSession) -> None:
 
 
 def refresh(frame: DataFrame) -> DataFrame:
-    """Return the same query, which reads what its topics hold when it runs.
+    """Return the same query, which reads the content of its topics at the time it runs.
 
-    Spark asks a Python data source once what there is to read, and keeps the answer as long as a DataFrame's relation
-    lives. This has Spark ask again: for the frame that is returned, and for later queries of every frame, view and
-    stream that was made from the same ``load()``. The scans of one query still agree on what they read. What is cached
-    (`DataFrame.cache`) stays as it is.
+    Spark asks a Python data source for its partitions once, and keeps the answer as long as a DataFrame's relation
+    lives. This makes Spark ask again: for the returned frame, and for later queries of every frame, view and stream
+    created from the same ``load()``. The scans of one query still read the same data. Cached data (`DataFrame.cache`)
+    is unchanged.
 
-    For classic sessions: it reaches into Spark's own objects, since PySpark has no call for it. Raises RuntimeError in
-    Spark Connect, and in a Spark where they are different: ``load()`` again there.
+    For classic sessions: it uses Spark's internal objects, because PySpark has no call for it. Raises RuntimeError in
+    Spark Connect, and in a Spark with other internals: use ``load()`` again there.
     """
     classic: Any = frame
     try:
@@ -44,6 +44,6 @@ def refresh(frame: DataFrame) -> DataFrame:
                 source = leaf.table().getClass().getDeclaredField("ds")
                 source.setAccessible(True)
                 source.get(leaf.table()).setReadInfo(None)
-    except Exception as error:  # Py4J's errors, and PySpark's own for what Connect does not have
+    except Exception as error:  # Py4J's errors, and PySpark's own for features missing in Connect
         raise RuntimeError(f"this session cannot refresh a DataFrame, load() again: {type(error).__name__}") from None
     return frame.select("*")

@@ -1,7 +1,7 @@
-"""Where this process's clients live: one event loop in a thread of its own, used from Spark's synchronous callbacks.
+"""The event loop of this process's clients, in a separate thread, used from Spark's synchronous callbacks.
 
-Spark calls a reader or writer from one thread per Python process, and uses a process for many tasks. The loop runs on
-between the calls, so that clients keep their connections, hear of new leaders, and close when nobody needs them.
+Spark calls a reader or writer from one thread per Python process, and uses a process for many tasks. The loop keeps
+running between the calls, so that clients keep their connections, hear of new leaders, and close when they are unused.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ..errors import KafkaError, SslAuthenticationError
 __all__ = ["IDLE_S", "STOP_TIMEOUT_MS", "Client", "ClientLoop", "client_loop", "freeze_imports"]
 
 IDLE_S = 3.0
-"""A client that no task has borrowed for this long is stopped. Longer than the pause between two micro-batches."""
+"""A client not borrowed by a task for this long is stopped. Longer than the pause between two micro-batches."""
 
 STOP_TIMEOUT_MS = 1000
-"""Stopping takes no longer: Spark kills a cancelled task's process soon after that."""
+"""Time limit of stopping: Spark kills a cancelled task's process soon after that."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
-"""Between two tries to start a client, growing."""
+"""Delays between tries to start a client, growing."""
 
 TLS_PROBE_S = 3.0
 
 _TLS_HINT = re.compile(r"(\[[^\]\s]+\]|[^\s:]+):([0-9]+): [^;]*; if this listener uses TLS")
-"""A bootstrap server in the text of an error, where it closed the connection as a TLS listener does."""
+"""A bootstrap server in an error text that says it closed the connection like a TLS listener."""
 
 SAY_AGAIN_S = 60.0
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Client(Protocol):
-    """What `Producer`, `Consumer` and `AdminClient` have in common."""
+    """The common interface of `Producer`, `Consumer` and `AdminClient`."""
 
     async def start(self) -> None: ...
 
@@ -58,22 +58,22 @@ C = TypeVar("C", bound=Client)
 
 
 class ClientLoop:
-    """An event loop in a daemon thread, and the started clients that idle on it.
+    """An event loop in a daemon thread, and its idle started clients.
 
-    Clients are touched on the loop's thread alone: in what `run` is given.
+    Clients are used only in the loop's thread: in functions passed to `run`.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._idle: dict[Hashable, tuple[Client, asyncio.TimerHandle]] = {}
-        """Started clients that nobody has borrowed, by what they are for, with what will stop them."""
+        """Idle started clients, by purpose, each with the timer that will stop it."""
         self._stopping: set[asyncio.Task[None]] = set()
-        """Kept so that the loop does not lose them."""
+        """References that keep the tasks alive."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka_lead", daemon=True)
         self._thread.start()
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the asynchronous function returns; the calling thread waits.
+        """Run an asynchronous function and return its result; the calling thread waits.
 
         Raises its error. Interrupting the thread cancels it.
         """
@@ -85,7 +85,7 @@ class ClientLoop:
             raise
 
     def start(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """The same without waiting for it."""
+        """Do the same without waiting for it."""
 
         async def call() -> T:
             return await function(*args, **kwargs)
@@ -94,10 +94,10 @@ class ClientLoop:
 
     @contextmanager
     def borrow(self, make: Callable[[], C], key: Hashable, within_ms: float) -> Iterator[C]:
-        """A started client: one that idles here under this key, else what ``make`` gives.
+        """Provide a started client: an idle one with this key, else a new one from ``make``.
 
-        Where no broker can be reached, it tries again for ``within_ms``, as a client that was there before the outage
-        does. Left without an error it is kept for `IDLE_S`, else stopped, without waiting for that.
+        If no broker can be reached, retries for ``within_ms``, like a client started before the outage. After the block
+        the client is kept for `IDLE_S`, or stopped after an error, without waiting for that.
         """
         client: C = self.run(self._take, make, key, within_ms)
         try:
@@ -109,7 +109,7 @@ class ClientLoop:
 
     @contextmanager
     def started(self, make: Callable[[], C], within_ms: float) -> Iterator[C]:
-        """A client of one's own, started as in `borrow`; stopped at the end, without waiting for that."""
+        """Provide a separate client, started as in `borrow`, and stopped at the end without waiting for that."""
         client: C = self.run(_started, make, within_ms)
         try:
             yield client
@@ -139,7 +139,7 @@ class ClientLoop:
         task.add_done_callback(self._stopping.discard)
 
     def close_idle(self) -> None:
-        """Stop what idles here; waits until it has."""
+        """Stop the idle clients, and wait for that."""
         self.run(self._close_idle)
 
     async def _close_idle(self) -> None:
@@ -153,7 +153,7 @@ class ClientLoop:
 
 
 async def _started(make: Callable[[], Any], within_ms: float) -> Any:
-    """A client, made and started again after each failure that may pass, until there is no time left."""
+    """Return a started client, created again after each failure that may pass, until the time is used up."""
     deadline = time.monotonic() + within_ms / 1000
     pause_s = FIRST_PAUSE_S
     with _seldom_said():
@@ -177,7 +177,7 @@ async def _started(make: Callable[[], Any], within_ms: float) -> Any:
 
 @contextmanager
 def _seldom_said() -> Iterator[None]:
-    """Have each warning about connections logged once in `SAY_AGAIN_S`: every try is another client, which warns."""
+    """Log each warning about connections once in `SAY_AGAIN_S`: every try is another client, which would warn."""
     said_at: dict[str, float] = {}
 
     def is_due(record: logging.LogRecord) -> bool:
@@ -195,12 +195,12 @@ def _seldom_said() -> Iterator[None]:
 
 
 async def _server_with_tls(text: str) -> str | None:
-    """Return a server that closed a plaintext connection and answers one with TLS, if the error speaks of such a one.
+    """Return a server that closed a plaintext connection and answers one with TLS, if the error mentions one.
 
-    Time does not mend that. That a server closes a connection is no proof, as one that is starting may do so, too.
+    Waiting does not solve that. A closed connection alone is no proof, because a starting server may do the same.
     """
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # whose it is does not matter: nothing is sent
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the identity does not matter: no data is sent
     for host, port in dict.fromkeys(_TLS_HINT.findall(text)):
         try:
             async with asyncio.timeout(TLS_PROBE_S):
@@ -218,7 +218,7 @@ async def _stop(client: Client) -> None:
 
 
 class _Process:
-    """This process's loop. A fork inherits neither the thread nor, therefore, the loop."""
+    """This process's loop. A fork does not inherit the thread, and so needs another loop."""
 
     def __init__(self) -> None:
         self.pid = -1
@@ -230,16 +230,16 @@ _process = _Process()
 
 
 def client_loop() -> ClientLoop:
-    """This process's loop, made when it is first asked for."""
+    """Return this process's loop, created on first use."""
     if _process.loop is None or _process.pid != os.getpid():
         _process.pid, _process.loop = os.getpid(), ClientLoop()
     return _process.loop
 
 
 def freeze_imports() -> None:
-    """Take all that is imported by now out of the garbage collector's sight, once in a process.
+    """Exclude everything imported so far from garbage collection, once per process.
 
-    Spark collects garbage after every Python task, which would look at each object of these modules again.
+    Spark collects garbage after every Python task, which would traverse each object of these modules again.
     """
     if not _process.frozen:
         _process.frozen = True

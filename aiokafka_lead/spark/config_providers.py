@@ -1,7 +1,7 @@
-"""Java's config providers (KIP-297, KIP-421): settings whose values are read where they are needed.
+"""Java's config providers (KIP-297, KIP-421): settings whose values are read on each machine.
 
-``kafka.config.providers=env`` with ``kafka.config.providers.env.class`` lets another setting be ``${env:NAME}``. Spark
-prints options in its SQL tab; what stands in the environment or in a file of each machine it never sees.
+``kafka.config.providers=env`` with ``kafka.config.providers.env.class`` permits ``${env:NAME}`` in another setting.
+Spark shows options in its SQL tab, but never sees values in the environment or in a file of each machine.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _LINE = re.compile(r"\s*([^\s=:]+)\s*[=:]?\s*(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 Lookup = Callable[[str, str], str]
-"""The text for a path (empty if none is given) and a key. Raises KeyError or OSError if there is none."""
+"""Returns the text for a path (empty if none is given) and a key. Raises KeyError or OSError if there is none."""
 
 
 def with_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings, each ``${provider:path:key}`` or ``${provider:key}`` replaced if they declare its provider.
+    """Return the settings, with each ``${provider:path:key}`` or ``${provider:key}`` of a declared provider replaced.
 
-    Raises ValueError for a provider of another class than Java's three, and for what a provider cannot find; it names
-    the setting, and never shows a value.
+    Raises ValueError for a provider of another class than Java's three, and for a missing value; it names the setting,
+    and never shows a value.
     """
     names = [name.strip() for name in settings.get(_NAMES, "").split(",")]
-    # As in Java, a name without a class is of no effect.
+    # As in Java, a name without a class has no effect.
     providers = {name: _provider(name, settings) for name in names if f"{_NAMES}.{name.lower()}.class" in settings}
     if not providers:
         return dict(settings)
@@ -72,7 +72,7 @@ def _from_directory(path: str, key: str) -> str:
 
 
 def _from_properties(path: str, key: str) -> str:
-    """From a file of Java's ``key=value`` lines; one that ends with a backslash goes on in the next."""
+    """Return a value from a file of Java's ``key=value`` lines; a trailing backslash continues a line."""
     text = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", Path(path).read_text())
     for line in text.splitlines():
         match = _LINE.fullmatch(line)

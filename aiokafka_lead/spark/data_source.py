@@ -1,7 +1,7 @@
-"""The entry point: what PySpark makes of ``format("aiokafka_lead")``.
+"""The entry point: the data source behind ``format("aiokafka_lead")``.
 
-PySpark builds it anew in several processes and pickles it between them, so that it holds nothing but the options.
-Readers and writers are imported when they are asked for: a task that writes does not pay for what reads.
+PySpark creates it again in several processes and pickles it between them, so it holds only the options. Readers and
+writers are imported on demand: a task that writes does not import the reading part.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class KafkaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns of Spark's connector; ``headers`` with the option ``includeHeaders``.
+        """Return the columns of Spark's connector, with ``headers`` if the option ``includeHeaders`` is set.
 
-        Spark asks at ``load()`` unless it is given the columns: what is wrong with the options shows there.
+        Spark calls this at ``load()`` unless it is given the columns: errors in the options are reported there.
         """
         from .source.options import check_options
         from .source.schema import full_schema
@@ -44,25 +44,25 @@ class KafkaDataSource(DataSource):
         return full_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
+        """Return the reader for ``spark.read``."""
         from .source.batch import KafkaBatchReader
 
         return KafkaBatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (PySpark's name)
-        """For ``spark.readStream``."""
+        """Return the reader for ``spark.readStream``."""
         from .source.stream import KafkaStreamReader
 
         return KafkaStreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For ``df.write``."""
+        """Return the writer for ``df.write``."""
         from .sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (PySpark's name)
-        """For ``df.writeStream``."""
+        """Return the writer for ``df.writeStream``."""
         from .sink import stream_writer
 
         return stream_writer(self.options, schema, overwrite)

@@ -3,4 +3,4 @@
 __all__ = ["FORMAT"]
 
 FORMAT = "aiokafka_lead"
-"""What ``spark.read.format``, ``readStream``, ``write`` and ``writeStream`` take."""
+"""The argument of ``format`` for ``spark.read``, ``readStream``, ``write`` and ``writeStream``."""

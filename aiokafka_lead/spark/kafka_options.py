@@ -1,7 +1,7 @@
-"""``kafka.*`` options, as Spark's connector passes them on to the Java client, turned into this client's own.
+"""Converts ``kafka.*`` options, which Spark's connector passes on to the Java client, to this client's options.
 
-Java's names and values; names that only this client has are taken, too, written with dots. What means something to a
-Java client alone is ignored with a line in the log, as Java ignores what it does not know.
+Accepts Java's names and values, and this client's own names written with dots. Settings that only concern a Java client
+are ignored with a line in the log, as Java ignores unknown ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _READ_APART = re.compile(
 )
 _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider")
-"""What is in the types of options that no text can be a value of."""
+"""Words in the types of options that cannot be set from a text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.", "schema.registry.")
 _KNOWN = {
@@ -54,7 +54,7 @@ _KNOWN = {
         topic transactionalIdPrefix untilOffset valueSchema valueSubject
     """.split()  # noqa: SIM905 (a list would be a page)
 }
-"""What sources and sinks take, and what Spark itself adds, by names in small letters."""
+"""Options of sources and sinks, and options that Spark itself adds, in lower case."""
 _PRIVATE_KEY = f"{PREFIX}ssl.keystore.key"
 _SHOWN = (
     "Spark shows it in clear, in its UI, the UI's REST answers and event logs. Have a config provider read it "
@@ -62,11 +62,11 @@ _SHOWN = (
 )
 _log = logging.getLogger("aiokafka_lead.spark")
 _mentioned: set[str] = set()
-"""Ignored settings that this process's log has named already."""
+"""Ignored settings that this process has already logged."""
 
 
 def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """The ``kafka.*`` options, without their prefix; variables of Java's config providers are replaced.
+    """Return the ``kafka.*`` options without their prefix, with variables of Java's config providers replaced.
 
     Raises ValueError for a variable that cannot be read.
     """
@@ -76,9 +76,9 @@ def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def mention_unknown(options: Mapping[str, str]) -> None:
-    """Warn once in this process of each option that means nothing here, as of one that is misspelt, and of a shown key.
+    """Warn once in this process about each unknown, possibly misspelt option, and about a visible private key.
 
-    Spark's connector ignores unknown ones without a word, so that they are not refused.
+    Spark's connector silently ignores unknown ones, so they are not refused.
     """
     for given, text in options.items():
         name = given.lower()
@@ -94,14 +94,14 @@ def mention_unknown(options: Mapping[str, str]) -> None:
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:
-    """Raise ValueError for a ``kafka.*`` setting that the source or sink decides itself; the table says why."""
+    """Raise ValueError for a ``kafka.*`` setting that the source or sink controls itself; the table has the reasons."""
     for name in kafka_settings(options):
         if name in owned:
             raise ValueError(f"option '{PREFIX}{name}' is not supported: {owned[name]}")
 
 
 def bootstrap_servers(options: Mapping[str, str]) -> str:
-    """The brokers to ask first; raises ValueError if there are none."""
+    """Return the bootstrap servers; raise ValueError if there are none."""
     servers = kafka_settings(options).get(BOOTSTRAP, "").strip()
     if not servers:
         raise ValueError("option 'kafka.bootstrap.servers' must be specified")
@@ -109,13 +109,13 @@ def bootstrap_servers(options: Mapping[str, str]) -> str:
 
 
 def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> dict[str, Any]:
-    """Keyword arguments for a client with this kind of configuration, without the bootstrap servers.
+    """Return keyword arguments for a client with this kind of configuration, without the bootstrap servers.
 
-    Raises ValueError for a value that is not of the setting's type; the client's constructor checks the rest.
+    Raises ValueError for a value of the wrong type; the client's constructor checks the rest.
     """
     settings = kafka_settings(options)
     if not settings.get("security.protocol", "").strip().upper().startswith("SASL_"):
-        settings.pop("sasl.mechanism", None)  # of no effect in Java, whatever it says
+        settings.pop("sasl.mechanism", None)  # it has no effect in Java, whatever its value
     if settings.get("sasl.mechanism", "").strip().upper() != "OAUTHBEARER":
         settings = {name: text for name, text in settings.items() if not name.startswith("sasl.oauthbearer.")}
     types = {name: str(field.type) for name, field in config.__dataclass_fields__.items()}
@@ -141,7 +141,7 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
 
 
 def configuration(options: Mapping[str, str], config: type[C], given: dict[str, Any]) -> C:
-    """A client's configuration of ``given``, which `client_options` has made of these options.
+    """Return a client's configuration from ``given``, the result of `client_options` for these options.
 
     Raises ValueError, which names settings as the user has written them.
     """
@@ -152,7 +152,7 @@ def configuration(options: Mapping[str, str], config: type[C], given: dict[str, 
 
 
 def _as_written(message: str, config: type[ClientConfig], given: Mapping[str, Any]) -> str:
-    """The message with settings in place of this client's own options; what is quoted stays as it is."""
+    """Return the message with settings in place of this client's option names; quoted texts stay unchanged."""
     names = {name: PREFIX + name.replace("_", ".") for name in (*config.__dataclass_fields__, "sasl_*")}
     names["compression_level"] = PREFIX + _level_name(given)
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
@@ -160,12 +160,12 @@ def _as_written(message: str, config: type[ClientConfig], given: Mapping[str, An
 
 
 def _level_name(given: Mapping[str, Any]) -> str:
-    """Java's name of the compression's level, which each codec has for itself (KIP-390)."""
+    """Return Java's name of the compression level, which differs by codec (KIP-390)."""
     return f"compression.{given.get('compression_type', 'none')}.level"
 
 
 def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
-    """What makes the option's value of its text; None where no text can be one."""
+    """Return a converter from text to the option's value; None if it cannot be set from a text."""
     if kind is None or any(word in kind for word in _NO_TEXT):
         return None
     if own == "acks":
@@ -184,7 +184,7 @@ def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
 def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
     def convert(name: str, text: str) -> float:
         try:
-            if "_" in text or not text.isascii():  # Python's own ways to write a number
+            if "_" in text or not text.isascii():  # number notations of Python only
                 raise ValueError
             return kind(text)
         except ValueError:
@@ -194,7 +194,7 @@ def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
 
 
 def truth(name: str, text: str) -> bool:
-    """A boolean as Scala reads it: "true" or "false" in any case; ValueError otherwise."""
+    """Parse a boolean like Scala: "true" or "false" in any case; raise ValueError otherwise."""
     word = text.lower()
     if word not in ("true", "false"):
         raise ValueError(f"option '{name}' must be true or false, not '{text}'")
@@ -202,13 +202,13 @@ def truth(name: str, text: str) -> bool:
 
 
 def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
-    """The option as a boolean."""
+    """Return the option as a boolean."""
     text = options.get(name)
     return default if text is None else truth(name, text)
 
 
 def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, high: int = INT64_MAX) -> int | None:
-    """The option as an integer from ``low`` to ``high``, written as Scala reads one, or None where it is not given."""
+    """Return the option as an integer from ``low`` to ``high``, as Scala reads one, or None if not given."""
     text = options.get(name)
     if text is None:
         return None
@@ -228,7 +228,7 @@ _KERBEROS = {
 
 
 def _login(jaas: str) -> dict[str, Any]:
-    """The options that a JAAS line of Java's PlainLoginModule, ScramLoginModule or Krb5LoginModule means."""
+    """Return the options in a JAAS line of Java's PlainLoginModule, ScramLoginModule or Krb5LoginModule."""
     entries = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
     if "Krb5LoginModule" in jaas:
         if entries.get("useKeyTab") != "true":
@@ -251,7 +251,7 @@ _EXTENSION = "extension_"
 
 
 def _oauth_login(jaas: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a JAAS line of Java's OAuthBearerLoginModule adds to settings of their own, which win (KIP-768, KIP-342)."""
+    """Return options from a JAAS line of OAuthBearerLoginModule; separate settings win (KIP-768, KIP-342)."""
     entries = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
     found: dict[str, Any] = {own: entries[name] for name, own in _OAUTH.items() if name in entries and own not in given}
     extensions = {name.removeprefix(_EXTENSION): text for name, text in entries.items() if name.startswith(_EXTENSION)}

@@ -1,8 +1,8 @@
-"""Keys and values of Avro as columns: the options that name a schema registry, and what they ask of it.
+"""Keys and values in Avro as typed columns: the options for a schema registry, and the requests to it.
 
-``schema.registry.url``, ``.user``, ``.password`` and ``.ssl.cafile`` say where and who; Spark hides the password where
-it shows options, and it may be a variable of Java's config providers. ``valueSchema`` and ``keySchema`` say that a
-column is typed: ``latest``, that is the subject's latest version, or a schema's text. ``valueSubject`` and
+``schema.registry.url``, ``.user``, ``.password`` and ``.ssl.cafile`` give its address and the credentials; Spark hides
+the password when it shows options, and it may be a variable of Java's config providers. ``valueSchema`` and
+``keySchema`` make a column typed: ``latest``, the subject's latest version, or a schema's text. ``valueSubject`` and
 ``keySubject`` name a subject other than ``TOPIC-value``.
 """
 
@@ -31,24 +31,24 @@ _METADATA = "aiokafka_lead.avro"
 
 
 class Typed(NamedTuple):
-    """What makes columns typed; goes to tasks."""
+    """The definition of typed columns; sent to tasks."""
 
     settings: dict[str, str]
-    """The registry's options, and those of config providers, whose variables tasks replace."""
+    """Options of the registry, and of config providers, whose variables tasks replace."""
     schemas: dict[str, str]
-    """By column, "key" or "value": ``latest``, or a schema's text."""
+    """``latest`` or a schema's text, by column: "key" or "value"."""
     subjects: dict[str, str]
 
     def __repr__(self) -> str:
         return f"Typed({self.settings[_URL]!r}, {self.schemas!r})"
 
     def subject(self, column: str, topic: str) -> str:
-        """Where a column's schemas are registered."""
+        """Return the subject of a column's schemas."""
         return self.subjects.get(column, f"{topic}-{column}")
 
 
 def typed_columns(options: Mapping[str, str]) -> Typed | None:
-    """What the options say, or None where no column is typed. Raises ValueError."""
+    """Return the definition from the options, or None if no column is typed. Raises ValueError."""
     given = {name.lower(): value for name, value in options.items()}
     schemas = {name: given[f"{name}schema"] for name in ("key", "value") if given.get(f"{name}schema")}
     if not schemas:
@@ -65,7 +65,7 @@ def typed_columns(options: Mapping[str, str]) -> Typed | None:
 
 
 def registry_of(typed: Typed) -> SchemaRegistry:
-    """The registry; raises ValueError."""
+    """Return the registry; raises ValueError."""
     from ..schema import SchemaRegistry
 
     settings = with_variables(typed.settings)
@@ -81,7 +81,7 @@ def registry_of(typed: Typed) -> SchemaRegistry:
 
 
 async def resolved_at_once(typed: Typed, column: str, topic: str | None) -> Schema:
-    """The schema that a column is read as; ``topic`` is the only one that is read, or None. Raises ValueError."""
+    """Return the schema for reading a column; ``topic`` is the only topic read, or None. Raises ValueError."""
     from ..schema import Schema
 
     given = typed.schemas[column]
@@ -93,13 +93,13 @@ async def resolved_at_once(typed: Typed, column: str, topic: str | None) -> Sche
 
 
 def to_metadata(schema: Schema) -> dict[str, str]:
-    """A column's metadata, which takes the schema from the planner to tasks."""
+    """Return a column's metadata, which carries the schema from the planner to tasks."""
     references = [[each.name, each.subject, each.version] for each in schema.references]
     return {_METADATA: json.dumps([schema.text, references])}
 
 
 def from_metadata(metadata: Mapping[str, str] | None) -> Schema | None:
-    """The schema in a column's metadata, or None."""
+    """Return the schema in a column's metadata, or None."""
     from ..schema import Schema, SchemaReference
 
     found = (metadata or {}).get(_METADATA)

@@ -1,4 +1,4 @@
-"""Java's ``ssl.*`` settings as this client's options: stores in PEM (KIP-651) and PKCS #12."""
+"""Converts Java's ``ssl.*`` settings to this client's options: stores in PEM (KIP-651) and PKCS #12."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _PAIR = ("ssl.keystore.certificate.chain", "ssl.keystore.key")
 
 
 def tls_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """The ``ssl_*`` options that the settings mean, none of which makes the system's authorities count.
+    """Return the ``ssl_*`` options for the settings; without settings the system's authorities are used.
 
-    Raises ValueError, which names the setting, for stores of other kinds and for what cannot be used.
+    Raises ValueError, which names the setting, for stores of other kinds and for invalid ones.
     """
     for store in ("truststore", "keystore"):
         kind = settings.get(f"ssl.{store}.type", "PEM").strip().upper()
@@ -45,10 +45,10 @@ def tls_options(settings: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {own: settings[name] for name, own in _OPTIONS.items() if settings.get(name)}
     called = {own: f"option 'kafka.{name}'" for name, own in _OPTIONS.items()}
     if "ssl.key.password" not in settings and "ssl.keystore.password" in settings:
-        found["ssl_password"] = settings["ssl.keystore.password"]  # the two are one in a PKCS #12 store
+        found["ssl_password"] = settings["ssl.keystore.password"]  # a PKCS #12 store has only one password
         called["ssl_password"] = "option 'kafka.ssl.keystore.password'"
     if "ssl_certfile" not in found and "ssl_certdata" not in found:
-        found.pop("ssl_password", None)  # of no effect in Java
+        found.pop("ssl_password", None)  # it has no effect in Java
     if "ssl_cafile" not in found:
         found.pop("ssl_ca_password", None)
     if settings.get("ssl.endpoint.identification.algorithm", "https").strip() == "":

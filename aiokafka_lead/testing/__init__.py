@@ -52,7 +52,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a name when it is asked for: the pytest plugin passes through here in every run of pytest."""
+    """Import a name on access, because the pytest plugin imports this package in every run of pytest."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'faults')}"), name)

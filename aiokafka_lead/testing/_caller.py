@@ -1,4 +1,4 @@
-"""How controls reach a cluster that may live in another thread."""
+"""Calls into a cluster that may run in another thread."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """Runs a function where the cluster lives, and returns what it returns."""
+    """Runs a function in the cluster's thread, and returns its result."""
 
     def __call__(self, function: Callable[[], T], /) -> T: ...

@@ -1,4 +1,4 @@
-"""What the embedded cluster's methods are given, checked: as everywhere, a mistake is named at once."""
+"""Checks of the arguments of the embedded cluster's methods: as everywhere, a mistake is reported immediately."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BY_PARTITION = map_of("partition to broker ids", integer(0), BROKERS)
 
 
 class AdminTopicNames(TypedDict, total=False):
-    """What `aiokafka_lead.admin.NewTopic` calls the arguments of `EmbeddedCluster.create_topic`."""
+    """The names in `aiokafka_lead.admin.NewTopic` for arguments of `EmbeddedCluster.create_topic`."""
 
     num_partitions: int
     """``partitions``; -1 for the cluster's default."""
@@ -29,20 +29,20 @@ class AdminTopicNames(TypedDict, total=False):
 
 
 def check_all(checks: Mapping[str, Check], given: Mapping[str, Any]) -> None:
-    """Check each of these by its name."""
+    """Check each argument by its name."""
     for name, check in checks.items():
         check(name, given[name])
 
 
 def broker_ids(name: str, value: Any) -> list[int]:
-    """The ids of brokers, from these or from their number."""
+    """Return the ids of brokers, given as ids or as their number."""
     if isinstance(value, int):
         return list(range(1, 1 + integer(1)(name, value)))
     return list(BROKERS(name, value))
 
 
 def _assignments(name: str, value: Any) -> list[list[int]]:
-    """Each partition's brokers, from a list of them or a dict by partition."""
+    """Return each partition's brokers, from a list of them or a dict by partition."""
     if not isinstance(value, Mapping):
         return list(_PER_PARTITION(name, value))
     by_number = _BY_PARTITION(name, value)
@@ -64,7 +64,7 @@ class WantedTopic(NamedTuple):
 def new_topic(
     name: Any, partitions: Any, replication_factor: Any, configs: Any, assignments: Any, by_admin: AdminTopicNames
 ) -> WantedTopic:
-    """Each argument by either of its names."""
+    """Return the arguments, each by either of its names."""
     ours = {"partitions": partitions, "configs": configs, "assignments": assignments}
     called = dict(zip(ours, ours, strict=True))
     for theirs, value in by_admin.items():

@@ -64,31 +64,30 @@ _OPTIONS: dict[str, Check] = {
 class EmbeddedCluster(ClusterControls):
     """A Kafka cluster for tests, demos and benchmarks. Use it as an asynchronous context manager.
 
-    ``brokers`` is how many there are, with the ids 1, 2, ...; or their ids. ``ports`` are theirs in this order, by
-    default free ones; ``racks`` likewise. Clients get ``advertised_host`` as its address, by default ``host``.
+    ``brokers`` is their number, with the ids 1, 2, ...; or their ids. ``ports`` are in the same order, by default free
+    ones; ``racks`` likewise. Clients get ``advertised_host`` as the address, by default ``host``.
 
     Broker options: ``auto_create_topics`` with ``num_partitions`` and ``default_replication_factor`` (default: 3, or
-    the number of brokers when there are fewer); ``topic_configs`` for all topics, over Kafka's defaults;
-    ``sasl_users`` (user to password) demands SASL, with PLAIN and SCRAM; ``oauth_validator`` demands it with
-    OAUTHBEARER: it is given a token and its extensions, and returns the user, or the user and when the token ends
-    (``time.time()``), or None to refuse; ``gssapi_keytab``, the service's key, with GSSAPI (the extra "gssapi"; clients
-    need a KDC); ``sasl_session_ms`` is how long sessions last (KIP-368); ``ssl_context`` makes the listeners TLS (its
-    ``verify_mode`` asks for client certificates, or demands them); ``max_versions`` caps APIs (name, number or request
-    class to version, -1 takes the API away), to play older brokers; ``features`` sets levels of finalized features,
-    over Kafka 4's: ``{"transaction.version": 0}`` is a cluster without KIP-890; ``groups`` are the options of consumer
-    groups; ``client_telemetry`` is whether brokers take metrics of clients (KIP-714), for which real ones need a
-    plugin. ``failover_delay_ms`` is how long a killed broker is taken for alive: then its leaders move.
+    the number of brokers when there are fewer); ``topic_configs`` for all topics, over Kafka's defaults; ``sasl_users``
+    (user to password) requires SASL, with PLAIN and SCRAM; ``oauth_validator`` requires it with OAUTHBEARER: it
+    receives a token and its extensions, and returns the user, or the user and the token's expiry (``time.time()``), or
+    None to refuse; ``gssapi_keytab``, the service's key, with GSSAPI (the extra "gssapi"; clients need a KDC);
+    ``sasl_session_ms`` is the lifetime of sessions (KIP-368); ``ssl_context`` makes the listeners TLS (its
+    ``verify_mode`` requests or requires client certificates); ``max_versions`` caps APIs (name, number or request class
+    to version, -1 takes the API away), to play older brokers; ``features`` sets levels of finalized features, over
+    Kafka 4's: ``{"transaction.version": 0}`` is a cluster without KIP-890; ``groups`` are the options of consumer
+    groups; ``client_telemetry`` makes brokers accept metrics of clients (KIP-714), for which real ones need a plugin.
+    ``failover_delay_ms`` is the time after which the leaders of a killed broker move.
 
-    ``bootstrap_port`` (0: a free one) opens one more address, `bootstrap_address`, which leads to any broker that runs,
-    as a load balancer's or a DNS name's does: it stays when every broker's own address changes.
+    ``bootstrap_port`` (0: a free one) opens another address, `bootstrap_address`, which leads to any running broker,
+    like a load balancer or a DNS name: it stays when every broker's own address changes.
 
-    ``requests`` logs what arrives, the last ``request_log_size`` of it; ``faults`` makes things go wrong;
-    ``transactions`` says how transactions are, and decides how they go on; ``shares`` does so for the records of share
-    groups; ``security`` makes delegation tokens and replaces certificates; ``telemetry`` says which metrics of clients
-    are wanted, and has what they pushed.
+    ``requests`` logs the last ``request_log_size`` requests; ``faults`` injects failures; ``transactions`` shows and
+    controls transactions; ``shares`` does the same for the records of share groups; ``security`` creates delegation
+    tokens and replaces certificates; ``telemetry`` controls subscriptions to clients' metrics, and has the pushed ones.
 
-    Records are kept in memory, and one log serves all replicas of a partition: what is acknowledged is replicated. For
-    long runs bound it: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
+    Records are kept in memory, and one log serves all replicas of a partition: acknowledged records are replicated. For
+    long runs limit it: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
     """
 
     def __init__(
@@ -157,7 +156,7 @@ class EmbeddedCluster(ClusterControls):
         self._timers = Timers()
         super().__init__(Engine(state, apis, options, self._timers, request_log_size))
         self._servers: dict[int, BrokerServer] = {}
-        # Sockets that keep the ports of stopped brokers from being taken by others.
+        # Sockets that keep other programs from taking the ports of stopped brokers.
         self._reserved: dict[int, socket.socket] = {}
         # Killed brokers that the controller has not noticed yet.
         self._failovers: dict[int, Timer] = {}
@@ -191,7 +190,7 @@ class EmbeddedCluster(ClusterControls):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # The block's own error is not for the task group: it would come out wrapped in an ExceptionGroup.
+        # The block's own error is kept out of the task group, which would wrap it in an ExceptionGroup.
         await self._stack.aclose()
         if error is None and self._engine.failures:
             raise ExceptionGroup("the embedded cluster failed", self._engine.failures)
@@ -221,17 +220,17 @@ class EmbeddedCluster(ClusterControls):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Every broker's address, running or not: ``"127.0.0.1:9092,127.0.0.1:9093"``."""
+        """The address of every broker, running or not: ``"127.0.0.1:9092,127.0.0.1:9093"``."""
         return ",".join(self.address(node_id) for node_id in self._state.nodes)
 
     def address(self, broker: int) -> str:
-        """``"host:port"``, a broker's address as clients get it."""
+        """Return ``"host:port"``, a broker's address for clients."""
         node = self._broker("broker", broker)
         return f"{node.host}:{node.port}"
 
     @property
     def bootstrap_address(self) -> str:
-        """``"host:port"`` that leads to any broker that runs; for a cluster with ``bootstrap_port``."""
+        """``"host:port"`` that leads to any running broker; for a cluster with ``bootstrap_port``."""
         if self._bootstrap_listener is None:
             raise ConfigError("bootstrap_port: None, so there is no such address")
         return f"{self._host}:{self._bootstrap_listener.port}"
@@ -248,13 +247,13 @@ class EmbeddedCluster(ClusterControls):
         return self._broker("broker", broker).running
 
     def connection_count(self, broker: int) -> int:
-        """How many connections a broker has open."""
+        """Return the number of open connections of a broker."""
         return len(self._servers[self._broker("broker", broker).node_id].connections)
 
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     async def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
-        """Start another broker, by default with the next id; returns it. It has no replicas until it is given some."""
+        """Start another broker, by default with the next id; return the id. It has no replicas at first."""
         node_id: int = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
         optional(text)("rack", rack)
         _checks.PORT("port", port)
@@ -272,7 +271,7 @@ class EmbeddedCluster(ClusterControls):
     async def stop_broker(self, broker: int, *, drain_ms: float = 0) -> None:
         """Shut a broker down in order: its leaders move, then its connections close.
 
-        For ``drain_ms`` in between it still answers, and names the new leaders.
+        In between, it still answers for ``drain_ms``, and names the new leaders.
         """
         milliseconds()("drain_ms", drain_ms)
         if not self._broker("broker", broker).running:
@@ -284,7 +283,7 @@ class EmbeddedCluster(ClusterControls):
         self._reserve(broker)
 
     async def kill_broker(self, broker: int, *, failover_delay_ms: float | None = None) -> None:
-        """A broker dies: its connections are reset; its leaders move when the controller notices, after a delay."""
+        """Kill a broker: its connections are reset; its leaders move when the controller notices, after a delay."""
         optional(milliseconds())("failover_delay_ms", failover_delay_ms)
         if not self._broker("broker", broker).running:
             return
@@ -309,7 +308,7 @@ class EmbeddedCluster(ClusterControls):
             return
         failover = self._failovers.pop(broker, None)
         if failover is not None:
-            # It is back before it was missed: it registers anew, which fences the one before.
+            # It is back before its absence was noticed: it registers again, which fences the previous instance.
             failover.cancel()
             self._state.broker_gone(broker)
         reserved = self._reserved.pop(broker, None)
@@ -320,7 +319,7 @@ class EmbeddedCluster(ClusterControls):
         self._state.broker_back(broker)
 
     async def change_address(self, broker: int, *, port: int = 0, host: str | None = None) -> None:
-        """Restart a broker at another port (0: a free one); ``host`` changes the name that clients get."""
+        """Restart a broker at another port (0: a free one); ``host`` changes the name advertised to clients."""
         _checks.PORT("port", port)
         optional(text)("host", host)
         await self.stop_broker(broker)
@@ -330,10 +329,10 @@ class EmbeddedCluster(ClusterControls):
             await self.change_address(broker, host=host)
 
     def lead_astray(self, broker: int, to: int, cluster: EmbeddedCluster | None = None) -> None:
-        """Have a broker's address lead to broker ``to``, of this cluster or of another one in the same event loop.
+        """Make a broker's address lead to broker ``to``, of this cluster or of another one in the same event loop.
 
-        So does a proxy, a load balancer or a name that is set up wrong. Connections to ``broker`` are reset; those that
-        come are the other one's. ``to=broker`` ends it, and resets what was led astray.
+        A misconfigured proxy, load balancer or name does the same. Connections to ``broker`` are reset; new ones reach
+        the other one. ``to=broker`` ends it, and resets the misled connections.
         """
         server = self._servers[self._broker("broker", broker).node_id]
         there = self if cluster is None else instance(EmbeddedCluster, "an EmbeddedCluster")("cluster", cluster)
@@ -348,7 +347,7 @@ class EmbeddedCluster(ClusterControls):
         try:
             reserved.bind((self._host, self._state.nodes[broker].port))
         except OSError:
-            # Without it the port is free for a while; start_broker says so if it was taken.
+            # Without it the port is free for a while; start_broker reports if it was taken.
             reserved.close()
         else:
             self._reserved[broker] = reserved

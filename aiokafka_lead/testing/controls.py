@@ -1,4 +1,4 @@
-"""What can be done to a cluster from outside, while it runs or not: topics, leaders, faults."""
+"""Controls of a cluster from outside, running or not: topics, leaders, faults."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ __all__ = ["ClusterControls", "Done"]
 
 
 class Done:
-    """Something that is done already; may be awaited, need not be."""
+    """A finished operation; may be awaited, but need not be."""
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
 
 
 class ClusterControls:
-    """The controls of an `EmbeddedCluster`. Each takes effect at once."""
+    """The controls of an `EmbeddedCluster`. Each takes effect immediately."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._state = engine.state
         self.transactions = TransactionControls(engine, lambda function: function())
-        """What becomes of transactions."""
+        """Controls of transactions."""
         self.shares = ShareControls(engine, lambda function: function())
-        """What becomes of records in share groups."""
+        """Controls of records in share groups."""
         self.security = SecurityControls(engine, lambda function: function())
-        """Delegation tokens, and certificates that are replaced."""
+        """Delegation tokens, and replacement of certificates."""
         self.telemetry = TelemetryControls(engine, lambda function: function())
-        """Which metrics of clients are wanted, and what was pushed."""
+        """Subscriptions to clients' metrics, and the pushed ones."""
 
-    # --- what arrives, and what goes wrong ---------------------------------------------------------------------------
+    # --- requests and faults -----------------------------------------------------------------------------------------
 
     @property
     def requests(self) -> RequestLog:
@@ -60,7 +60,7 @@ class ClusterControls:
 
     @property
     def max_versions(self) -> dict[str | int | type[Request[Any]], int]:
-        """Caps of APIs' versions; may be changed at any time, for connections to come."""
+        """Upper limits of APIs' versions; may be changed at any time, for later connections."""
         return self._engine.apis.max_versions
 
     @max_versions.setter
@@ -73,19 +73,19 @@ class ClusterControls:
         return self._engine.apis.features.finalized
 
     def set_feature(self, name: str, level: int) -> None:
-        """Raise or lower a finalized feature; 0 ends it. Clients hear of it where they ask with ApiVersions.
+        """Raise or lower a finalized feature; 0 removes it. Clients hear of it when they send ApiVersions.
 
-        ``transaction.version``: 2 is KIP-890, below it transactions have no epochs of their own.
+        ``transaction.version``: 2 is KIP-890; below it transactions do not have their own epochs.
         """
         self._engine.apis.features.set_level(text("name", name), integer(0, INT16_MAX)("level", level))
 
     @property
     def protocol_errors(self) -> list[tuple[int, str, Exception]]:
-        """(broker, client's address, what was wrong) of connections that were closed for what the client sent."""
+        """(broker, client's address, error) of connections closed because of invalid data from the client."""
         return list(self._engine.protocol_errors)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
-        """The next ``answers`` Metadata answers, of one broker or of all, describe the cluster as it is now."""
+        """Make the next ``answers`` Metadata answers, of one broker or of all, describe the current cluster."""
         integer(0)("answers", answers)
         if broker is not None:
             self._broker("broker", broker)
@@ -99,7 +99,7 @@ class ClusterControls:
         count: int = 1,
         timeout_s: float = 10,
     ) -> None:
-        """Wait until ``count`` requests of an API came to a broker, or to any. Raises TimeoutError."""
+        """Wait until ``count`` requests of an API have arrived at a broker, or at any. Raises TimeoutError."""
         await self.requests.wait_for(api, broker=broker, count=count, timeout_s=timeout_s)
 
     # --- topics ------------------------------------------------------------------------------------------------------
@@ -114,10 +114,10 @@ class ClusterControls:
         assignments: Sequence[Sequence[int]] | None = None,
         **named_as_by_admin: Unpack[AdminTopicNames],
     ) -> Done:
-        """Create a topic; it is there when this returns. ``assignments``: each partition's brokers, the leader first.
+        """Create a topic; it exists when this returns. ``assignments``: each partition's brokers, the leader first.
 
-        Without them partition 0 is led by the first broker, 1 by the second, and so on. The names that
-        `aiokafka_lead.admin.NewTopic` has for these are good, too: ``num_partitions``, ``topic_configs`` and
+        Without them partition 0 is led by the first broker, 1 by the second, and so on. The names in
+        `aiokafka_lead.admin.NewTopic` are accepted, too: ``num_partitions``, ``topic_configs`` and
         ``replica_assignments``, a dict by partition; -1 is the cluster's default for the numbers.
         """
         wanted = _checks.new_topic(name, partitions, replication_factor, configs, assignments, named_as_by_admin)
@@ -150,9 +150,9 @@ class ClusterControls:
         return len(self._topic("name", name).partitions)
 
     def records(self, topic: str, partition: int | None = None) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """What is stored in a partition, without control records; aborted transactions' records are among it.
+        """Return the records in a partition, without control records, but including aborted transactions.
 
-        Without ``partition`` in all of them, one after the other.
+        Without ``partition`` returns the records of all partitions in order.
         """
         if partition is None:
             return [record for number in range(self.partition_count(topic)) for record in self.records(topic, number)]
@@ -166,7 +166,7 @@ class ClusterControls:
         ]
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
-        """The offset that the partition's next record gets."""
+        """Return the offset of the partition's next record."""
         return self._partition(topic, partition).log.end_offset
 
     def start_offset(self, topic: str, partition: int = 0) -> int:
@@ -177,7 +177,7 @@ class ClusterControls:
         self._partition(topic, partition).log.delete_before(_checks.OFFSET("before", before))
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Lose the records from ``offset`` on, as an unclean leader election does. The leader has a new epoch then."""
+        """Lose the records from ``offset`` on, like an unclean leader election. The leader then has a new epoch."""
         self._state.truncate(self._partition(topic, partition), _checks.OFFSET("offset", offset))
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:
@@ -185,12 +185,12 @@ class ClusterControls:
         self._partition(topic, partition).log.producers.forget()
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Move a partition to other brokers, the preferred leader first. Done at once, unless held."""
+        """Move a partition to other brokers, the preferred leader first. Immediate, unless held."""
         self._state.reassign(self._partition(topic, partition), _checks.BROKERS("replicas", replicas))
 
     @property
     def hold_reassignments(self) -> bool:
-        """Whether reassignments stay under way until `complete_reassignments`; False at first."""
+        """True if reassignments stay pending until `complete_reassignments`; False at first."""
         return self._state.hold_reassignments
 
     @hold_reassignments.setter
@@ -198,7 +198,7 @@ class ClusterControls:
         self._state.hold_reassignments = boolean("hold_reassignments", hold)
 
     def complete_reassignments(self) -> None:
-        """Finish the reassignments that are under way."""
+        """Finish the pending reassignments."""
         for target in self._state.partitions():
             if target.adding or target.removing:
                 self._state.complete_reassignment(target)
@@ -206,7 +206,7 @@ class ClusterControls:
     # --- leaders -----------------------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The leader's id, -1 for none."""
+        """Return the leader's id, -1 for none."""
         return self._partition(topic, partition).leader_id
 
     def leader_epoch(self, topic: str, partition: int = 0) -> int:
@@ -219,7 +219,7 @@ class ClusterControls:
         return list(self._partition(topic, partition).isr)
 
     def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
-        """Say which replicas are in sync; the leader must be one of them."""
+        """Set the in-sync replicas; the leader must be one of them."""
         target = self._partition(topic, partition)
         isr = _checks.BROKERS("isr", isr)
         if target.leader_id not in isr or not set(isr) <= set(target.replicas):
@@ -227,9 +227,9 @@ class ClusterControls:
         target.isr = list(isr)
 
     def move_leader(self, topic: str, partition: int = 0, to: int | None = None, *, gap_ms: float = 0) -> int:
-        """Make another replica the leader, by default the next in sync; returns its id. The epoch rises by one.
+        """Make another replica the leader, by default the next in sync; return its id. The epoch increases by one.
 
-        For ``gap_ms`` nobody leads: the old leader has resigned and names the new one, which does not know yet and
+        For ``gap_ms`` no broker leads: the old leader has resigned and names the new one, which does not know yet and
         names the old.
         """
         target = self._partition(topic, partition)
@@ -259,11 +259,11 @@ class ClusterControls:
         return self._state.nodes[number]
 
     def coordinator(self, group_id: str) -> int:
-        """The broker that coordinates a consumer group."""
+        """Return the broker that coordinates a consumer group."""
         return self._state.coordinators.of(0, text("group_id", group_id))
 
     def move_coordinator(self, group_id: str, to: int | None = None) -> int:
-        """Give a group (and those that share its slot) to another broker, by default the next; returns its id."""
+        """Move a group (and all that share its slot) to another broker, by default the next; return its id."""
         text("group_id", group_id)
         if to is not None:
             self._broker("to", to)

@@ -1,4 +1,4 @@
-"""Faults by rule: what goes wrong, for which requests, how often."""
+"""Faults by rule: their kind, the affected requests, and their number."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions
 __all__ = ["HTTP_ANSWER", "TLS_ALERT", "Fault", "Faults", "Hint"]
 
 HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-"""What a web server says to a Kafka client; for ``garbage``."""
+"""A web server's answer to a Kafka client; for ``garbage``."""
 
 TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
-"""What a TLS listener says to a plaintext client; for ``garbage``."""
+"""A TLS listener's answer to a plaintext client; for ``garbage``."""
 
 
 @dataclass(frozen=True)
 class Hint:
     """A current leader for a broker to name (KIP-951), true or not.
 
-    ``leader_id`` and ``leader_epoch`` None keep the true one. ``endpoint`` is where that leader is said to be: None for
-    the true address of a known broker, ``()`` for no endpoint at all.
+    ``leader_id`` and ``leader_epoch`` None keep the true one. ``endpoint`` is the stated address of that leader: None
+    for the true address of a known broker, ``()`` for no endpoint.
     """
 
     leader_id: int | None = None
@@ -38,7 +38,7 @@ class Hint:
 
 @dataclass
 class Fault:
-    """One rule. `Faults.add` makes it; the object counts how often it struck, and `remove` ends it."""
+    """One rule, created by `Faults.add`; it counts the requests that it struck, and `remove` ends it."""
 
     api_key: int | None
     broker: int | None
@@ -46,7 +46,7 @@ class Fault:
     partition: int | None
     client_id: str | None
     when: Callable[[RequestRecord], bool] | None
-    # How many more requests it strikes; None for all.
+    # Number of requests that it still strikes; None for all.
     count: int | None
     skip: int
     after: bool
@@ -67,7 +67,7 @@ class Fault:
         return self.count is not None and self.count <= 0
 
     def concerns(self, record: RequestRecord, request: Request[Any], name_of: Callable[[UUID], str | None]) -> bool:
-        """Whether a request is one of those that the rule is for."""
+        """Return True if the rule applies to a request."""
         if self.spent or (self.api_key is not None and self.api_key != record.api_key):
             return False
         if self.broker is not None and self.broker != record.broker:
@@ -82,11 +82,11 @@ class Fault:
 
     @property
     def by_partition(self) -> bool:
-        """It strikes single topics or partitions in a request, not the request: their handler asks for it."""
+        """True if it strikes single topics or partitions in a request: their handler asks for it."""
         return not self.after and not self.whole and (self.error_code is not None or self.hint is not None)
 
     def strike(self) -> bool:
-        """Use the rule up by one; False while it skips, or when it is spent."""
+        """Use up the rule by one; return False while it skips, or when it is spent."""
         if self.spent:
             return False
         if self.skip > 0:
@@ -98,16 +98,16 @@ class Fault:
         return True
 
     def remove(self) -> None:
-        """The rule strikes no more; what it holds is let go."""
+        """End the rule, and release the requests that it holds."""
         self.count = 0
         self.release()
 
     def keep(self, go_on: Callable[[], None]) -> None:
-        """Hold a request or an answer; ``go_on`` lets it go."""
+        """Hold a request or an answer; ``go_on`` releases it."""
         self._held.append(go_on)
 
     def release(self) -> None:
-        """Let go what the rule holds, in the order in which it came. Call this where the cluster's event loop runs."""
+        """Release everything held, in order of arrival. Call this in the cluster's event loop."""
         held, self._held = self._held, []
         for go_on in held:
             go_on()
@@ -144,14 +144,14 @@ _CHECKS: dict[str, Check] = {
     "throttle_time_ms": integer(0),
     "hint": optional(instance(Hint, "a Hint")),
 }
-"""The checks of what `Faults.add` is given, by name."""
+"""The checks of the arguments of `Faults.add`, by name."""
 
 
 class Faults:
-    """The rules in force; the first that concerns a request wins for each kind of effect."""
+    """The rules in force; for each kind of effect the first rule that applies to a request wins."""
 
     def __init__(self, name_of: Callable[[UUID], str | None]) -> None:
-        # The name of the topic with an id: rules speak of names, newer requests of ids.
+        # The name of the topic with an id: rules use names, newer requests ids.
         self._name_of = name_of
         self._rules: list[Fault] = []
 
@@ -179,21 +179,21 @@ class Faults:
     ) -> Fault:
         """Add a rule.
 
-        Which requests: of an API (name, number or request class), at a broker, that name a topic or a partition, of a
-        client id, for which ``when`` is true; the first ``skip`` are let through, then ``count`` struck (None: all).
+        Affected requests: of an API (name, number or request class), at a broker, with a topic or a partition, of a
+        client id, for which ``when`` is true; the first ``skip`` pass, then ``count`` are struck (None: all).
 
-        What happens, before the request is processed or, with ``after``, when it has taken effect:
+        Effects, before the request is processed or, with ``after``, when it has taken effect:
 
         * ``delay_ms``: it is processed, or answered, later; as at any broker, later requests of its connection wait.
-        * ``hold``: the same until `Fault.release`; a request that a slow network holds is processed even if its client
-          has given the connection up meanwhile.
-        * ``drop``: it is never answered, and neither is anything behind it on its connection.
+        * ``hold``: the same until `Fault.release`; a request held by a slow network is processed even if its client has
+          closed the connection since.
+        * ``drop``: it is never answered, nor is any later request on its connection.
         * ``disconnect``: the connection is reset.
         * ``error_code`` (number or error class): the answer is this error: for each topic or partition that the rule
-          names (all by default) where the API answers for several, else, or with ``whole``, for the request.
-        * ``garbage``: these bytes are sent instead of the answer, or what the function makes of its bytes.
+          names (all by default) if the API answers for several, else, or with ``whole``, for the request.
+        * ``garbage``: these bytes are sent instead of the answer, or the function's result for its bytes.
         * ``throttle_time_ms``: the answer says so, and the connection is muted for that time (KIP-219).
-        * ``hint``: where a broker names the current leader, this one is named.
+        * ``hint``: the broker names this leader instead of the current one.
         """
         check_all(_CHECKS, locals())
         if partition is not None and topic is None:
@@ -230,7 +230,7 @@ class Faults:
         self._rules = []
 
     def concerning(self, record: RequestRecord, request: Request[Any]) -> list[Fault]:
-        """The rules for a request, in the order in which they were added."""
+        """Return the rules for a request, in the order in which they were added."""
         return [rule for rule in self._rules if rule.concerns(record, request, self._name_of)]
 
 
@@ -238,9 +238,9 @@ _TOPIC_FIELDS = ("name", "topic")
 
 
 def set_errors(message: Any, code: int, topic: str | None, partition: int | None) -> None:
-    """Write an error into an answer: everywhere, or where it speaks of a topic or a partition.
+    """Write an error into an answer: everywhere, or for a topic or a partition.
 
-    What an answer says beside an error is left as it is: clients must not look at it.
+    Other fields of the answer are unchanged: clients must not read them.
     """
     named_topic = next((getattr(message, name) for name in _TOPIC_FIELDS if hasattr(message, name)), None)
     named_partition = next((getattr(message, name) for name in PARTITION_FIELDS if hasattr(message, name)), None)
@@ -257,7 +257,7 @@ def set_errors(message: Any, code: int, topic: str | None, partition: int | None
 
 
 def answers_for_parts(api_key: int) -> bool:
-    """Whether the API's handler asks for faults by topic or partition."""
+    """Return True if the API's handler evaluates faults by topic or partition."""
     return api_key in _ANSWERS_FOR_PARTS
 
 

@@ -1,8 +1,8 @@
-"""The fixture ``kafka_cluster``: a Kafka cluster for one test, whatever the test runs on.
+"""The fixture ``kafka_cluster``: a Kafka cluster for one test, with or without an event loop.
 
 The cluster has a thread and an event loop of its own (`ClusterThread`). So the fixture is a plain one, and the same for
-plain tests, for pytest-asyncio and for anyio's plugin on asyncio and trio: no plugin has to share its loop, or agree
-with another one about which of them runs asynchronous fixtures.
+plain tests, for pytest-asyncio and for anyio's plugin on asyncio and trio: plugins need not share a loop, or agree
+about which of them runs asynchronous fixtures.
 
     async def test_events(kafka_cluster):
         kafka_cluster.create_topic("events", partitions=3)
@@ -11,7 +11,7 @@ with another one about which of them runs asynchronous fixtures.
         await kafka_cluster.kill_broker(1)
 
 A test sets its cluster's options with ``@pytest.mark.kafka_cluster(brokers=1)``, a module or project by overriding the
-fixture ``kafka_cluster_options``; they are those of `EmbeddedCluster`. Where the cluster should run in the test's own
+fixture ``kafka_cluster_options``; the options are the same as `EmbeddedCluster`'s. To run the cluster in the test's own
 event loop, use ``async with EmbeddedCluster()`` instead.
 """
 
@@ -33,14 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_options() -> dict[str, Any]:
-    """Options for every cluster; override it to set some."""
+    """Return options for every cluster; override this fixture to set some."""
     return {}
 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: dict[str, Any]) -> Iterator[ClusterThread]:
-    """A Kafka cluster, by default of three brokers, for this test alone."""
-    # Imported here: the plugin is loaded in every pytest run, the cluster is not needed in most.
+    """Provide a Kafka cluster for this test only, by default of three brokers."""
+    # Imported here: the plugin is loaded in every pytest run, but most do not need the cluster.
     from .cluster import EmbeddedCluster
     from .thread import ClusterThread
 
@@ -53,7 +53,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: dict[st
 
 @pytest.fixture
 def schema_registry() -> Iterator[EmbeddedSchemaRegistry]:
-    """A schema registry for this test alone."""
+    """Provide a schema registry for this test only."""
     from .schema_registry import EmbeddedSchemaRegistry
 
     with EmbeddedSchemaRegistry() as registry:

@@ -1,4 +1,4 @@
-"""What arrived at the embedded brokers, for assertions."""
+"""The requests received by the embedded brokers, for assertions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEYS = {name: key for key, name in NAMES.items()}
 
 
 def api_key_of(api: str | int | type[Request[Any]]) -> int:
-    """The number of an API that is given as its name ("Produce"), number or request class."""
+    """Return the number of an API, given as its name ("Produce"), number or request class."""
     if isinstance(api, str):
         if api not in _KEYS:
             raise ConfigError(f"api: there is no API named {api!r}")
@@ -37,10 +37,10 @@ def api_key_of(api: str | int | type[Request[Any]]) -> int:
 class RequestRecord:
     """A request that a broker received.
 
-    ``time`` is `time.monotonic` when it began to be processed; ``answered`` when its answer was sent, None before, and
-    for ever where there is none. ``request`` is the decoded request; of a Produce request the records' bytes are not
-    kept. ``connection`` numbers the cluster's connections. ``user`` is who the client is, by SASL or else by the
-    subject of its certificate (``"CN=alice,O=example"``).
+    ``time`` is `time.monotonic` at the start of processing; ``answered`` at the time of the answer, None before, and
+    permanently if there is none. ``request`` is the decoded request, without the bytes of records for Produce.
+    ``connection`` numbers the cluster's connections. ``user`` is the client's identity, by SASL or else by the subject
+    of its certificate (``"CN=alice,O=example"``).
     """
 
     broker: int
@@ -58,7 +58,7 @@ class RequestRecord:
 
 
 class RequestLog:
-    """The last requests, oldest first, and how many there were of each API at each broker."""
+    """The last requests, oldest first, and their number by API and broker."""
 
     def __init__(self, size: int) -> None:
         self._records: deque[RequestRecord] = deque(maxlen=size)
@@ -74,7 +74,7 @@ class RequestLog:
                     event.set()
 
     def clear(self) -> None:
-        """Forget what was received so far, and start to count anew."""
+        """Forget all requests so far, and restart the counts."""
         self._records.clear()
         self._counts.clear()
 
@@ -86,7 +86,7 @@ class RequestLog:
         client_id: str | None = None,
         since: float | None = None,
     ) -> list[RequestRecord]:
-        """The kept requests of an API, at a broker, of a client, from a time (`time.monotonic`) on."""
+        """Return the kept requests of an API, at a broker, of a client, from a time (`time.monotonic`) on."""
         key = None if api is None else api_key_of(api)
         return [
             record
@@ -98,7 +98,7 @@ class RequestLog:
         ]
 
     def count(self, api: str | int | type[Request[Any]] | None = None, *, broker: int | None = None) -> int:
-        """How many requests of an API, at a broker, came since the start or `clear`; kept or not."""
+        """Return the number of requests of an API, at a broker, since the start or `clear`; kept or not."""
         key = None if api is None else api_key_of(api)
         return sum(
             number
@@ -135,12 +135,12 @@ class RequestLog:
         return len(self._records)
 
     def __iter__(self) -> Iterator[RequestRecord]:
-        # A copy, made in one step: the log may be read in another thread than it is written in.
+        # A copy, made in one step: the log may be read in another thread than it is written.
         return iter(list(self._records))
 
 
 def partitions_of(request: Request[Any], name_of: Callable[[UUID], str | None]) -> list[tuple[str | None, int | None]]:
-    """The topics that a request names, and with them each partition that it names there."""
+    """Return the topics that a request names, each with any partition that it names there."""
     found: list[tuple[str | None, int | None]] = []
     for topic in getattr(request, "topic_data", None) or getattr(request, "topics", None) or ():
         if isinstance(topic, str):
@@ -158,4 +158,4 @@ def _index_of(part: Any) -> int | None:
 
 
 PARTITION_FIELDS = ("index", "partition_index", "partition")
-"""What the schemas call the number of a partition."""
+"""Names of the partition's number in the schemas."""

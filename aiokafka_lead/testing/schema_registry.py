@@ -19,24 +19,24 @@ _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class RegistryRequest(NamedTuple):
-    """A request that came."""
+    """A received request."""
 
     method: str
     path: str
     status: int
-    """What it was answered with."""
+    """Status of the answer."""
 
 
 class EmbeddedSchemaRegistry:
-    """Schemas, subjects, versions, references and compatibility, in a thread of its own.
+    """Schemas, subjects, versions, references and compatibility, in a separate thread.
 
         with EmbeddedSchemaRegistry() as registry:
             SchemaRegistry(registry.url)
 
-    ``compatibility`` is the level of subjects that have none of their own. Avro's rules are checked, those of JSON
-    Schema and Protobuf are not: such schemas go with each other. ``basic_auth`` (name and secret) or ``tokens`` (those
-    that are accepted, changed at any time) guard it; ``ssl_context`` makes it speak TLS. ``guids=False`` leaves out
-    the schemas' GUIDs, as Apicurio and older registries do.
+    ``compatibility`` is the default level of subjects. Avro's rules are checked, but not the rules of JSON Schema and
+    Protobuf: such schemas are always compatible. ``basic_auth`` (name and secret) or ``tokens`` (the accepted ones,
+    changeable at any time) protect it; ``ssl_context`` makes it speak TLS. ``guids=False`` leaves out the schemas'
+    GUIDs, as Apicurio and older registries do.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class EmbeddedSchemaRegistry:
         guids: bool = True,
     ) -> None:
         self.tokens = tokens
-        """The bearer tokens that are accepted; None: none is asked for."""
+        """The accepted bearer tokens; None requires none."""
         self.requests: list[RegistryRequest] = []
-        """What was asked, in order."""
+        """The requests, in order."""
         self._store = Store(compatibility)
         self._basic = basic_auth
         self._guids = guids
@@ -65,7 +65,7 @@ class EmbeddedSchemaRegistry:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Its address."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}"
 
     def __enter__(self) -> EmbeddedSchemaRegistry:
@@ -86,7 +86,7 @@ class EmbeddedSchemaRegistry:
         threading.Thread(target=server.serve_forever, args=(0.02,), name="schema registry", daemon=True).start()
 
     def stop(self) -> None:
-        """Refuse connections from now on; what it knows is kept."""
+        """Refuse connections from now on; the content is kept."""
         server, self._server = self._server, None
         self._open.set()
         if server is not None:
@@ -94,7 +94,7 @@ class EmbeddedSchemaRegistry:
             server.server_close()
 
     def fail(self, status: int, count: int = 1) -> None:
-        """Answer the next requests with this status; a ``count`` of 0 takes back what was asked for before."""
+        """Answer the next requests with this status; a ``count`` of 0 cancels earlier calls."""
         self._faults[:] = [*self._faults, *[status] * count] if count else []
 
     def hold(self) -> None:
@@ -102,17 +102,17 @@ class EmbeddedSchemaRegistry:
         self._open.clear()
 
     def release(self) -> None:
-        """Answer what was held back, and all that comes."""
+        """Answer the held requests, and all later ones."""
         self._open.set()
 
     def asked(self, method: str, path: str) -> int:
-        """How often a path was asked for in this way."""
+        """Return the number of requests for a path with this method."""
         return sum((each.method, each.path) == (method, path) for each in self.requests)
 
     # --- answering, in the server's threads ---
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
-        """Status and content for a request. Internal."""
+        """Return status and content for a request. Internal."""
         self._open.wait()
         parts = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -224,6 +224,6 @@ def _handler(registry: EmbeddedSchemaRegistry) -> Callable[..., BaseHTTPRequestH
         do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815  # http.server's names
 
         def log_message(self, format: str, *args: Any) -> None:
-            """The requests are in ``requests``."""
+            """Do nothing: the requests are in ``requests``."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""What can be done to how clients log in to a cluster: delegation tokens, and the brokers' certificates."""
+"""Controls of the clients' logins to a cluster: delegation tokens, and the brokers' certificates."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["DelegationToken", "SecurityControls"]
 
 
 class SecurityControls:
-    """The doors of an `EmbeddedCluster`, while it runs."""
+    """Controls of the security of a running `EmbeddedCluster`."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
         self._call = call
 
     def called_by(self, call: Caller) -> SecurityControls:
-        """The same controls for another thread: ``call`` runs a function in the cluster's."""
+        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
         return SecurityControls(self._engine, call)
 
     def create_delegation_token(self, owner: str) -> DelegationToken:
-        """A token (KIP-48) with which clients log in by SCRAM as this user."""
+        """Create a token (KIP-48) with which clients log in by SCRAM as this user."""
         if text("owner", owner) not in (self._engine.options.sasl.users or {}):
             raise ConfigError(f"owner must be one of sasl_users, not {owner!r}")
         token = DelegationToken(owner, secrets.token_urlsafe(16), b64encode(secrets.token_bytes(64)).decode())
@@ -35,12 +35,12 @@ class SecurityControls:
         return token
 
     def expire_delegation_token(self, token_id: str) -> None:
-        """Clients cannot log in with it any more; connections that are open stay so, as with Kafka."""
+        """Make a token invalid for new logins; open connections stay, as with Kafka."""
         if self._call(lambda: self._engine.options.sasl.tokens.pop(text("token_id", token_id), None)) is None:
             raise ConfigError(f"token_id: there is no token {token_id!r}")
 
     def replace_ssl_context(self, context: ssl.SSLContext) -> None:
-        """Connections that are made from now on get this context; for a cluster with ``ssl_context``."""
+        """Use this context for later connections; for a cluster with ``ssl_context``."""
         instance(ssl.SSLContext, "an ssl.SSLContext")("context", context)
         if self._engine.options.ssl_context is None:
             raise ConfigError("context: the cluster was made without ssl_context, so it has no TLS")

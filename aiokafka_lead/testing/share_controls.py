@@ -1,4 +1,4 @@
-"""What can be done to the share groups of a cluster from outside."""
+"""Controls of the share groups of a cluster."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _OPTIONS = map_of("str to str", text, optional(string))
 
 
 class ShareDelivery(NamedTuple):
-    """How a record fares in a share group."""
+    """State of a record in a share group."""
 
     offset: int
     state: str
-    """available, acquired, acknowledged or archived: the last two are for good."""
+    """available, acquired, acknowledged or archived: the last two are final."""
     delivery_count: int
     member_id: str
     """The member that has it, or an empty string."""
 
 
 class ShareControls:
-    """The share groups of an `EmbeddedCluster`: how they are, and what becomes of them."""
+    """Shows and controls the share groups of an `EmbeddedCluster`."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
         self._call = call
 
     def called_by(self, call: Caller) -> ShareControls:
-        """The same controls for another thread: ``call`` runs a function in the cluster's."""
+        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
         return ShareControls(self._engine, call)
 
     def configure(self, group_id: str, options: Mapping[str, str | None]) -> None:
-        """Set options of a group, as `AdminClient.incremental_alter_configs` does for a resource of type GROUP.
+        """Set options of a group, like `AdminClient.incremental_alter_configs` for a resource of type GROUP.
 
         None resets one. Raises `InvalidConfigError`.
         """
@@ -56,7 +56,7 @@ class ShareControls:
         self._call(change)
 
     def expire_locks(self, group_id: str) -> None:
-        """End the locks of all records that members of a group have, as if their time had passed."""
+        """End the locks of all records held by members of a group, as if their time had passed."""
         text("group_id", group_id)
 
         def expire() -> None:
@@ -66,7 +66,7 @@ class ShareControls:
         self._call(expire)
 
     def deliveries(self, group_id: str, topic: str, partition: int = 0) -> list[ShareDelivery]:
-        """The records on their way to a group's members, from the first that is not done with."""
+        """Return the records in delivery to a group's members, from the first unfinished one on."""
         text("group_id", group_id)
         topic_name("topic", topic)
         integer(0)("partition", partition)

@@ -1,4 +1,4 @@
-"""What a cluster wants to know of its clients, and what they have pushed (KIP-714)."""
+"""A cluster's subscriptions to clients' metrics, and the pushed ones (KIP-714)."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _CODECS = list_of("compression_types", one_of(*CODEC_NAMES))
 
 
 class TelemetryControls:
-    """The subscriptions of an `EmbeddedCluster` with ``client_telemetry``, as its operators set them."""
+    """The subscriptions of an `EmbeddedCluster` with ``client_telemetry``, from the operators' view."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
         self._call = call
 
     def called_by(self, call: Caller) -> TelemetryControls:
-        """The same controls for another thread: ``call`` runs a function in the cluster's."""
+        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
         return TelemetryControls(self._engine, call)
 
     def subscribe(
         self, name: str, metrics: Iterable[str] = ("*",), *, interval_ms: int = 300_000, match: Iterable[str] = ()
     ) -> None:
-        """Want these metrics, each the beginning of names, so often; ``match`` chooses clients.
+        """Subscribe to these metrics, given by prefixes of names, at this interval; ``match`` selects clients.
 
-        As `AdminClient.incremental_alter_configs` does for a resource of type CLIENT_METRICS; ``match`` holds
-        ``"client_id=orders-.*"`` and the like. Replaces the subscription of this name. Raises `InvalidConfigError` and
+        Like `AdminClient.incremental_alter_configs` for a resource of type CLIENT_METRICS; ``match`` has items like
+        ``"client_id=orders-.*"``. Replaces the subscription of this name. Raises `InvalidConfigError` and
         `InvalidRequestError`.
         """
         text("name", name)
@@ -48,7 +48,7 @@ class TelemetryControls:
         self._change(name, {option: value for option, value in options.items() if value})
 
     def unsubscribe(self, name: str) -> None:
-        """Want these metrics no more."""
+        """End a subscription."""
         self._change(text("name", name), {})
 
     def _change(self, name: str, options: Mapping[str, str]) -> None:
@@ -69,7 +69,7 @@ class TelemetryControls:
         max_bytes: int = 1_048_576,
         delta: bool = True,
     ) -> None:
-        """What subscriptions say from now on: in which codecs pushes may come, how large, and whether as deltas."""
+        """Set the accepted codecs, size and kind (with or without deltas) of pushes, for subscriptions from now on."""
         codecs = _CODECS("compression_types", compression_types)
         integer(0)("max_bytes", max_bytes)
         boolean("delta", delta)
@@ -82,5 +82,5 @@ class TelemetryControls:
 
     @property
     def pushes(self) -> list[TelemetryPush]:
-        """What clients have pushed, oldest first; at most the last 10000."""
+        """The pushes of clients, oldest first; at most the last 10000."""
         return self._call(lambda: list(self._engine.client_metrics.pushes))

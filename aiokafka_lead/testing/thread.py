@@ -1,4 +1,4 @@
-"""`ClusterThread`: an embedded cluster beside a test, in a thread of its own, for tests of every kind."""
+"""`ClusterThread`: an embedded cluster in a separate thread, for tests of every kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Doing:
-    """Something that another thread does: await it on any event loop."""
+    """An operation in another thread: await it on any event loop."""
 
     def __init__(self, future: Future[None]) -> None:
         self._future = future
@@ -40,9 +40,8 @@ class Doing:
 class ClusterThread:
     """An `EmbeddedCluster` that lives in its own thread: the same calls, from any thread, loop or plain function.
 
-    It does not care which event loop a test runs on, or whether there is one. What the cluster does at once is done
-    when a call returns. What takes time (stopping, killing and starting brokers) is to be awaited on an event loop, and
-    is done on return elsewhere.
+    It works with any event loop of the test, or none. Immediate operations are finished when a call returns. Slow ones
+    (stopping, killing and starting brokers) must be awaited on an event loop, and are finished on return elsewhere.
     """
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
@@ -50,13 +49,13 @@ class ClusterThread:
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
         self.transactions = cluster.transactions.called_by(self._call)
-        """As `EmbeddedCluster.transactions`."""
+        """The same as `EmbeddedCluster.transactions`."""
         self.shares = cluster.shares.called_by(self._call)
-        """As `EmbeddedCluster.shares`."""
+        """The same as `EmbeddedCluster.shares`."""
         self.security = cluster.security.called_by(self._call)
-        """As `EmbeddedCluster.security`."""
+        """The same as `EmbeddedCluster.security`."""
         self.telemetry = cluster.telemetry.called_by(self._call)
-        """As `EmbeddedCluster.telemetry`."""
+        """The same as `EmbeddedCluster.telemetry`."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -72,7 +71,7 @@ class ClusterThread:
 
     def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function in the cluster's thread."""
-        # In a tuple: a portal awaits whatever can be awaited, and `Done` is meant for the caller.
+        # In a tuple: a portal awaits every awaitable result, but `Done` is meant for the caller.
         return self._running_portal().call(lambda: (function(*args, **kwargs),))[0]
 
     def _running_portal(self) -> BlockingPortal:
@@ -81,7 +80,7 @@ class ClusterThread:
         return self._portal
 
     def _do(self, function: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> Done | Doing:
-        """Run an asynchronous function in the cluster's thread: to the end, unless this is an event loop's thread."""
+        """Run an asynchronous function in the cluster's thread: to its end, unless this is an event loop's thread."""
 
         async def run() -> None:
             await function(*args, **kwargs)
@@ -92,11 +91,11 @@ class ClusterThread:
             return Done()
         return Doing(future)
 
-    # --- what it is --------------------------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
-        """Every broker's address: ``"127.0.0.1:9092,127.0.0.1:9093"``."""
+        """The address of every broker: ``"127.0.0.1:9092,127.0.0.1:9093"``."""
         return self._cluster.bootstrap_servers
 
     @property
@@ -113,7 +112,7 @@ class ClusterThread:
 
     @property
     def requests(self) -> RequestLog:
-        """What arrived. To wait for requests use `wait_for_requests`."""
+        """The log of requests. To wait for requests use `wait_for_requests`."""
         return self._cluster.requests
 
     @property
@@ -121,7 +120,7 @@ class ClusterThread:
         return self._cluster.faults
 
     def release(self, fault: Fault) -> None:
-        """`Fault.release`, in the cluster's thread."""
+        """Call `Fault.release`, in the cluster's thread."""
         self._call(fault.release)
 
     @property
@@ -160,7 +159,7 @@ class ClusterThread:
         count: int = 1,
         timeout_s: float = 10,
     ) -> Done | Doing:
-        """As `EmbeddedCluster.wait_for_requests`."""
+        """Do the same as `EmbeddedCluster.wait_for_requests`."""
         return self._do(self._cluster.wait_for_requests, api, broker=broker, count=count, timeout_s=timeout_s)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
@@ -178,7 +177,7 @@ class ClusterThread:
         assignments: Sequence[Sequence[int]] | None = None,
         **named_as_by_admin: Unpack[AdminTopicNames],
     ) -> Done:
-        """As `EmbeddedCluster.create_topic`."""
+        """Do the same as `EmbeddedCluster.create_topic`."""
         return self._call(
             self._cluster.create_topic,
             name,
@@ -268,7 +267,7 @@ class ClusterThread:
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
-        """As `EmbeddedCluster.add_broker`, but done on return."""
+        """Do the same as `EmbeddedCluster.add_broker`, finished on return."""
         return self._running_portal().call(lambda: self._cluster.add_broker(broker, rack=rack, port=port))
 
     def stop_broker(self, broker: int, *, drain_ms: float = 0) -> Done | Doing:

@@ -1,4 +1,4 @@
-"""What can be done to the transactions of a cluster from outside."""
+"""Controls of the transactions of a cluster."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _LAST_EPOCH = 32_766
 
 
 class TransactionView(NamedTuple):
-    """A transactional id as its coordinator knows it; ``state`` as DescribeTransactions names it."""
+    """A transactional id in its coordinator's view; ``state`` has the names of DescribeTransactions."""
 
     state: str
     producer_id: int
     epoch: int
     partitions: tuple[TopicPartition, ...]
-    """Part of the transaction, without a marker so far."""
+    """Parts of the transaction without a marker so far."""
     groups: tuple[str, ...]
     """Consumer groups whose offsets are part of it."""
 
 
 class TransactionControls:
-    """The transactions of an `EmbeddedCluster`: how they are, and what becomes of them."""
+    """Shows and controls the transactions of an `EmbeddedCluster`."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
         self._call = call
 
     def called_by(self, call: Caller) -> TransactionControls:
-        """The same controls for another thread: ``call`` runs a function in the cluster's."""
+        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
         return TransactionControls(self._engine, call)
 
     @property
     def marker_delay_ms(self) -> float | None:
-        """The time from EndTxn's answer to the markers; 0 at first, None holds them until `write_markers`.
+        """Time from EndTxn's answer to the markers; 0 at first, None holds them until `write_markers`.
 
-        Meanwhile the transactional id's next requests are answered with CONCURRENT_TRANSACTIONS, and the records stay
-        behind the last stable offset.
+        Until then the transactional id's next requests are answered with CONCURRENT_TRANSACTIONS, and the records stay
+        beyond the last stable offset.
         """
         return self._engine.transactions.marker_delay_ms
 
@@ -53,16 +53,16 @@ class TransactionControls:
         self._engine.transactions.marker_delay_ms = optional(milliseconds())("marker_delay_ms", delay_ms)
 
     def write_markers(self) -> None:
-        """Write the markers of every transaction that is decided."""
+        """Write the markers of every decided transaction."""
         self._call(self._engine.transactions.write_markers)
 
     def time_out(self, transactional_id: str) -> bool:
-        """End an open transaction as if its timeout had passed; False where none is open."""
+        """End an open transaction as if its timeout had passed; return False if none is open."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._engine.transactions.time_out(transactional_id))
 
     def use_epochs_up_to(self, transactional_id: str, epoch: int) -> None:
-        """Go on with a later epoch where no transaction is open: after 32766 comes another producer id."""
+        """Advance to a later epoch outside a transaction: 32766 is followed by another producer id."""
         text("transactional_id", transactional_id)
         integer(0, _LAST_EPOCH)("epoch", epoch)
         self._call(lambda: self._set_epoch(transactional_id, epoch))
@@ -74,12 +74,12 @@ class TransactionControls:
         txn.epoch = epoch
 
     def forget(self, transactional_id: str) -> None:
-        """Have the coordinator forget a transactional id, as if it had expired: what it has open hangs (KIP-664)."""
+        """Make the coordinator forget a transactional id: its open transaction then hangs (KIP-664)."""
         text("transactional_id", transactional_id)
         self._call(lambda: self._engine.transactions.forget(transactional_id))
 
     def view(self, transactional_id: str) -> TransactionView | None:
-        """How a transactional id is now; None for one that is not known."""
+        """Return the current state of a transactional id; None for an unknown one."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._view(transactional_id))
 
@@ -91,12 +91,12 @@ class TransactionControls:
         return TransactionView(txn.state.value, txn.producer_id, txn.epoch, partitions, tuple(txn.groups))
 
     def coordinator(self, transactional_id: str) -> int:
-        """The broker that coordinates a transactional id."""
+        """Return the broker that coordinates a transactional id."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._engine.state.coordinators.of(TRANSACTION, transactional_id))
 
     def move_coordinator(self, transactional_id: str, to: int | None = None) -> int:
-        """Give a transactional id, and those that share its slot, to another broker (the next one). Returns it."""
+        """Move a transactional id, with its slot, to another broker (the next one). Returns the broker."""
         text("transactional_id", transactional_id)
         if to is not None and integer(0)("to", to) not in self._engine.state.nodes:
             raise ConfigError(f"to must be one of {list(self._engine.state.nodes)}, not {to}")

@@ -230,9 +230,7 @@ class Errand:
         own = found.producer_id == self.producer_id and found.producer_epoch in (self.epoch, self.epoch + 1)
         if own and found.transaction_state in _ENDING:
             return Verdict.RETRY
-        if (
-            own and found.producer_epoch == self.epoch
-        ):  # no rival has taken over, despite the coordinator's earlier answer
+        if own and found.producer_epoch == self.epoch:  # no rival has taken over, despite the earlier answer
             if isinstance(self.reason, InvalidTxnStateError):
                 self.outcome = self._fate_in(found.transaction_state)
             self._go_on(self.reason or ProducerFencedError())

@@ -1,4 +1,4 @@
-"""Who the client is, said by SASL on an open connection (KIP-43, KIP-152)."""
+"""Authenticates the client by SASL on an open connection (KIP-43, KIP-152)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .login import Login
 __all__ = ["authenticate", "warn_of_exposure"]
 
 MAX_SASL_ROUNDS = 16
-"""More exchanges than any mechanism has."""
+"""More exchanges than any mechanism needs."""
 
 _SASL_VERSION = 1
 """SaslHandshake 1 puts the mechanism's messages into SaslAuthenticate requests (KIP-152); 0 sent them bare."""
 
 
 def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -> None:
-    """Say so where a stranger could get the credentials, since nothing proves that the host is the broker."""
+    """Warn if a third party could read the credentials, because the host is not proved to be the broker."""
     if not login.readable:
         return
     if context is None:
@@ -39,9 +39,9 @@ def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -
 
 
 async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> tuple[int, float]:
-    """Returns how long the session lasts, in milliseconds, and when that was asked for, which is before it began.
+    """Authenticate; return the session's lifetime in ms, and the time of the request, before the session began.
 
-    0 where it does not end (KIP-368).
+    The lifetime is 0 for an unlimited session (KIP-368).
     """
     handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
     if handshake.error_code == UnsupportedSaslMechanismError.code:
@@ -55,7 +55,7 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
 
     exchange = login.exchange(connection.endpoint[0])
     version = versions.version_for(SaslAuthenticateRequest)
-    # No variable holds the messages as they are: an error's traceback shows what they do.
+    # No variable holds the raw messages, because tracebacks of errors show variables.
     request = SaslAuthenticateRequest(auth_bytes=await exchange.start())
     for _ in range(MAX_SASL_ROUNDS):
         asked_at = time.monotonic()

@@ -26,7 +26,7 @@ from .transport import way_of
 __all__ = ["Brokers", "Connection", "Lane", "NodeState"]
 
 FRAME_OVERHEAD_BYTES = 1024 * 1024
-"""Room for what a Fetch answer holds beside its records."""
+"""Allowance for the parts of a Fetch answer other than records."""
 
 
 class _Node:
@@ -41,14 +41,15 @@ class _Node:
 
 
 class Brokers:
-    """Connections by node and lane, made when they are wanted.
+    """Connections by node and lane, opened on demand.
 
-    Everything runs in ``tasks`` (anyio's TaskGroup is one), which must outlive this and whose cancellation ends it.
-    Bootstrap servers are nodes -1, -2, ... as in Java. Not thread-safe; every method without ``async`` is synchronous.
+    Everything runs in ``tasks`` (for example an anyio TaskGroup), which must outlive this and whose cancellation ends
+    it. Bootstrap servers are nodes -1, -2, ... as in Java. Not thread-safe; every method without ``async`` is
+    synchronous.
     """
 
     def __init__(self, config: ClientConfig, tasks: Spawner, hot: Sequence[type[Request[Any]]] = ()) -> None:
-        """``hot``: requests whose codecs are made before a connection is ready, and not while records wait for them."""
+        """Begin without nodes. Codecs of ``hot`` requests are created before a connection is ready."""
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._reachability = Reachability(
             reconnect_backoff_ms=config.reconnect_backoff_ms,
@@ -58,7 +59,7 @@ class Brokers:
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             refused_login_ms=config.refused_login_ms,
         )
-        fetch_max_bytes: int = getattr(config, "fetch_max_bytes", 0)  # consumers have it, of both kinds
+        fetch_max_bytes: int = getattr(config, "fetch_max_bytes", 0)  # consumers of both kinds have it
         settings = ConnectionSettings(
             client_id=config.client_id,
             request_timeout_s=self._request_timeout_s,
@@ -80,17 +81,17 @@ class Brokers:
         )
         self._nodes: dict[int, _Node] = {}
         self._retired: list[Link] = []
-        """Links of nodes that are gone, until the requests in flight on them are answered."""
+        """Links of removed nodes, until their requests in flight are answered."""
         self._listeners: list[Callable[[int], None]] = []
         self.cluster_id: str | None = None
-        """The cluster that known brokers are to be of: they refuse connections that were meant for others (KIP-1242).
-        None asks for nothing."""
+        """The cluster that known brokers must belong to: they refuse connections meant for another one (KIP-1242). None
+        disables the check."""
         self.connections_made = 0
-        """Connections that became ready so far."""
+        """Number of connections that became ready so far."""
         self.last_offer: ApiVersions | None = None
-        """What the broker of the latest one offers."""
+        """Versions offered by the broker of the latest one."""
         self.on_connected: Callable[[], None] | None = None
-        """Called when one became ready, after these were set."""
+        """Called when a connection became ready, after these were set."""
         self._closed_by: KafkaError | None = None
 
     # --- the nodes ---
@@ -101,11 +102,11 @@ class Brokers:
         return {node_id: node.broker for node_id, node in self._nodes.items()}
 
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
-        """These nodes and no others.
+        """Replace the set of nodes.
 
-        A node whose address is the same keeps its connections. One with another address gets new ones: the old ones
-        close at once, and a connect that is under way cannot finish. The connections of one that is gone close when
-        the requests in flight are answered, since late answers still count.
+        A node with an unchanged address keeps its connections. One with another address gets new ones: the old ones
+        close immediately, and a connect in progress cannot finish. The connections of a removed node close when the
+        requests in flight are answered, because late answers still count.
         """
         for node_id in [node_id for node_id in self._nodes if node_id not in nodes]:
             self._drop(node_id)
@@ -113,7 +114,7 @@ class Brokers:
             self.add_node(broker)
 
     def add_node(self, broker: Broker) -> None:
-        """One more node, or another address of a known one; all others stay as they are."""
+        """Add a node, or change the address of a known one; all other nodes stay unchanged."""
         known = self._nodes.get(broker.node_id)
         if known is not None and known.endpoint == (broker.host, broker.port):
             known.broker = broker
@@ -124,24 +125,24 @@ class Brokers:
                 link.close(None)
 
     def add_listener(self, listener: Callable[[int], None]) -> None:
-        """Calls this with a node's id when its state changes, or a connection of it has room again.
+        """Add a function to call with a node's id when its state changes, or a connection of it has room again.
 
-        Ready, lost, failed to connect, connecting: ask `state` and `ready`. Called synchronously, sometimes without
-        need; it must be quick and must not raise.
+        Events are: ready, lost, failed to connect, connecting; see `state` and `ready`. It is called synchronously,
+        sometimes needlessly; it must be quick and must not raise.
         """
         self._listeners.append(listener)
 
     def remove_listener(self, listener: Callable[[int], None]) -> None:
-        """Takes back `add_listener`."""
+        """Undo `add_listener`."""
         self._listeners.remove(listener)
 
     # --- connections ---
 
     def ready(self, node_id: int, lane: AnyLane = Lane.DATA) -> Connection | None:
-        """The node's connection if it is ready (though it may be busy, see `Connection.can_send`), else None.
+        """Return the node's connection if it is ready (though it may be busy, see `Connection.can_send`), else None.
 
-        None also means that it is being connected now, or will be as soon as the backoff allows; listeners will hear
-        of it. Ask again after each failure: a link that nobody has asked for since then stays down.
+        None also means that it is being connected now, or will be after the backoff; listeners will be called. Ask
+        again after each failure: a link that has not been requested since then stays down.
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -157,10 +158,11 @@ class Brokers:
         return None
 
     async def get(self, node_id: int, lane: AnyLane = Lane.CONTROL, timeout_ms: float | None = None) -> Connection:
-        """A ready connection to the node, made if there is none; waits out a backoff, and tries once.
+        """Return a ready connection to the node, opening one if needed; waits out a backoff, and tries once.
 
-        Raises what the try failed with: `KafkaConnectionError` (retriable), or authentication's and TLS's own errors.
-        Also `KafkaConnectionError` after ``timeout_ms`` (``request_timeout_ms``), and at once for an unknown node.
+        Raises the error of the try: `KafkaConnectionError` (retriable), or errors of authentication and TLS. Also
+        raises `KafkaConnectionError` after ``timeout_ms`` (``request_timeout_ms``), and immediately for an unknown
+        node.
         """
         timeout_s = self._request_timeout_s if timeout_ms is None else timeout_ms / 1000
         deadline = Deadline(timeout_s * 1000)
@@ -180,42 +182,42 @@ class Brokers:
                 raise self._not_in_time(link, timeout_s) from None
 
     def state(self, node_id: int) -> NodeState:
-        """Whether a request could go to the node, by the best of its links; BACKOFF for an unknown node."""
+        """Return the availability of the node for requests, by the best of its links; BACKOFF for an unknown node."""
         node = self._nodes.get(node_id)
         return NodeState.BACKOFF if node is None else self._state(node, time.monotonic())
 
     def retry_at(self, node_id: int) -> float:
-        """When, in monotonic seconds, the node may be connected to: 0.0 if now, infinity for an unknown node."""
+        """Return when, in monotonic seconds, the node may be connected to: 0.0 if now, infinity for an unknown node."""
         node = self._nodes.get(node_id)
         return math.inf if node is None else self._reachability.retry_at(node.endpoint)
 
     def last_error(self, node_id: int) -> KafkaError | None:
-        """Why the node's last connect failed or its connection was lost; None since one became ready."""
+        """Return the error of the node's last connect or connection; None once a connection is ready."""
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.last_error(node.endpoint)
 
     def final_error(self, node_id: int) -> KafkaError | None:
-        """`last_error`, if no waiting helps against it; not the refusal of a login that has worked before."""
+        """Return `last_error` if waiting cannot help; not the refusal of a login that has worked before."""
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.final_error(node.endpoint)
 
     @property
     def reachable(self) -> bool:
-        """Whether a node has a ready connection, and none to it was lost or failed since one became ready.
+        """True if a node has a ready connection, and no connection to it was lost or failed since one became ready.
 
-        A broker that is frozen answers nothing, and keeps those connections that nobody waits for.
+        A frozen broker does not answer, and keeps its idle connections.
         """
         return any(
             self.last_error(node_id) is None and self.state(node_id) is NodeState.READY for node_id in self._nodes
         )
 
     def offers(self) -> list[ApiVersions]:
-        """What the brokers offer that a connection is ready to."""
+        """Return the versions offered by the brokers with ready connections."""
         links = [link for node in self._nodes.values() for link in node.links.values()]
         return [link.connection.versions for link in links if link.connection is not None and link.connection.ready]
 
     def failed_since(self, at: float) -> list[int]:
-        """The nodes whose last connect failed, or whose connection was lost, at this time or later."""
+        """Return the nodes whose last connect failed, or whose connection was lost, at this time or later."""
         reachability = self._reachability
         return [node_id for node_id, node in self._nodes.items() if reachability.failed_since(node.endpoint, at)]
 
@@ -225,7 +227,7 @@ class Brokers:
         return node is not None and self._reachability.ready_since(node.endpoint, at)
 
     def evaded(self, node_id: int, asked_at: float) -> None:
-        """Count that the node had no answer to what any node can answer; `least_loaded` soon prefers others.
+        """Count a node's failure to answer a request that any node can answer; `least_loaded` soon prefers other nodes.
 
         If there are only bootstrap servers, and all are in doubt, the next connection may lead to another broker: their
         names have several addresses, or belong to a load balancer.
@@ -239,10 +241,10 @@ class Brokers:
                 self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
-        """Ask the node at another address of its name from now on.
+        """Send the node's requests to another address of its name from now on.
 
-        Returns False if all of them have been left like this, and none has led to an answer of use since. A ``silent``
-        one is left in any case: `patience_s` has it wait longer each time.
+        Returns False if all of them have been left like this, and none has led to a useful answer since. A ``silent``
+        one is left in any case: `patience_s` makes it wait longer each time.
         """
         node = self._nodes[node_id]
         moves = self._reachability.leave(node.endpoint, error) or silent
@@ -251,7 +253,7 @@ class Brokers:
         return moves
 
     def patience_s(self, node_id: int) -> float:
-        """Time for the node to answer before it is asked at another address of its name; infinity without one."""
+        """Return the time for the node to answer before another address of its name is tried; infinity without one."""
         return self._reachability.patience_s(self._nodes[node_id].endpoint)
 
     def _reconnect(self, node: _Node, error: KafkaError) -> None:
@@ -260,22 +262,22 @@ class Brokers:
             link.close(error)
 
     def informed(self, node_id: int) -> None:
-        """The node had such an answer: trust it again."""
+        """Record a useful answer of the node, which restores trust."""
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.informed(node.endpoint)
 
     def in_doubt(self, node_id: int) -> bool:
-        """Return True if the node evades such questions, so that others are to be asked first."""
+        """Return True if the node evades such questions, so that other nodes should be asked first."""
         node = self._nodes.get(node_id)
         return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
 
     def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
-        """The node to ask what any node can answer; None when every one is in backoff, or there is none.
+        """Return the node for a question that any node can answer; None if all are in backoff, or there is none.
 
-        As in Java: a ready node with the fewest requests in flight, else one that is being connected, else one that
-        can be; a busy one rather than none. Ties fall at random, so that clients do not all ask the same broker. A node
-        that is in doubt, or is one of ``avoid``, comes after all others, connected or not.
+        As in Java: a ready node with the fewest requests in flight, else one that is being connected, else one that can
+        be; a busy one rather than none. Ties are broken at random, so that clients do not all ask the same broker. A
+        node in doubt, or one of ``avoid``, comes last, connected or not.
         """
         now = time.monotonic()
         best: int | None = None
@@ -292,14 +294,14 @@ class Brokers:
         return best
 
     def close_lane(self, lane: AnyLane, error: KafkaError) -> None:
-        """Closes the connections of this lane, which nobody uses any more: what is in flight fails with the error."""
+        """Close the unused connections of this lane: requests in flight fail with the error."""
         links = [link for node in self._nodes.values() if (link := node.links.pop(lane, None)) is not None]
         for link in [*links, *(link for link in self._retired if link.lane == lane)]:
             link.close(error)
         self._retired = [link for link in self._retired if link.lane != lane]
 
     def close_all(self, error: KafkaError) -> None:
-        """Closes every connection, also those being made: what is in flight fails with the error.
+        """Close every connection, including the ones being opened: requests in flight fail with the error.
 
         Nodes stay known and may be connected to again, after the backoff that they were in.
         """
@@ -311,18 +313,18 @@ class Brokers:
             link.close(error)
 
     def stop(self, error: KafkaError) -> None:
-        """`close_all` for good: no connection is made after that, and `get` raises the error."""
+        """Call `close_all` permanently: no connection is opened after that, and `get` raises the error."""
         self.refuse(error)
         self.close_all(error)
 
     def refuse(self, error: KafkaError) -> None:
-        """Make no connection any more: `get` raises the error. Those that are there stay."""
+        """Stop opening connections: `get` raises the error. Existing ones stay."""
         self._closed_by = error
 
     # --- inside ---
 
     def _new_link(self, node: _Node, lane: AnyLane) -> Link:
-        """A link for a node; the retired one where the node has come back with requests still in flight.
+        """Return a link for a node; the retired one if the node has returned with requests still in flight.
 
         A second connection to the same broker would let later requests overtake those.
         """
@@ -348,7 +350,7 @@ class Brokers:
         for listener in tuple(self._listeners):
             try:
                 listener(node_id)
-            except Exception as error:  # a bug: it must neither harm the connection nor get lost
+            except Exception as error:  # a bug: it must neither damage the connection nor get lost
                 self._context.tasks.start_soon(_raise, error, name="kafka listener")
 
     def _connected(self, versions: ApiVersions) -> None:
@@ -370,7 +372,7 @@ class Brokers:
         connection = link.connection if link is not None else None
         if connection is not None and connection.ready:
             return (_RANK[NodeState.READY] if connection.can_send() else _BUSY_RANK, connection.in_flight)
-        # A connection more costs all sides more than to stand in line.
+        # Another connection costs all sides more than standing in line.
         return (_RANK[self._state(node, now)], self._context.settings.max_in_flight)
 
     def _not_in_time(self, link: Link, timeout_s: float) -> KafkaError:
@@ -378,7 +380,7 @@ class Brokers:
         if last is not None:
             why = f"; the last try: {last.message}"
         else:
-            # A listener of some other kind may just be silent.
+            # A listener of another kind may just be silent.
             why = "" if link.stage is None else f" (no answer during {link.stage})"
         return KafkaConnectionError(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
 

@@ -1,6 +1,6 @@
-"""One connection to a broker: requests go out in a pipeline, answers come back in order.
+"""One connection to a broker: requests are pipelined, answers come back in order.
 
-Compiled through ``connection.pxd`` where a compiler is.
+Compiled through ``connection.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ NO_VERSIONS = ApiVersions({})
 
 
 class ConnectionOwner(Protocol):
-    """What a connection reports to, synchronously. None of these may raise."""
+    """Receives a connection's reports, synchronously. These methods must not raise."""
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
-        """It is over, and no longer ready; requests in flight are about to fail."""
+        """Handle the end of the connection; its requests in flight are about to fail."""
 
     def on_change(self, connection: Connection, /) -> None:
-        """It takes requests again after it did not, or is over and every request in flight has failed."""
+        """Handle room for requests again, or the end after every request in flight has failed."""
 
 
 class Connection:
-    """A connection from the moment it is open until it is over; never reused after that.
+    """A connection from its opening to its end; never reused after that.
 
-    Invariant: every request that was submitted ends with exactly one call of its ``on_done``.
+    Invariant: every submitted request ends with exactly one call of its ``on_done``.
     """
 
     def __init__(
@@ -58,31 +58,31 @@ class Connection:
         self.node_id = node_id
         self.endpoint = endpoint
         self.label = label
-        """The broker in errors: ``1 (host:9092)``."""
+        """Name of the broker in errors: ``1 (host:9092)``."""
         self.versions = NO_VERSIONS
-        """What the broker offers; empty until the connection is ready."""
+        """Versions offered by the broker; empty until the connection is ready."""
         self._versions: dict[type[Request[Any]], int] = {}
         """The version of each request sent before."""
         self.ready = False
-        """Whether requests may be submitted: set up, and neither retired nor over."""
+        """True if requests may be submitted: set up, and neither retired nor closed."""
         self.stage = "connecting"
-        """What is being done while the connection is set up, for the text of a timeout."""
+        """Current stage of the set-up, for the text of a timeout."""
         self.patience_s: float | None = None
-        """How long each answer is waited for meanwhile; None where only the set-up as a whole has a bound."""
+        """Time limit of each answer during the set-up; None if only the set-up as a whole has one."""
         self.opening_s = 0.0
-        """Seconds that it took to open it, TLS included: to the broker, or to a proxy before it."""
+        """Time to open it, including TLS: to the broker, or to a proxy before it."""
         self.closed_by: KafkaError | None = None
-        """Why the connection is over; None while it is not."""
+        """Reason of the connection's end; None before that."""
         self.session = ENDLESS
-        """When to make the connection that takes over (KIP-368)."""
+        """Times at which to open the succeeding connection, and so on (KIP-368)."""
         self.retire_at = math.inf
-        """When to stop taking requests and close once those in flight are answered (KIP-368)."""
+        """Time at which to stop accepting requests and close once pending ones are answered (KIP-368)."""
         self.used_at = time.monotonic()
-        """When a request was sent last."""
+        """Time of the last sent request."""
         self.on_successor: list[Callable[[Connection], Awaitable[None]]] = []
-        """What is bound to this connection: called with the one that takes over, before that does (KIP-368)."""
+        """Callbacks for state bound to this connection: called with the successor, before it takes over (KIP-368)."""
         self.handing_over = False
-        """Set while what is bound to it moves, and would end with it. The connection stays open until `step_down`."""
+        """True while bound state moves, which a close would end. The connection stays open until `step_down`."""
         self._stepping_down = False
         self._settings = settings
         self._max_in_flight = settings.max_in_flight
@@ -90,22 +90,22 @@ class Connection:
         self._transport: Transport | None = None
         self._ledger = InFlightLedger()
         self._unsent: deque[OnDone] = deque()
-        """Requests without answer that the operating system has not taken yet."""
+        """Requests without an answer that the operating system has not accepted yet."""
         self._unsent_deadline = math.inf
         self._muted = False
-        """Whether the broker asked for silence until ``_muted_until`` (KIP-219)."""
+        """True if the broker requested silence until ``_muted_until`` (KIP-219)."""
         self._muted_until = 0.0
         self._welcome = False
-        """Whether the broker is known to serve this client: it has authenticated it, or answered a request."""
+        """True if the broker certainly serves this client: it has authenticated it, or answered a request."""
         self._refused = False
-        """Whether `can_send` has answered False since listeners last heard of room."""
+        """True if `can_send` has returned False since listeners were last notified of room."""
         self._turns = TurnQueue(self.can_send)
-        """Tasks in `request` that have to wait."""
+        """Tasks in `request` that must wait."""
         self._wake = Signal()
         """Wakes `watch` before ``_wake_at``."""
         self._wake_at = 0.0
         self._crash: Exception | None = None
-        """What a callback raised: a bug, which `watch` lets loose."""
+        """Error raised by a callback: a bug, which `watch` raises."""
 
     def __repr__(self) -> str:
         state = "closed" if self.closed_by is not None else "ready" if self.ready else self.stage
@@ -113,14 +113,14 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """Requests that have been sent and not answered."""
+        """Number of sent requests without an answer."""
         return len(self._ledger)
 
     def can_send(self) -> bool:
-        """Whether a request would go out now: ready, fewer than the most in flight, not throttled, not congested.
+        """Return True if a request would be sent now: ready, room in flight, not throttled, not congested.
 
-        It would not either once it is time to retire, even if the timer for that is late on a busy event loop. Where
-        the answer is False, listeners hear when it changes.
+        Also False once it is time to retire, even if the timer for that is late on a busy event loop. After False,
+        listeners are notified of a change.
         """
         if (
             self.ready
@@ -143,14 +143,13 @@ class Connection:
         expect_response: bool = True,
         raw: bool = False,
     ) -> int:
-        """Sends a request now and returns its version; ``on_done`` is called once, on the event loop, later.
+        """Send a request now and return its version; ``on_done`` is called once, on the event loop, later.
 
-        The bound of requests in flight is the caller's to keep, with `can_send`. ``version`` is the highest that both
-        sides know, unless given. A request without a response (``acks=0``) is done when the operating system has taken
-        it, which may be before this returns. A ``raw`` one is answered with the response's frame, for those who read
-        it in their own time, and who `mute` the connection if it says so. ``timeout_ms`` is ``request_timeout_ms``
-        unless given; when it passes the connection is closed, since the answers behind could not come either (as in
-        Java).
+        The caller must respect the limit of requests in flight, with `can_send`. ``version`` defaults to the highest
+        that both sides know. A request without a response (``acks=0``) is done when the operating system has accepted
+        it, which may be before this returns. A ``raw`` one is answered with the response's frame, which the caller
+        decodes later, calling `mute` if it demands that. ``timeout_ms`` defaults to ``request_timeout_ms``; when it
+        passes the connection is closed, because later answers could not come either (as in Java).
 
         Raises `KafkaConnectionError` when the connection is not ready, `UnsupportedVersionError` when the broker does
         not offer the API or the version lacks a field; then nothing was sent.
@@ -167,9 +166,9 @@ class Connection:
         return version
 
     async def request(self, request: Request[R], *, timeout_ms: float | None = None, version: int | None = None) -> R:
-        """Sends a request as soon as there is room, and returns the response.
+        """Send a request as soon as there is room, and return the response.
 
-        Waiting and errors: see `answer`.
+        For waiting and errors see `answer`.
         """
         return cast(R, await self.answer(request, timeout_ms=timeout_ms, version=version))
 
@@ -181,13 +180,13 @@ class Connection:
         version: int | None = None,
         raw: bool = False,
     ) -> Any:
-        """Sends a request as soon as there is room, and returns the response, or its frame where it is to be ``raw``.
+        """Send a request as soon as there is room, and return the response, or its frame if ``raw``.
 
-        ``timeout_ms`` (``request_timeout_ms``) covers both waits. Somebody in a hurry does not end the connection for
-        others: it is closed when no answer has come within the longer of the two.
+        ``timeout_ms`` (``request_timeout_ms``) covers both waits. A short timeout does not end the connection for other
+        users: it is closed when no answer has come within the longer of the two.
 
-        Raises what `submit` raises, `RequestTimedOutError`, and `KafkaConnectionError` when the connection is lost. A
-        call that is cancelled or has timed out leaves the request on its way.
+        Raises the errors of `submit`, `RequestTimedOutError`, and `KafkaConnectionError` if the connection is lost. A
+        call that is cancelled or has timed out leaves the request in flight.
         """
         settings_ms = self._settings.request_timeout_s * 1000
         patience_ms = settings_ms if timeout_ms is None else timeout_ms
@@ -213,7 +212,7 @@ class Connection:
             raise late from None
 
     async def exchange(self, request: Request[R], version: int) -> R:
-        """A request while the connection is being set up, before it is ready; TimeoutError after `patience_s`."""
+        """Send a request during the set-up, before the connection is ready; raise TimeoutError after `patience_s`."""
         if self.closed_by is not None:
             raise self._not_ready()
         answer: _Answer = _Answer()
@@ -223,14 +222,14 @@ class Connection:
     # --- its life, in the hands of the task that owns it ---
 
     def opened(self, transport: Transport) -> None:
-        """Bytes can go to the broker now. Raises `KafkaError` where the connection was closed meanwhile."""
+        """Attach the transport to the broker. Raises `KafkaError` if the connection has been closed already."""
         if self.closed_by is not None:
             transport.close()
             raise self._not_ready()
         self._transport = transport
 
     def become_ready(self, versions: ApiVersions, *, authenticated: bool, session: Session) -> None:
-        """Set-up is complete: requests may come."""
+        """Complete the set-up: requests may be submitted now."""
         assert self._transport is not None
         self.versions = versions
         self.session = session
@@ -242,7 +241,7 @@ class Connection:
         self._transport.limit_frames(self._settings.receive_max_bytes)
 
     async def watch(self) -> None:
-        """Keeps deadlines until the connection is over: requests, throttling, idleness, retirement."""
+        """Watch deadlines until the connection ends: requests, throttling, idleness, retirement."""
         while self.closed_by is None:
             now = time.monotonic()
             self._keep_deadlines(now)
@@ -253,23 +252,23 @@ class Connection:
             raise self._crash
 
     def retire(self) -> None:
-        """Takes no more requests, and closes as soon as those in flight are answered."""
+        """Accept no more requests, and close as soon as pending ones are answered."""
         self.ready = False
         self._turns.reject(KafkaConnectionError("the connection is being closed", broker=self.label))
         self._close_if_retired()
 
     def step_down(self) -> None:
-        """`retire`, since another connection is ready to take over; tasks in line have their turn first."""
+        """Call `retire` for a ready successor; waiting tasks have their turn first."""
         self._stepping_down, self.handing_over = True, False
         if self._turns.empty:
             self.retire()
 
     def take_over(self, used_at: float) -> None:
-        """The connection before this one is over; it was idle since ``used_at``, and so counts this one."""
+        """Take over from a closed connection that was idle since ``used_at``, which counts for this one."""
         self.used_at = used_at
 
     def revive(self) -> None:
-        """Takes back `retire`, if it is not too late."""
+        """Undo `retire`, if it is not too late."""
         self._stepping_down = False
         self.ready = self.closed_by is None
         self._tell_room()
@@ -277,14 +276,14 @@ class Connection:
     def close(
         self, error: KafkaError, *, expected: bool = False, culprit: tuple[InFlight, KafkaError] | None = None
     ) -> None:
-        """Ends the connection now, and every request in flight with an error that says so.
+        """End the connection now, and every request in flight with an error that says so.
 
-        ``expected``: the end is this client's own wish and says nothing about the broker. ``culprit``: the request that
-        is to blame, and the error that it gets instead.
+        ``expected`` is True if this client wanted the end, which says nothing about the broker. ``culprit`` is the
+        request that caused the end, and its own error.
         """
         if self.closed_by is not None:
             return
-        self.closed_by = without_frames(error)  # which may hold the frame that could not be read
+        self.closed_by = without_frames(error)  # it may hold the unreadable frame
         self.ready = False
         if self._transport is not None:
             self._transport.close()
@@ -306,7 +305,7 @@ class Connection:
     # --- called by the transport ---
 
     def on_frame(self, frame: Buffer, /) -> None:
-        """An answer: hands it to the request's ``on_done``."""
+        """Pass an answer to its request's ``on_done``."""
         try:
             entry = self._ledger.match(peek_correlation_id(frame))
             response: Any = frame
@@ -329,7 +328,7 @@ class Connection:
             self._close_if_retired()
 
     def on_writable(self) -> None:
-        """The operating system has taken everything."""
+        """Handle that the operating system has accepted everything."""
         self._unsent_deadline = math.inf
         sent, self._unsent = self._unsent, deque()
         for on_done in sent:
@@ -339,13 +338,13 @@ class Connection:
             self._close_if_retired()
 
     def on_closed(self, error: KafkaError, /) -> None:
-        """The stream has ended or is garbage."""
+        """Handle the end of the stream, or an invalid stream."""
         oldest = self._ledger.oldest()
         if oldest is not None and isinstance(error, FrameTooLargeError):
-            # Trying again would end the same way, so the request that the frame answers gets this very error.
+            # Retrying would end the same way, so the request of this frame gets this very error.
             self.close(with_broker(error, self.label), culprit=(oldest, with_broker(error, self.label)))
         elif oldest is not None and self.ready and not self._welcome and type(error) is KafkaConnectionError:
-            # A listener with SASL answers ApiVersions to anyone, and then hangs up.
+            # A listener with SASL answers ApiVersions to anyone, and then closes the connection.
             text = f"{error.message} instead of answering the first request; does this listener require SASL?"
             self.close(KafkaConnectionError(text, broker=self.label))
         else:
@@ -394,7 +393,7 @@ class Connection:
         return own_copy(self.closed_by)
 
     def mute(self, seconds: float) -> None:
-        """Sends nothing for so long: the broker wants it (KIP-219)."""
+        """Send nothing for this time, as the broker requested (KIP-219)."""
         self._muted = True
         self._muted_until = max(self._muted_until, time.monotonic() + seconds)
         if self._muted_until < self._wake_at:

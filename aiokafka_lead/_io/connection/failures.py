@@ -1,4 +1,4 @@
-"""The errors that a connection's end leaves to those who use it."""
+"""Errors for the users of a connection after its end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["in_flight_error", "of_addresses", "with_broker"]
 
 
 def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bool) -> KafkaError:
-    """What a request gets whose connection has ended with this error: that does not say whether it was carried out.
+    """Return a request's error after the end of its connection, which does not show if it was executed.
 
-    ``ready``: the connection was set up.
+    ``ready`` is True if the connection was set up.
     """
     text = f"{entry.request_class.NAME} was in flight: {error.message}"
     if isinstance(error, MalformedMessageError) and ready:
@@ -26,14 +26,14 @@ def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bo
 
 
 def with_broker(error: KafkaError, label: str) -> KafkaError:
-    """The same error, which names the broker."""
+    """Return the same error with the name of the broker."""
     return _caused_by(error, type(error)(error.message, broker=label))
 
 
 def of_addresses(errors: Mapping[str, KafkaError], latest: KafkaError) -> KafkaError:
-    """One error for the addresses of a name, which says what each has done, the ``latest`` if none is to blame.
+    """Return one error for the addresses of a name, with the failure of each, or ``latest`` if there is none.
 
-    Its class is that of the error which waiting helps least against.
+    Its class is the one against which waiting helps the least.
     """
     if not errors:
         return latest

@@ -1,7 +1,7 @@
-"""Logging in with GSSAPI, that is Kerberos 5 (RFC 4752), through the ``gssapi`` package.
+"""Login with GSSAPI, that is Kerberos 5 (RFC 4752), through the ``gssapi`` package.
 
-Its calls ask the KDC and block for as long as that takes, 50 seconds where it is silent. So each runs in a thread, and
-the connection's set-up timeout bounds the wait for it.
+Its calls ask the KDC and block, up to 50 seconds if it is silent. So each runs in a thread, and the connection's set-up
+timeout bounds the wait for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["GssapiLogin"]
 T = TypeVar("T")
 
 AT_ONCE = 4
-"""Calls of one client at a time."""
+"""Maximum number of simultaneous calls per client."""
 
 _FLAGS = (
     gssapi.RequirementFlag.mutual_authentication
@@ -33,21 +33,21 @@ _FLAGS = (
     | gssapi.RequirementFlag.out_of_sequence_detection
 )
 _SHOWN = 300
-"""How much of what the library says goes into an error."""
+"""Maximum length of the library's text in an error."""
 
 
 class _Identity(NamedTuple):
-    """Whose tickets are used."""
+    """The owner of the tickets."""
 
     principal: str | None
     keytab: str | None
 
     @property
     def store(self) -> dict[str | bytes, str | bytes] | None:
-        """Where tickets come from; None for the user's own cache, which ``kinit`` fills.
+        """Source of tickets; None for the user's own cache, which ``kinit`` fills.
 
-        With a keytab, the library gets tickets when it needs them, and renews them after half of their life. They are
-        kept in memory, for all clients of the process that are the same principal.
+        With a keytab, the library gets tickets on demand, and renews them after half of their lifetime. They are kept
+        in memory, for all clients of the process with the same principal.
         """
         if self.keytab is None:
             return None
@@ -56,7 +56,7 @@ class _Identity(NamedTuple):
 
 
 class GssapiLogin:
-    """GSSAPI with a ticket of the ``sasl_kerberos_*`` options; belongs to one event loop."""
+    """GSSAPI with tickets by the ``sasl_kerberos_*`` options; belongs to one event loop."""
 
     mechanism = "GSSAPI"
     readable = False
@@ -72,16 +72,16 @@ class GssapiLogin:
         return GssapiExchange(self, f"{self._service}@{self._domain or host}")
 
     async def credentials(self) -> Any:
-        """A handle to the tickets, which are fetched where there are none.
+        """Return a handle to the tickets, which are fetched if there are none.
 
-        Anew for each connection, so that what ``kinit`` did meanwhile counts; one caller at a time asks the KDC, and
-        the next ones find what it got.
+        Done for each connection, so that a later ``kinit`` counts; one caller at a time asks the KDC, and the next ones
+        find its result.
         """
         async with self._one_at_a_time:
             return await self.call("getting a ticket", partial(_acquire, self._identity))
 
     async def call(self, doing: str, call: Callable[[], T]) -> T:
-        """What a call of the library returns, made in a thread; its errors become this client's own."""
+        """Make a call of the library in a thread, and return its result; convert its errors to this client's."""
         try:
             return await self._calls.run(call)
         except GSSError as error:
@@ -102,7 +102,7 @@ class GssapiExchange:
         return self._phase is Phase.DONE
 
     async def start(self) -> bytes:
-        """The ticket for the broker, with what proves that it is the client's."""
+        """Return the ticket for the broker, with a proof of ownership."""
         credentials = await self._login.credentials()
         self._context = gssapi.SecurityContext(
             name=gssapi.Name(self._service, gssapi.NameType.hostbased_service),
@@ -114,7 +114,7 @@ class GssapiExchange:
         return await self._step(None)
 
     async def respond(self, challenge: bytes) -> bytes:
-        """What the phase asks for; `SaslAuthenticationFailedError` for a broker that does not prove who it is."""
+        """Answer by phase; raise `SaslAuthenticationFailedError` if the broker does not prove its identity."""
         if self._phase is Phase.CONTEXT:
             return await self._step(challenge)
         if self._phase is Phase.LAYER:
@@ -148,7 +148,7 @@ class GssapiExchange:
 
 
 def _acquire(identity: _Identity) -> Any:
-    """Blocks. The library says no more than "no credentials" where a keytab is of no use; this finds out why."""
+    """Acquire tickets; blocks. The library only reports "no credentials" for a useless keytab; this finds out why."""
     name = None
     if identity.principal is not None:
         name = gssapi.Name(identity.principal, gssapi.NameType.kerberos_principal)
@@ -163,7 +163,7 @@ def _acquire(identity: _Identity) -> Any:
 
 
 def _answer_offer(context: Any, challenge: bytes) -> bytes:
-    """Blocks, though briefly."""
+    """Answer the offer; blocks, though briefly."""
     offer = context.unwrap(challenge).message
     wrapped: bytes = context.wrap(layer_answer(offer, str(context.initiator_name)), False).message
     return wrapped
@@ -174,5 +174,5 @@ _NO_CACHE = 2529639107
 
 
 def _text_of(error: GSSError) -> str:
-    """What the library says of its minor code, which is the one that means something."""
+    """Return the library's text for its minor code, the meaningful one."""
     return " ".join(error.get_all_statuses(error.min_code, False))[:_SHOWN]

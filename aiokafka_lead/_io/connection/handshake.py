@@ -1,4 +1,4 @@
-"""What both sides say before a connection is ready: versions first, then who the client is."""
+"""The exchange before a connection is ready: versions first, then authentication."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ SOFTWARE_NAME = "aiokafka-lead"
 
 
 class Security(NamedTuple):
-    """The options that say how to trust a broker and be trusted; one object serves all connections of a client."""
+    """Security options; one object serves all connections of a client."""
 
     tls: TlsContexts | None
     login: Login | None
     presents_certificate: bool = False
-    """Whether the ``ssl_*`` options name a certificate; one that ``ssl_context`` holds is not seen."""
+    """True if the ``ssl_*`` options name a certificate; one inside ``ssl_context`` is not detected."""
 
     @classmethod
     def from_config(cls, config: ClientConfig, tasks: Spawner) -> Security:
-        """From the ``security_protocol``, ``ssl_*`` and ``sasl_*`` options; logins may run tasks."""
+        """Create it from the ``security_protocol``, ``ssl_*`` and ``sasl_*`` options; logins may run tasks."""
         uses_tls = config.security_protocol.endswith("SSL")
         uses_sasl = config.security_protocol.startswith("SASL_")
         tls = new_tls_contexts(config) if uses_tls else None
         presents = config.ssl_certfile is not None or config.ssl_certdata is not None
         if not uses_sasl:
             return cls(tls, None, presents)
-        from .login import new_login  # not imported where nobody authenticates: it takes its time
+        from .login import new_login  # not imported without authentication, because it is slow
 
         return cls(tls, new_login(config, tasks), presents)
 
@@ -58,10 +58,10 @@ async def shake_hands(
     hot: Iterable[type[Request[Any]]] = (),
     cluster_id: str | None = None,
 ) -> None:
-    """Makes an open connection ready, and codecs of ``hot`` requests, or raises `KafkaError`.
+    """Make an open connection ready, and the codecs of ``hot`` requests, or raise `KafkaError`.
 
-    With a ``cluster_id`` the broker is asked to refuse if it is another one, or of another cluster: then
-    `MisroutedConnectionError` is raised. Brokers below Kafka 4.4 do not know that question.
+    With a ``cluster_id`` the broker is asked to refuse if it is another one, or belongs to another cluster: then
+    `MisroutedConnectionError` is raised. Brokers before Kafka 4.4 do not know that question.
     """
     connection.stage = "ApiVersions"
     versions = await _negotiate(connection, security, cluster_id)
@@ -78,9 +78,9 @@ async def shake_hands(
 
 
 async def _negotiate(connection: Connection, security: Security, cluster_id: str | None) -> ApiVersions:
-    """Asks with the latest version, and with lower ones for as long as the broker does not know them (KIP-511)."""
+    """Ask with the latest version, and with lower ones as long as the broker does not know them (KIP-511)."""
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-    if cluster_id is not None and connection.node_id >= 0:  # bootstrap servers are no brokers known by their ids
+    if cluster_id is not None and connection.node_id >= 0:  # bootstrap servers have no known broker ids
         request.cluster_id, request.node_id = cluster_id, connection.node_id
     version = ApiVersionsRequest.MAX_VERSION
     try:
@@ -93,7 +93,7 @@ async def _negotiate(connection: Connection, security: Security, cluster_id: str
             raise
         if security.tls is None:
             hint = 'if this listener uses TLS, set security_protocol to "SSL" or "SASL_SSL"'
-        else:  # with TLS 1.3 a server may end the connection now, and not say why
+        else:  # with TLS 1.3 a server may end the connection now, without a reason
             hint = "if this listener demands a client certificate, set ssl_certfile"
         raise KafkaConnectionError(f"{error.message}; {hint}", broker=connection.label) from error
     if response.error_code == UnsupportedVersionError.code:
@@ -107,7 +107,7 @@ async def _negotiate(connection: Connection, security: Security, cluster_id: str
 
 
 def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
-    """The version to ask with next: the broker's highest, or 0 where that cannot be read (before 2.4: not sent)."""
+    """Return the version to ask with next: the broker's highest, or 0 if that is unreadable (before 2.4: not sent)."""
     for api in response.api_keys:
         if api.api_key == ApiVersionsRequest.API_KEY and 0 <= api.max_version < asked:
             return api.max_version

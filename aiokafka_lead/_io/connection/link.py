@@ -1,4 +1,4 @@
-"""The task that keeps one node connected on one lane, for as long as somebody wants it."""
+"""The task that keeps one node connected on one lane, as long as it is needed."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ __all__ = ["Link", "LinkContext"]
 
 
 class LinkContext(NamedTuple):
-    """What all links of a client share."""
+    """The data common to all links of a client."""
 
     settings: ConnectionSettings
     security: Security
     hot: Sequence[type[Request[Any]]]
-    """Requests whose codecs are made before a connection is ready."""
+    """Requests whose codecs are created before a connection is ready."""
     reachability: Reachability
     way: Way | None
-    """To brokers; None connects to them directly."""
+    """The way to brokers; None connects to them directly."""
     cluster_id: Callable[[], str | None]
-    """The cluster that known brokers are to be of; None where they are not asked (KIP-1242)."""
+    """The cluster that known brokers must belong to; None if they are not asked (KIP-1242)."""
     tasks: Spawner
     notify: Callable[[int], None]
     """Called with the node's id whenever `Link.state` or the room on its connection has changed."""
     connected: Callable[[ApiVersions], None]
-    """Called with what the broker offers whenever a connection became ready."""
+    """Called with the broker's versions whenever a connection became ready."""
     log: ClientLog
 
 
 class Link:
-    """Connects to one endpoint when wanted, waits out backoffs, and serves the connection until it is over.
+    """Connects to one endpoint on demand, waits out backoffs, and serves the connection until its end.
 
-    The task runs only while there is something to do: wanted, connecting or connected. A link never changes its
-    endpoint; once closed it stays so, and a connect that is under way then cannot finish.
+    The task runs only while there is work: wanted, connecting or connected. A link never changes its endpoint; once
+    closed it stays closed, and a connect in progress then cannot finish.
     """
 
     def __init__(self, node_id: int, endpoint: Endpoint, lane: AnyLane, context: LinkContext) -> None:
@@ -66,30 +66,30 @@ class Link:
         name = shown(host)
         address = f"[{name}]:{port}" if ":" in host else f"{name}:{port}"
         self.label = address if node_id < 0 else f"{node_id} ({address})"
-        """The broker in errors and logs; bootstrap servers have no id of their own."""
+        """Name of the broker in errors and logs; bootstrap servers have no id of their own."""
         self.connection: Connection | None = None
-        """The open connection, from ready until it is over."""
+        """The open connection, from ready to its end."""
         self._attempt: Connection | None = None
-        """The same, from the first packet until it is over and another one has taken over."""
+        """The same, from the first packet until it has ended and another one has taken over."""
         self._context = context
         self._log = context.log
         self._about = {"broker": self.label}
         self._connecting = False
         self._wanted = False
-        """Whether somebody asked for a connection since the last try began."""
+        """True if a connection was requested since the last try began."""
         self._running = False
         self._next_login_at = 0.0
-        """Not before this: the session was too short for another connection to take over from it."""
+        """No login before this time: the session was too short for another connection to take over."""
         self._closed = False
         self._leaving = False
-        """Whether the connection in use is the last one: the node is gone."""
+        """True if the current connection is the last one, because the node is removed."""
         self._renewal: Renewal | None = None
-        """What makes the connection that takes over; None for a session without end."""
+        """Opens the succeeding connection; None for a session without end."""
         self._scope: anyio.CancelScope | None = None
         self._waiters: list[Waiter[Connection | None]] = []
 
     def state(self, now: float) -> NodeState:
-        """What can be expected of this link."""
+        """Return the state of this link."""
         if self.connection is not None:
             return NodeState.READY
         if self._connecting:
@@ -98,16 +98,16 @@ class Link:
 
     @property
     def stage(self) -> str | None:
-        """How far a connection that is being made has come; None while there is none."""
+        """Stage of a connection that is being set up; None if there is none."""
         return self._attempt.stage if self._attempt is not None else None
 
     @property
     def idle(self) -> bool:
-        """Whether there is neither a connection nor a task that might make one."""
+        """True if there is neither a connection nor a task that might open one."""
         return not self._running
 
     def want(self) -> None:
-        """Connects now, or as soon as the backoff is over."""
+        """Connect now, or as soon as the backoff ends."""
         self._wanted = True
         if not self._running and not self._closed:
             self._running = True
@@ -118,7 +118,7 @@ class Link:
                 raise
 
     async def wait(self, timeout_s: float) -> Connection | None:
-        """The connection when the try that is due succeeds, else raises its error; None when the link is replaced.
+        """Return the connection if the next try succeeds, else raise its error; return None if the link is replaced.
 
         Raises TimeoutError.
         """
@@ -134,7 +134,7 @@ class Link:
                 self._waiters.remove(waiter)
 
     def retire(self) -> None:
-        """Closes once the requests in flight are answered; the node is gone, or moved back to another link."""
+        """Close once pending requests are answered, because the node was removed, or moved back to another link."""
         self._leaving = True
         if self.connection is not None:
             self._wanted = False
@@ -143,16 +143,16 @@ class Link:
             self.close(KafkaConnectionError("the broker is no longer part of the cluster", broker=self.label))
 
     def revive(self) -> bool:
-        """Takes back `retire`; False when it is too late."""
+        """Undo `retire`; return False if it is too late."""
         self._leaving = False
         if self.connection is not None:
             self.connection.revive()
         return not self._closed
 
     def close(self, error: KafkaError | None) -> None:
-        """Ends it all at once: requests in flight and waiting fail with the error.
+        """End everything immediately: requests in flight and waiting ones fail with the error.
 
-        Without an error the link is replaced: waiting tasks shall ask again.
+        Without an error the link is replaced: waiting tasks ask again.
         """
         if self._closed:
             return
@@ -164,7 +164,7 @@ class Link:
         if self._scope is not None:
             self._scope.cancel()
 
-    # --- what the connection reports ---
+    # --- reports of the connection ---
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
         if connection is self.connection:
@@ -184,7 +184,7 @@ class Link:
         try:
             with anyio.CancelScope() as self._scope:
                 while self._wanted and not self._closed:
-                    # Another lane's failure may have put the time off meanwhile.
+                    # Another lane's failure may have postponed it in the meantime.
                     while time.monotonic() < (begin_at := self._begin_at()):
                         await sleep_until(begin_at)
                     self._wanted = False
@@ -195,14 +195,14 @@ class Link:
             self._scope = None
 
     def _begin_at(self) -> float:
-        """When the next connection may be made."""
+        """Return the earliest time of the next connection."""
         return max(self._context.reachability.retry_at(self.endpoint), self._next_login_at)
 
     def _new_connection(self) -> Connection:
         return Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
 
     async def _serve(self) -> None:
-        """One connection, from the first packet to the last, and those that take over from it."""
+        """Serve one connection, from the first packet to the last, and its successors."""
         self._connecting = True
         self._context.notify(self.node_id)
         crash: Exception | None = None
@@ -215,7 +215,7 @@ class Link:
                     self._end_attempt(KafkaConnectionError(f"an internal error: {error!r}"))
         finally:
             self._connecting = False
-            # Only a cancellation comes here with an open connection.
+            # Only a cancellation arrives here with an open connection.
             self._end_attempt(KafkaConnectionError("the client has closed the connection", broker=self.label))
             self.connection = self._attempt = None
         if crash is not None:
@@ -230,7 +230,7 @@ class Link:
             self._attempt.close(error, expected=True)
 
     async def _keep(self, connection: Connection | None, group: Spawner) -> None:
-        """Until the connection is over, and so is each that takes over from it."""
+        """Wait for the end of the connection and of all its successors."""
         while connection is not None:
             set_up = partial(self._set_up, group=group)
             within_s = self._context.settings.request_timeout_s
@@ -244,7 +244,7 @@ class Link:
             connection = self._attempt if self._attempt is not connection else None
 
     def _take_over(self, ended: Connection) -> None:
-        """Use the connection that was made for this."""
+        """Switch to the succeeding connection."""
         successor = None if self._renewal is None or self._leaving or self._closed else self._renewal.take()
         if successor is None:
             return
@@ -256,7 +256,7 @@ class Link:
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
-        """The connection that became ready, if it is still wanted; a failure is raised to the calls that wait."""
+        """Return the connection once ready, if it is still wanted; raise a failure to the waiting calls."""
         try:
             connection = await self._set_up(self._new_attempt, group)
         except KafkaError as failure:
@@ -266,7 +266,7 @@ class Link:
         self._connecting = False
         known = self._context.reachability.last_error(self.endpoint)
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
-        # One line for an outage, not one for each try.
+        # One line per outage, not one per try.
         repeated = known is not None and known.message == error.message
         self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error, extra=self._about)
         self._end_attempt(error)
@@ -277,7 +277,8 @@ class Link:
     async def _set_up(self, new: Callable[[], Connection], group: Spawner) -> Connection:
         """Make a connection ready, at the first address of the name that serves, in bounded time.
 
-        ``new`` makes one for each address. Raises `KafkaError` that names the broker, and what became of each address.
+        ``new`` creates a connection for each address. Raises `KafkaError` with the name of the broker, and the failure
+        of each address.
         """
         timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
         search: Search[KafkaError, AddressInfo] = self._context.reachability.search(self.endpoint, timeout_s)
@@ -303,7 +304,7 @@ class Link:
     async def _set_up_next(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> bool:
-        """Return True if the next address served, False if it did not and another is to be tried; else raise why."""
+        """Return True if the next address served, False if another one should be tried; otherwise raise the error."""
         error: KafkaError
         try:
             await self._open(connection, tls, search, group)
@@ -329,7 +330,7 @@ class Link:
             connection.stage = "reading the TLS certificates"
         context = None if tls is None else await tls.next()
         if login is not None:
-            from .authentication import warn_of_exposure  # not imported where nobody authenticates
+            from .authentication import warn_of_exposure  # not imported without authentication
 
             warn_of_exposure(self._log, login, context)
         connection.stage = "connecting"
@@ -338,7 +339,7 @@ class Link:
     async def _open(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> None:
-        """Make the connection ready, at the next address. Raises TimeoutError when that is silent for too long."""
+        """Make the connection ready, at the next address. Raises TimeoutError if that is silent for too long."""
         began = time.monotonic()
         candidates = search.candidates()
         with anyio.fail_after(search.patience_s):

@@ -1,7 +1,7 @@
-"""How a client proves who it is: one `Login` for all its connections, one `Exchange` for each of them.
+"""Authentication of a client: one `Login` for all its connections, one `Exchange` for each of them.
 
-A mechanism that only computes is one of `_core.connection.sasl`, and `ComputedExchange` makes an exchange of it. One
-that waits, for a token, a ticket or a thread, has an exchange of its own. Either is one line in `_LOGINS`.
+A mechanism that only computes is part of `_core.connection.sasl`, wrapped by `ComputedExchange`. One that waits, for a
+token, a ticket or a thread, has an exchange of its own. Either is one line in `_LOGINS`.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ __all__ = ["ComputedExchange", "Exchange", "Login", "new_login"]
 class Exchange(Protocol):
     """One authentication on one connection: `start` once, then `respond` to each challenge until ``done``.
 
-    Each of them may wait; the connection's set-up timeout bounds and cancels it. What they raise ends the connection.
+    Each of them may wait; the connection's set-up timeout bounds and cancels it. Their errors end the connection.
     """
 
     @property
     def done(self) -> bool:
-        """Whether the client has nothing more to send and the broker has proved what the mechanism lets it prove."""
+        """True if the client has no more to send and the broker has proved all that the mechanism lets it prove."""
         ...
 
     async def start(self) -> bytes:
-        """The first message."""
+        """Return the first message."""
         ...
 
     async def respond(self, challenge: bytes) -> bytes:
-        """The answer to the broker's message; meaningless once ``done``."""
+        """Return the answer to the broker's message; undefined once ``done``."""
         ...
 
 
 class Login(Protocol):
-    """What all connections of a client authenticate with."""
+    """The credentials of all connections of a client."""
 
     @property
     def mechanism(self) -> str:
@@ -51,12 +51,12 @@ class Login(Protocol):
         ...
 
     def exchange(self, host: str) -> Exchange:
-        """One authentication, about to begin, with the broker at this host."""
+        """Begin one authentication with the broker at this host."""
         ...
 
 
 class ComputedExchange:
-    """One authentication with a mechanism that needs nothing but the processor, and little of it."""
+    """One authentication with a mechanism that only needs a little CPU time."""
 
     def __init__(self, mechanism: SaslMechanism) -> None:
         self._mechanism = mechanism
@@ -73,7 +73,7 @@ class ComputedExchange:
 
 
 class _PlainLogin:
-    """PLAIN: a name and a password, and nothing to compute."""
+    """PLAIN: a name and a password, without computation."""
 
     mechanism = "PLAIN"
     readable = True
@@ -119,9 +119,9 @@ _LOGINS: dict[str, Callable[[ClientConfig, Spawner], Login]] = {
     "OAUTHBEARER": _oauth_login,
     "GSSAPI": _gssapi_login,
 }
-"""By Kafka's name of the mechanism, what makes the login of a client."""
+"""Factories of logins by Kafka's name of the mechanism."""
 
 
 def new_login(config: ClientConfig, tasks: Spawner) -> Login:
-    """The login that the ``sasl_*`` options describe; what it does in the background is a task of ``tasks``."""
+    """Return the login for the ``sasl_*`` options; its background work runs in ``tasks``."""
     return _LOGINS[config.sasl_mechanism or ""](config, tasks)

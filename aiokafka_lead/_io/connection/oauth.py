@@ -1,4 +1,4 @@
-"""Logging in with OAUTHBEARER: a token that is there when a connection wants it, and is renewed meanwhile."""
+"""Login with OAUTHBEARER: a token that is available when a connection needs it, and is renewed in the background."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .token_source import Fetching, TokenSource, source_of
 __all__ = ["OAuthLogin"]
 
 RETRY_REFRESH_S = 10.0
-"""How long after a refresh that failed the next one begins (Java), while the old token is still good."""
+"""Delay between a failed refresh and the next (Java), while the old token is still valid."""
 
 
 class OAuthLogin:
@@ -49,7 +49,7 @@ class OAuthLogin:
         return OAuthExchange(self)
 
     async def token(self) -> Token:
-        """A token that can be used now; raises as `TokenSource.token` does."""
+        """Return a valid token; raises like `TokenSource.token`."""
         if self._source is None:
             self._source = source_of(self._provider)
         token = await self._source.token(self._fetching)
@@ -59,18 +59,18 @@ class OAuthLogin:
         return token
 
     def accepted(self) -> None:
-        """The broker has taken the token."""
+        """Record that the broker has accepted the token."""
         assert self._source is not None
         self._source.accepted()
 
     def refused(self, token: Token, reason: str) -> None:
-        """The broker has not."""
+        """Record that the broker has refused the token."""
         assert self._source is not None
         error = SaslAuthenticationFailedError(f"the broker refused the token: {reason}")
         self._source.refused(token, error, self._fetching.backoff)
 
     async def _keep_fresh(self, source: TokenSource) -> None:
-        """Fetch the token anew ahead of its end, for as long as tokens have one.
+        """Refresh the token before its expiry, as long as tokens expire.
 
         Other clients with the same provider do the same; the first one fetches for all.
         """
@@ -91,7 +91,7 @@ class OAuthLogin:
 
 
 def _life_s(token: Token, fetched_at: float) -> float:
-    """How long the token had to live when it came."""
+    """Return the token's lifetime at the time when it was fetched."""
     return _left_s(token) + time.monotonic() - fetched_at
 
 

@@ -1,8 +1,8 @@
 """The connection that takes over when another one's session ends (KIP-368).
 
-Java authenticates anew on the connection that is in use, and requests wait for that. Here they wait for nothing but the
-answers of those before them: not for TLS, the exchange or a token's provider. Nor is it an error when the new login is
-that of another principal.
+Java authenticates again on the current connection, and requests wait for that. Here they only wait for the answers of
+earlier ones: not for TLS, the exchange or a token's provider. Nor is it an error if the new login has another
+principal.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .connection import Connection
 __all__ = ["Renewal"]
 
 _BACKOFF = Backoff(100, 1_000)
-"""Between two tries. The connection in use is as good as ever meanwhile."""
+"""Delays between tries. The current connection stays usable in between."""
 
 
 _GAIN_S = 0.5
-"""A session that ends with the one before it, because the token is still the same, is not gone over to."""
+"""A session that ends with the previous one, because the token is the same, is not switched to."""
 
 
 class Renewal:
-    """Connects anew in time, while ``current`` is in use, and then has it step down."""
+    """Connects again in time, while ``current`` is in use, and then makes that step down."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Renewal:
         log: ClientLog,
         moved_within_s: float,
     ) -> None:
-        """``set_up`` makes a connection with ``new`` and has it ready, in bounded time, or raises `KafkaError`.
+        """Prepare the successor of ``current``; ``set_up`` makes a connection from ``new`` ready, or raises an error.
 
-        ``moved_within_s`` is what a request may take: what is bound to ``current`` has so long to move.
+        ``moved_within_s`` is the time limit of a request, and of moving the state bound to ``current``.
         """
         self._current = current
         self._new = new
@@ -49,11 +49,11 @@ class Renewal:
         self._moved_within_s = moved_within_s
         self._attempt: Connection | None = None
         self._done = False
-        """Whether the attempt is ready."""
+        """True if the attempt is ready."""
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
-        """The task: ends when the new connection is ready, or at `stop`."""
+        """Run the task: ends when the new connection is ready, or at `stop`."""
         with self._scope:
             await sleep_until(self._current.session.renew_at)
             failures = 0
@@ -65,7 +65,7 @@ class Renewal:
         try:
             attempt = await self._set_up(self._new_attempt)
         except KafkaError as error:
-            if not self._scope.cancel_called:  # else nobody waits for it any more
+            if not self._scope.cancel_called:  # otherwise it is not awaited any longer
                 self._end_attempt(error)
                 self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
             return False
@@ -82,14 +82,14 @@ class Renewal:
         return True
 
     def take(self) -> Connection | None:
-        """The new connection, once it is ready; belongs to the caller from now on."""
+        """Return the new connection, once ready, to its new owner."""
         if not self._done or self._attempt is None or self._attempt.closed_by is not None:
             return None
         taken, self._attempt = self._attempt, None
         return taken
 
     def stop(self) -> None:
-        """Give up; what was not taken is closed."""
+        """Give up; close a connection that was not taken."""
         self._scope.cancel()
         self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
 

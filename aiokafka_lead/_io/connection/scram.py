@@ -1,4 +1,4 @@
-"""Logging in with SCRAM: a key is derived from the password once for all connections, and not on the event loop."""
+"""Login with SCRAM: the key is derived from the password once for all connections, outside the event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..threads import BlockingCalls
 __all__ = ["ScramLogin"]
 
 INLINE_ITERATIONS = 8192
-"""Up to here deriving a key takes a few milliseconds, and needs no thread; Kafka's default is 4096."""
+"""Up to this number deriving a key takes a few milliseconds, and needs no thread; Kafka's default is 4096."""
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
@@ -32,7 +32,7 @@ class ScramLogin:
         return ScramExchange(self, Scram(self._credentials, _HASHES[self.mechanism]))
 
     async def derive(self, wanted: SaltedPassword) -> None:
-        """Keep the key; connections that are made at a time wait for one and the same."""
+        """Derive and keep the key; simultaneous connections wait for the same one."""
         async with self._one_at_a_time:
             if wanted not in self._credentials.derived_keys:
                 key = await self._calls.run(partial(wanted.derive, self._credentials.password))

@@ -1,4 +1,4 @@
-"""What a connection is for, and how it is to behave."""
+"""Purposes of connections, and their settings."""
 
 from __future__ import annotations
 
@@ -18,69 +18,69 @@ __all__ = [
 ]
 
 
-class Lane(StrEnum):  # whose hash is quick: connections are looked up by it for each request
-    """What a connection is for. Each node has one connection per lane, so that nothing waits behind a long poll."""
+class Lane(StrEnum):  # its hash is quick: connections are looked up by it for each request
+    """Purpose of a connection. Each node has one connection per lane, so that no request waits behind a long poll."""
 
     DATA = "data"
     """Produce and Fetch."""
     BESIDE = "beside"
-    """A Fetch that must not wait until the broker is done with the one on DATA, which it may hold for a long time."""
+    """A Fetch that must not wait for the one on DATA, which the broker may hold for a long time."""
     CONTROL = "control"
-    """Metadata and everything else."""
+    """Metadata and all other requests."""
     COORDINATOR = "coordinator"
-    """What a group or a transaction asks of its coordinator."""
+    """Requests of a group or a transaction to its coordinator."""
     REBALANCE = "rebalance"
-    """JoinGroup and SyncGroup, which the coordinator holds until all members are there: commits must not wait."""
+    """JoinGroup and SyncGroup, which the coordinator holds until all members have joined: commits must not wait."""
 
 
 class FetchLane(NamedTuple):
-    """The fetches of consumers that share their connections, and whose fetches are merged."""
+    """The merged fetches of consumers that share their connections."""
 
     number: int
-    """One for each set of options that a fetch says something of."""
+    """One for each combination of options that affect fetches."""
     kind: str = "fetches"
-    """Tuples of two kinds of lanes would be equal without."""
+    """Tuples of two kinds of lanes would be equal without it."""
 
     @property
     def value(self) -> str:
-        """For logs."""
+        """Name for logs."""
         return "merged fetches" if not self.number else f"merged fetches {self.number}"
 
 
 class HeldLane(NamedTuple):
-    """REBALANCE of one consumer among those that share their connections: none may wait for another one's group."""
+    """REBALANCE of one consumer among those sharing connections: none may wait for another one's group."""
 
     consumer: int
     kind: str = "held"
 
     @property
     def value(self) -> str:
-        """For logs."""
+        """Name for logs."""
         return f"{Lane.REBALANCE.value} {self.consumer}"
 
 
 class ShareLane(NamedTuple):
-    """The share sessions of one consumer among those that share their connections: brokers bind one to a connection."""
+    """The share sessions of one consumer among those sharing connections: brokers bind one to a connection."""
 
     consumer: int
     kind: str = "share"
 
     @property
     def value(self) -> str:
-        """For logs."""
+        """Name for logs."""
         return f"share sessions {self.consumer}"
 
 
 class CoordinatorLane(NamedTuple):
-    """COORDINATOR of one producer of a pipeline: none of them is to wait for the end of another one's transaction, as a
-    broker does not look at a connection's next request before it has answered the one before."""
+    """COORDINATOR of one producer of a pipeline: it must not wait for the end of another one's transaction, and a
+    broker answers a connection's requests one by one."""
 
     producer: int
     kind: str = "coordinator"
 
     @property
     def value(self) -> str:
-        """For logs."""
+        """Name for logs."""
         return f"{Lane.COORDINATOR.value} {self.producer}"
 
 
@@ -92,28 +92,29 @@ class ProduceLane(NamedTuple):
 
     @property
     def value(self) -> str:
-        """For logs."""
+        """Name for logs."""
         return f"produce {self.number}"
 
 
 AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane | ProduceLane
 
 COORDINATOR_IN_FLIGHT = 100
-"""Requests on their way to a coordinator, as on a connection of Java's consumer; more where the option says more.
+"""Maximum number of requests in flight to a coordinator, as on a connection of Java's consumer, unless the option is
+higher.
 
-All members of a process ask it by one connection, and none's heartbeat is to wait in line for the answers of others,
-which take long where the event loop is behind.
+All members of a process use one connection, and a heartbeat must not wait for other answers, which take long if the
+event loop is behind.
 """
 
 HELD_IDLE_S = 1.0
-"""A connection of a `HeldLane` closes after so long without a request: its next one is at the next rebalance."""
+"""Idle time after which a connection of a `HeldLane` closes: its next request is at the next rebalance."""
 
 PRODUCE_IDLE_S = 10.0
-"""The same of a `ProduceLane`, for a broker that is slow now and then."""
+"""The same for a `ProduceLane`, whose broker is slow now and then."""
 
 
 class ConnectionSettings(NamedTuple):
-    """The options that concern a single connection."""
+    """The options that apply to a single connection."""
 
     client_id: str
     request_timeout_s: float
@@ -122,7 +123,7 @@ class ConnectionSettings(NamedTuple):
     receive_max_bytes: int
 
     def of(self, lane: AnyLane) -> ConnectionSettings:
-        """The same, as far as the lane's connections are not to behave otherwise."""
+        """Return the same settings, adapted to the lane."""
         if isinstance(lane, HeldLane):
             return self._replace(max_idle_s=min(self.max_idle_s, HELD_IDLE_S))
         if isinstance(lane, ProduceLane):

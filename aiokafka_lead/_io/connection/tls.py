@@ -1,7 +1,7 @@
-"""The TLS context of the next connection: given once, asked of the application, or made of files that may be replaced.
+"""The TLS context of the next connection: fixed, from the application, or from files that may be replaced.
 
-Certificates live for days or hours, and clients longer. What is replaced on disk, a Kubernetes secret among it, is read
-before the next connection is made; connections that are open stay as they are.
+Certificates live for days or hours, and clients longer. Files replaced on disk, such as a Kubernetes secret, are read
+before the next connection is opened; open connections are unaffected.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = ["TlsContexts", "new_tls_contexts"]
 
 
 class TlsContexts(Protocol):
-    """What all connections of a client take their TLS context from."""
+    """The source of TLS contexts for all connections of a client."""
 
     async def next(self) -> SSLContext:
-        """The context for a connection that is about to be made; `KafkaConnectionError` while there is none."""
+        """Return the context for the next connection; raise `KafkaConnectionError` if there is none."""
         ...
 
 
 def new_tls_contexts(config: ClientConfig) -> TlsContexts:
-    """By the ``ssl_*`` options."""
+    """Return the source for the ``ssl_*`` options."""
     log = client_log("connection", config.client_id)
     if isinstance(config.ssl_context, SSLContext):
         return _Given(config.ssl_context)
@@ -46,7 +46,7 @@ def new_tls_contexts(config: ClientConfig) -> TlsContexts:
 
 
 class _Given:
-    """A context of the application's own."""
+    """A fixed context of the application."""
 
     def __init__(self, context: SSLContext) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class _Given:
 
 
 class _Renewed:
-    """What contexts that may be renewed have in common: one renewal at a time, and the last good one is kept."""
+    """The common base of renewable contexts: one renewal at a time, and the last good one is kept."""
 
     def __init__(self, source: str, log: ClientLog) -> None:
         self._source = source
@@ -82,12 +82,12 @@ class _Renewed:
             return self._context
 
     async def _renew(self, current: SSLContext | None) -> SSLContext:
-        """The context to use from now on, which may be the current one."""
+        """Return the context to use from now on, which may be the current one."""
         raise NotImplementedError
 
 
 class _Asked(_Renewed):
-    """Contexts of the application's callable, asked before each connection."""
+    """Contexts of the application's callable, called before each connection."""
 
     def __init__(self, factory: ContextFactory, log: ClientLog) -> None:
         super().__init__("what ssl_context gives", log)
@@ -103,13 +103,13 @@ class _Asked(_Renewed):
 
 
 class _Read(_Renewed):
-    """Contexts of the files that the options name."""
+    """Contexts from the files in the options."""
 
     def __init__(self, material: TlsMaterial, log: ClientLog) -> None:
         super().__init__("what the ssl_* options name", log)
         self._material = material
         self._look: _Look | None = None
-        """How the files looked just before the current context was made of them."""
+        """State of the files just before the current context was created from them."""
 
     async def _renew(self, current: SSLContext | None) -> SSLContext:
         if current is not None and not self._material.files:
@@ -125,16 +125,16 @@ _Look = tuple[tuple[object, ...], ...]
 
 
 def _read_if_other(material: TlsMaterial, known: _Look | None) -> tuple[_Look, SSLContext | None]:
-    """How the files look now, and what is made of them where that is not how they looked."""
+    """Return the current state of the files, and a new context if it has changed."""
     look = tuple(map(_look_of, material.files))
     return look, None if look == known else material.context()
 
 
 def _look_of(path: str) -> tuple[object, ...]:
-    """What changes when a file is written or replaced, and when a link on the way to it leads elsewhere."""
+    """Return data that changes when a file is written or replaced, or a link on its path is changed."""
     try:
         real = os.path.realpath(path)
         found = os.stat(real)
     except OSError:
-        return (path,)  # reading it says what is wrong
+        return (path,)  # reading it raises a proper error
     return real, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,4 +1,4 @@
-"""One token for all connections that use the same provider: fetched once at a time, and anew ahead of its end."""
+"""One token for all connections with the same provider: fetched once at a time, and refreshed before its expiry."""
 
 from __future__ import annotations
 
@@ -25,53 +25,53 @@ from ..threads import BlockingCalls
 __all__ = ["Fetching", "TokenSource", "source_of"]
 
 KEPT_WITHOUT_END_S = 1.0
-"""How long a token is used whose end is not known: the connections that a client makes at a time share it."""
+"""Time that a token without known expiry is used: the simultaneous connections of a client share it."""
 
 MARGIN_S, MARGIN_PART = 1.0, 0.1
-"""A token is not used for new connections when this much of its life is left, or this part if that is less."""
+"""A token is not used for new connections with less remaining lifetime than this, or than this fraction."""
 
 WAITED_OUT_S = 1.0
-"""So much of a backoff is waited out; where more of it is left, its error is raised again at once."""
+"""Longest remaining backoff that is waited out; beyond it, its error is raised again immediately."""
 
 _MAX_LOST = 3
-"""Calls of a provider that may still be running though nobody waits for them any more."""
+"""Maximum number of calls of a provider that may still be running after they were abandoned."""
 
 
 class Fetching(NamedTuple):
-    """How a client has tokens fetched."""
+    """A client's settings for fetching tokens."""
 
     tasks: Spawner
     timeout_s: float
-    """The most that a provider may take."""
+    """Time limit of a provider."""
     backoff: Backoff
-    """What lies between a failure and the next call."""
+    """Delays between a failure and the next call."""
 
 
 class TokenSource:
-    """The token of one provider on one event loop. Synchronous but for what says ``async``."""
+    """The token of one provider on one event loop. Synchronous except for ``async`` methods."""
 
     def __init__(self, provider: Any, loop: object) -> None:
         self.provider = provider
         self.loop = loop
         self.fetched_at = 0.0
-        """When the token came, in monotonic seconds."""
+        """Time at which the token was fetched, in monotonic seconds."""
         self._token: Token | None = None
         self.margin_s = 0.0
-        """What must be left of its life for a new connection, whose session ends with it.
+        """Minimum remaining lifetime for a new connection, whose session ends with it.
 
-        Brokers count whole seconds, and the way from the provider takes time: the end is sooner than it seems.
+        Brokers count whole seconds, and fetching takes time: the expiry is sooner than it seems.
         """
         self._flight: Waiter[None] | None = None
-        """Done when the fetch that is under way has ended, however it did; None while there is none."""
+        """Done when the current fetch has ended in any way; None if there is none."""
         self._failures = 0
-        """Fetches that failed and tokens that were refused, in a row."""
+        """Number of consecutive failed fetches and refused tokens."""
         self._error: KafkaError | None = None
         self._retry_at = 0.0
         self._calls = _Calls()
 
     @property
     def current(self) -> Token | None:
-        """The token, while it can be used."""
+        """The token, while it is valid."""
         token = self._token
         if token is None:
             return None
@@ -80,19 +80,19 @@ class TokenSource:
         return token if time.time() < token.expires_at - self.margin_s else None
 
     async def token(self, fetching: Fetching) -> Token:
-        """The current one, else a new one.
+        """Return the current token, else a new one.
 
-        Raises `TokenProviderError` (retriable) or `SaslAuthenticationFailedError`; where the provider failed and is not
-        to be called again soon, the same error again.
+        Raises `TokenProviderError` (retriable) or `SaslAuthenticationFailedError`; if the provider failed and should
+        not be called again soon, raises the same error again.
         """
         while (token := self.current) is None:
             await self.refresh(fetching)
         return token
 
     async def refresh(self, fetching: Fetching) -> None:
-        """Have the provider called, unless it is already; the token so far is kept until the new one is there.
+        """Call the provider, unless a call is running; the present token is kept until the new one arrives.
 
-        Raises as `token` does.
+        Raises like `token`.
         """
         flight = self._flight
         if flight is None:
@@ -107,18 +107,18 @@ class TokenSource:
         await flight.wait()
 
     def accepted(self) -> None:
-        """A broker has taken the token."""
+        """Record that a broker has accepted the token."""
         self._failures = 0
         self._error = None
 
     def refused(self, token: Token, error: KafkaError, backoff: Backoff) -> None:
-        """A broker has not: it is not used again, and the provider is asked for another one after a while."""
+        """Record that a broker has refused the token: it is not used again, and another is fetched after a delay."""
         if self._token is token:
             self._token = None
             self._note(error, backoff)
 
     async def _fly(self, flight: Waiter[None], fetching: Fetching) -> None:
-        """The call that is under way, in a task that no connection's set-up can cancel."""
+        """Run the current call, in a task that no connection's set-up can cancel."""
         error: KafkaError | None = None
         try:
             await sleep_until(self._retry_at)
@@ -129,7 +129,7 @@ class TokenSource:
                 self._note(error, fetching.backoff)
                 flight.set_error(error)
             else:
-                # Also where this client ends meanwhile: those of others that wait go on without it.
+                # Also if this client ends in the meantime: waiters of other clients continue without it.
                 flight.set_result(None)
 
     def _note(self, error: KafkaError, backoff: Backoff) -> None:
@@ -138,7 +138,7 @@ class TokenSource:
         self._retry_at = time.monotonic() + backoff.delay_s(self._failures)
 
     async def _fetch(self, fetching: Fetching) -> KafkaError | None:
-        """Take a new token, or return why there is none: raised here, the error would hold what was half done."""
+        """Take a new token, or return the error: if raised here, it would keep local variables alive."""
         try:
             with anyio.fail_after(fetching.timeout_s):
                 token = await self._ask()
@@ -194,7 +194,7 @@ class _Calls:
         self._threads = BlockingCalls("token provider", at_once=1, max_lost=_MAX_LOST)
 
     async def call(self, function: Callable[[], Any], source: TokenSource) -> Any:
-        """What it returns. The source lives on for as long as the call does, though all clients may be gone by then."""
+        """Call a function and return its result. The call keeps the source alive, even if all clients are gone."""
         if inspect.iscoroutinefunction(function_of(function)):
             return await function()
         if self._threads.full:
@@ -211,9 +211,9 @@ _sources: WeakValueDictionary[tuple[int, int], TokenSource] = WeakValueDictionar
 
 
 def source_of(provider: Any) -> TokenSource:
-    """The running event loop's only source for a provider: all clients that are given the same object share it."""
+    """Return the running event loop's only source for a provider, shared by all clients with the same object."""
     loop = loop_token()
-    # A source keeps both alive, so that nothing else can have their identities while it is found here.
+    # A source keeps both alive, so that no other objects can have their ids while it is found here.
     key = (id(loop), id(provider))
     source = _sources.get(key)
     if source is None:

@@ -1,4 +1,4 @@
-"""The line of tasks that wait until a connection has room for their request."""
+"""The queue of tasks that wait until a connection has room for their request."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ __all__ = ["TurnQueue"]
 
 
 class TurnQueue:
-    """First come, first served; a task that gives up hands its turn on.
+    """First come, first served; a task that gives up passes its turn on.
 
-    Invariant: once there is room, one task has been let in, and it calls `admit` when it is done with its turn.
+    Invariant: if there is room, one task has been admitted, and it calls `admit` at the end of its turn.
     """
 
     def __init__(self, has_room: Callable[[], bool]) -> None:
         self._has_room = has_room
         self._waiting: deque[Waiter[None]] = deque()
         self._called = 0
-        """Tasks that were let in, and have not noticed yet."""
+        """Number of tasks that were admitted, and have not noticed yet."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     @property
     def empty(self) -> bool:
-        """Whether no task waits, and each that was let in has had its turn."""
+        """True if no task waits, and each admitted one has had its turn."""
         return not self._waiting and not self._called
 
     async def wait(self, deadline: Deadline) -> None:
-        """Returns when there is room and it is this task's turn.
+        """Return when there is room and it is this task's turn.
 
-        Raises TimeoutError at the deadline (monotonic seconds), or what `reject` was given.
+        Raises TimeoutError at the deadline (monotonic seconds), or the error passed to `reject`.
         """
         turn: Waiter[None] = Waiter()
         self._waiting.append(turn)
@@ -53,18 +53,18 @@ class TurnQueue:
                 raise
             if self._has_room():
                 return
-            # A request that does not stand in line took the room: wait again, at the head.
+            # A request that skipped the queue took the room: wait again, at the head.
             turn = Waiter()
             self._waiting.appendleft(turn)
 
     def admit(self) -> None:
-        """Lets the next task in, if there is room."""
+        """Admit the next task, if there is room."""
         if self._waiting and self._has_room():
             self._called += 1
             self._waiting.popleft().set_result(None)
 
     def reject(self, error: KafkaError) -> None:
-        """Sends everyone home."""
+        """Raise the error in every waiting task."""
         while self._waiting:
             self._called += 1
             self._waiting.popleft().set_error(own_copy(error))

@@ -1,1 +1,1 @@
-"""The metadata actor: sole owner of the cluster's snapshot, and which brokers it asks."""
+"""The metadata actor, sole owner of the cluster's snapshot, and its requests to brokers."""

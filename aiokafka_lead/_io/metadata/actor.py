@@ -1,8 +1,8 @@
 """The task that keeps the client's view of the cluster fresh, and the sole owner of that view.
 
-One task refreshes, one refresh at a time. Everything else is synchronous and runs where it is called: hints are merged,
-topics are wanted, refreshes are asked for, and the task is woken. What to do is decided by `MetadataState`,
-`TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy`; this does it.
+One task refreshes, one refresh at a time. Everything else is synchronous: merging hints, adding topics, requesting
+refreshes, and waking the task. `MetadataState`, `TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy` decide; this
+module does the I/O.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from .ask import Answer, ask, candidates, describe, final_error
 from .topic_lookups import TopicLookups, not_known
 
 REFRESH_AT_LEAST_S = 1.0
-"""A refresh may take this long, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
+"""Minimum time limit of a refresh, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
 
 
 class _Plan(NamedTuple):
-    """A refresh to be made."""
+    """The next refresh."""
 
     topics: Sequence[str] | None
-    """None asks for every topic of the cluster."""
+    """None requests every topic of the cluster."""
     full: bool
-    """False looks up topics that are not known yet, and nothing else."""
+    """False only looks up unknown topics."""
 
 
 class _Listener:
-    """A listener, and the snapshot that it was called with last."""
+    """A listener, and the snapshot with which it was last called."""
 
     __slots__ = ("call", "seen")
 
@@ -75,7 +75,7 @@ class _Listener:
 
 
 class MetadataActor:
-    """Owns the cluster snapshot: refreshes it, merges leader hints into it, tells listeners."""
+    """Owns the cluster snapshot: refreshes it, merges leader hints into it, notifies listeners."""
 
     def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -100,40 +100,40 @@ class MetadataActor:
             Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         )
         self.snapshot = self._state.snapshot
-        """The latest view: replaced, never changed."""
+        """The latest view: replaced, never modified."""
         self.full_answers = 0
-        """Answers about all topics in use so far; each makes a new snapshot, after it was counted."""
+        """Number of answers about all topics in use so far; each creates a new snapshot, after it was counted."""
         self._all_topics_for: set[object] = set()
-        """The users that want every topic."""
+        """The users that need every topic."""
         self.knows_every_topic = False
-        """Whether an answer has named every topic of the cluster since that is wanted."""
+        """True if an answer has listed every topic of the cluster since that was requested."""
         self._wake = Signal()
         self._newer: Waiter[ClusterSnapshot] = Waiter()
         """Done at the next snapshot."""
         self._lookups = TopicLookups(self._topics, self._wake.set, self._log)
         self._listeners: list[_Listener] = []
         self._errors: Mapping[int, KafkaError] = {}
-        """Why the last refresh that failed got no answer, by node id."""
+        """Errors of the last refresh without an answer, by node id."""
         self._checks_cluster = config.metadata_cluster_check_enable and self._policy.enabled
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._strangers_since: float | None = None
-        """Since when bootstrap servers have led to another cluster, and none to this one."""
+        """Time since which bootstrap servers have led to another cluster, and none to this one."""
         self._misled: set[Endpoint] = set()
-        """Addresses that have led to another broker since they led to the right one."""
+        """Addresses that have led to another broker since they last led to the right one."""
         self._is_misled = False
-        """An address is one of them since the task has looked."""
+        """True if an address was added to them since the task has looked."""
         self._looked_up = False
-        """Whether the last refresh was a lookup: then a full one has precedence, so that none starves the other."""
+        """True if the last refresh was a look-up: then a full one has precedence, so that neither starves the other."""
         self._closed: KafkaError | None = None
         brokers.add_listener(self._on_node)
 
-    # --- what others ask of it ---------------------------------------------------------------------------------------
+    # --- requests to it ----------------------------------------------------------------------------------------------
 
     def request_update(self, reason: Reason = STALE) -> None:
-        """Ask for a refresh as soon as the reason's backoff allows; any number of calls cause at most one more."""
+        """Request a refresh as soon as the reason's backoff allows; any number of calls cause at most one more."""
         if reason.is_doubt:
             if not self.snapshot.has_rivals:
-                return  # nobody else could lead
+                return  # no other broker could be leader
             if reason.node_id not in self._schedule.doubted:
                 self._log.warning("broker %s keeps refusing: others are asked who leads its partitions", reason.node_id)
         self._schedule.request(reason)
@@ -147,7 +147,7 @@ class MetadataActor:
             self._look_up_unknown(name)
 
     def remove_topics(self, topics: Iterable[str]) -> None:
-        """Take back `add_topics`."""
+        """Undo `add_topics`."""
         self._forget(self._topics.drop(topics))
 
     def set_all_topics(self, wanted: bool, user: object = None) -> None:
@@ -163,18 +163,18 @@ class MetadataActor:
                 self._forget([name for name in self.snapshot.topics if name not in self._topics])
 
     def use_topic(self, topic: str) -> None:
-        """Note that the producer writes to the topic: it is forgotten ``metadata_max_idle_ms`` after the last call.
+        """Record that the producer writes to the topic: it is forgotten ``metadata_max_idle_ms`` after the last call.
 
-        Cheap, call it for each new batch. Also has an unknown topic looked up.
+        Cheap enough for each new batch. Also has an unknown topic looked up.
         """
         self._topics.use(topic)
         self._look_up_unknown(topic)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicMetadata:
-        """The topic, at once when it is known, else as soon as it is; counts as `use_topic`.
+        """Return the topic, immediately if it is known, else as soon as it is; counts as `use_topic`.
 
-        Raises `UnknownTopicOrPartitionError` (or what else the cluster said), `TopicAuthorizationFailedError`,
-        `InvalidTopicError`, or `RequestTimedOutError` where no broker answered; each names the topic.
+        Raises `UnknownTopicOrPartitionError` (or another error of the cluster), `TopicAuthorizationFailedError`,
+        `InvalidTopicError`, or `RequestTimedOutError` if no broker answered; each names the topic.
         """
         self._check()
         self._topics.use(name)
@@ -187,7 +187,7 @@ class MetadataActor:
         return await self._lookups.wait(name, timeout_ms, explain)
 
     async def wait_newer(self, generation: int, timeout_ms: float) -> ClusterSnapshot:
-        """A snapshot of a later generation than this one; raises `RequestTimedOutError`."""
+        """Return a snapshot of a later generation than this one; raise `RequestTimedOutError`."""
         deadline = Deadline(timeout_ms)
         while self.snapshot.generation <= generation:
             self._check()
@@ -198,10 +198,10 @@ class MetadataActor:
         return self.snapshot
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge what former leaders said about their successors; which hints were accepted, in order.
+        """Merge former leaders' statements about their successors; return for each hint if it was accepted.
 
-        Requests a refresh whatever becomes of the hints, and opens the connections to the new leaders ahead of the
-        requests that will follow.
+        Requests a refresh in any case, and opens the connections to the new leaders before the requests that will
+        follow.
         """
         accepted = self._state.apply_hints(hints)
         self._publish({(hint.topic, hint.partition) for hint, taken in zip(hints, accepted, strict=True) if taken})
@@ -211,26 +211,26 @@ class MetadataActor:
         return accepted
 
     def add_listener(self, listener: MetadataListener) -> None:
-        """Call this with each new snapshot, after it became `snapshot`, and with what differs from the one before."""
+        """Call this with each new snapshot, once it is `snapshot`, and its difference from the previous one."""
         self._listeners.append(_Listener(listener, self.snapshot))
 
     def remove_listener(self, listener: MetadataListener) -> None:
-        """Take back `add_listener`."""
+        """Undo `add_listener`."""
         self._listeners.remove(next(entry for entry in self._listeners if entry.call == listener))
 
     def metrics(self) -> MetadataMetrics:
-        """What happened to hints, refreshes and bootstraps so far."""
+        """Return the counts of hints, refreshes and bootstraps so far."""
         return self._state.counters.snapshot()
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def bootstrap(self) -> None:
-        """The first metadata, from the first bootstrap server that gives it.
+        """Get the first metadata, from the first bootstrap server that answers.
 
         Raises `KafkaConnectionError` as soon as each server has failed, or if none has answered after
-        ``request_timeout_ms``; it names every server with its own reason. If all failed for one reason that is not
-        about connections (the password is wrong, say), it is that error instead. If no server's name resolves, it is
-        `BootstrapResolutionError`, after ``bootstrap_resolve_timeout_ms``.
+        ``request_timeout_ms``; it lists every server with its own reason. If all failed for one reason other than
+        connections (for example a wrong password), that error is raised instead. If no server's name resolves,
+        `BootstrapResolutionError` is raised, after ``bootstrap_resolve_timeout_ms``.
         """
         resolved_by = time.monotonic() + self._resolve_timeout_s
         deadline = Deadline(self._request_timeout_s * 1000)
@@ -248,7 +248,7 @@ class MetadataActor:
                     raise failure
                 self._count_failure(outcome.errors)
                 await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
-                deadline = Deadline(self._request_timeout_s * 1000)  # nobody could have been asked so far
+                deadline = Deadline(self._request_timeout_s * 1000)  # no server could have been asked so far
                 continue
             error = await self._apply(plan, outcome.answer)
             if error is None:
@@ -260,11 +260,11 @@ class MetadataActor:
             await self._wake.wait(max(0.0, min(deadline.at, self._schedule.due_at()) - time.monotonic()))
 
     def begin(self) -> None:
-        """Instead of `bootstrap`: `run` gets the first metadata, however long no bootstrap server can be reached."""
+        """Let `run` get the first metadata instead of `bootstrap`, however long no bootstrap server can be reached."""
         self._brokers.set_nodes(self.snapshot.brokers)
 
     async def run(self) -> None:
-        """Refresh until cancelled. Raises `ClusterIdMismatchError`; every other error is tried again."""
+        """Refresh until cancelled. Raises `ClusterIdMismatchError`; after every other error it retries."""
         while True:
             if self._is_misled:
                 self._rebootstrap(RebootstrapCause.REQUIRED, keep_connections=True)
@@ -277,7 +277,7 @@ class MetadataActor:
                 await self._refresh(plan)
 
     def close(self, error: KafkaError) -> None:
-        """Raise this from every call that waits, and from every later one."""
+        """Raise this error from every waiting call, and from every later one."""
         if self._closed is None:
             self._closed = error
             self._newer.set_error(error)
@@ -308,7 +308,7 @@ class MetadataActor:
         errors: dict[int, KafkaError] = {}
         avoid = self._schedule.avoid(self.snapshot.brokers) | self._topics.doubted(plan.topics or (), now)
         while not deadline.passed and (nodes := self._candidates(errors, avoid)):
-            # A broker in backoff may be out of it by the time that the others have failed.
+            # A broker's backoff may have ended by the time that all other brokers have failed.
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
             errors.update(outcome.errors)
             if outcome.answer is not None:
@@ -319,7 +319,7 @@ class MetadataActor:
                 if self._leads_to_bootstrap(error, node_id):
                     break
                 if node_id < 0 and self._brokers.leave(node_id, error):
-                    continue  # the name of this bootstrap server has another address: it may lead to one that helps
+                    continue  # the name of this bootstrap server has another address, which may lead to a better one
                 errors[node_id] = error
         else:
             self._raise_if_all_are_strangers(errors)
@@ -337,10 +337,10 @@ class MetadataActor:
         )
 
     def _raise_if_all_are_strangers(self, errors: Mapping[int, KafkaError]) -> None:
-        """Raise `ClusterIdMismatchError` if all bootstrap servers, at all their addresses, are of another cluster.
+        """Raise `ClusterIdMismatchError` if all bootstrap servers, at all their addresses, belong to another cluster.
 
-        One address in another cluster is no proof that the client's own is gone: the others may lead to it. But those
-        that cannot be reached are waited for no longer than patience lasts.
+        One address in another cluster is no proof that the client's own is gone: other addresses may lead to it. But
+        unreachable ones are waited for no longer than patience lasts.
         """
         strangers = [error for error in errors.values() if isinstance(error, ClusterIdMismatchError)]
         if not strangers:
@@ -351,15 +351,15 @@ class MetadataActor:
             raise strangers[0]
 
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
-        """The nodes that can be asked now and have not been."""
+        """Return the nodes that can be asked now and have not been asked."""
         nodes = [node_id for node_id in self.snapshot.brokers if node_id not in tried]
         return candidates(self._brokers, nodes, avoid)
 
     def _reachable(self, since: float) -> bool:
-        """Whether some broker is connected, or is being connected to.
+        """Return True if some broker is connected, or is being connected to.
 
-        What has refused a connection since then counts as unavailable, though its backoff may be over already, or
-        another lane be connecting: of lanes that are refused in turn, one always is.
+        A node that has refused a connection since then counts as unavailable, even if its backoff has ended already, or
+        another lane is connecting: of lanes that are refused in turn, one always is.
         """
         refused = self._brokers.failed_since(since)
         states = {node_id: self._brokers.state(node_id) for node_id in self.snapshot.brokers}
@@ -369,14 +369,14 @@ class MetadataActor:
         )
 
     def _request(self, plan: _Plan) -> MetadataRequest:
-        # Only lookups create topics: a refresh must not bring a deleted topic back.
+        # Only look-ups create topics: a refresh must not restore a deleted topic.
         topics = None if plan.topics is None else [MetadataRequestTopic(name=name) for name in plan.topics]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
     async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
-        """Take in an answer, after those that were ``unhelpful``; returns the error if it does not help either.
+        """Process an answer, after nodes that were ``unhelpful``; return the error if it does not help either.
 
-        Those that lead to a bootstrap are counted here.
+        Answers that lead to a bootstrap are counted here.
         """
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
@@ -411,7 +411,7 @@ class MetadataActor:
         self._errors = {}
         self._strangers_since = None
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
-        # Until it is replaced, as no record may be due before that; but not for ever where nobody tries to connect.
+        # Until it is replaced, because no record may be due before that; but not indefinitely if no connect is tried.
         out_of_reach = self._state.snapshot.leading(self._brokers.failed_since(now - self._request_timeout_s))
         self._schedule.succeeded(
             now,
@@ -436,12 +436,12 @@ class MetadataActor:
         self._log.debug("metadata refresh failed: %s", describe(self._errors, self.snapshot.brokers))
 
     def _last_errors(self) -> dict[int, KafkaError]:
-        """Why nodes are in backoff."""
+        """Return the errors of nodes in backoff."""
         last = {node_id: self._brokers.last_error(node_id) for node_id in self.snapshot.brokers}
         return {node_id: error for node_id, error in last.items() if error is not None}
 
     def _failed(self, errors: Mapping[int, KafkaError]) -> None:
-        """No broker has answered: try again later, and fail the calls that wait if that cannot help."""
+        """Handle a refresh without an answer: retry later, and fail the waiting calls if that cannot help."""
         self._count_failure(errors)
         final = final_error(self._errors)
         if final is not None:
@@ -463,7 +463,7 @@ class MetadataActor:
         self.request_update()
 
     def _on_node(self, node_id: int) -> None:
-        """A node became ready, was lost, could not be connected to, or has room again."""
+        """Handle a node that became ready, was lost, could not be connected to, or has room again."""
         broker = self.snapshot.brokers.get(node_id)
         if broker is None:
             return
@@ -471,7 +471,7 @@ class MetadataActor:
         if state is NodeState.BACKOFF:
             if isinstance(self._brokers.last_error(node_id), MisroutedConnectionError):
                 self._note_misled((broker.host, broker.port))
-            # Its partitions may be led by others soon, or it is elsewhere.
+            # Its partitions may be led by other brokers soon, or its address has changed.
             self.request_update(lost(node_id))
             self._state.unreachable(node_id)
             self._publish()
@@ -479,10 +479,10 @@ class MetadataActor:
             self._misled.discard((broker.host, broker.port))
 
     def _note_misled(self, endpoint: Endpoint) -> None:
-        """Have the client go back to its bootstrap servers, once until the address leads to its broker again.
+        """Make the client return to its bootstrap servers, once until the address leads to its broker again.
 
-        The bootstrap servers may know better than the brokers that are known (KIP-1242). If they do not, the address
-        itself is at fault: more bootstraps would not mend it, and the connections to other brokers are right.
+        The bootstrap servers may know better than the known brokers (KIP-1242). If they do not, the address itself is
+        wrong: more bootstraps would not correct it, and the connections to other brokers are right.
         """
         if endpoint not in self._misled:
             self._misled.add(endpoint)
@@ -503,7 +503,7 @@ class MetadataActor:
     # --- the snapshot ------------------------------------------------------------------------------------------------
 
     def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:
-        """Make the state's snapshot the one that everybody sees; ``moved`` are the only partitions that it changes."""
+        """Publish the state's snapshot; ``moved`` lists the only partitions that it changes."""
         snapshot, former = self._state.snapshot, self.snapshot
         if snapshot is former:
             return
@@ -516,7 +516,7 @@ class MetadataActor:
         differences = {former.generation: Moved(former, snapshot, moved)}
         for listener in tuple(self._listeners):
             if self.snapshot is not snapshot:
-                return  # a listener before has led to a newer one, which all have been called with
+                return  # an earlier listener has caused a newer one, with which all have been called
             seen = listener.seen
             if seen.generation not in differences:
                 differences[seen.generation] = Moved(seen, snapshot)

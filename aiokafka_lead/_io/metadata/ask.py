@@ -1,4 +1,4 @@
-"""Asks one broker after the other for metadata, until one has answered."""
+"""Asks brokers for metadata, one after another, until one has answered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..deadline import Deadline
 from ..loop import in_slices
 
 HEDGE_AFTER_S = 0.5
-"""A broker that has not answered by then is not waited for alone: the next one is asked as well."""
+"""If a broker has not answered within this time, the next one is asked as well."""
 
 _PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
 
@@ -38,19 +38,19 @@ class Answer(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What asking around has brought."""
+    """The result of asking several brokers."""
 
     answer: Answer | None
     """None if no broker that was asked has answered."""
     errors: Mapping[int, KafkaError]
-    """Why brokers that were asked did not answer, by node id."""
+    """Errors of brokers that did not answer, by node id."""
 
 
 def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Container[int] = ()) -> list[int]:
-    """Return the nodes that can be asked now, the best first: connected ones, and those with little to do.
+    """Return the nodes that can be asked now, best first: connected ones, and ones with few requests.
 
-    Last come those that evade questions, and after these those to ``avoid``, whose view of the cluster is of little
-    worth.
+    Last come nodes that evade questions, and after these the ones to ``avoid``, whose view of the cluster is the least
+    trusted.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
     least_loaded = brokers.least_loaded()
@@ -69,7 +69,7 @@ def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Container[int] = (
 async def ask(
     brokers: Brokers, reader: MetadataReader, nodes: Sequence[int], request: MetadataRequest, timeout_s: float
 ) -> Outcome:
-    """The first answer of any of these nodes, asked in this order: the next as soon as one has failed or is slow."""
+    """Return the first answer of these nodes, asked in this order: the next once one has failed or is slow."""
     deadline = Deadline(timeout_s * 1000)
 
     async def ask_node(node_id: int) -> ClusterAnswer:
@@ -101,7 +101,7 @@ async def ask(
 
 
 def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:
-    """The brokers that were asked, each with its own reason: for the texts of errors."""
+    """Describe the failures of the brokers that were asked, for the texts of errors."""
     reasons = []
     for node_id, error in errors.items():
         node = nodes.get(node_id)
@@ -111,7 +111,7 @@ def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> s
 
 
 def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
-    """The error, if all are of one kind which is not about connections."""
+    """Return the error, if all are of one kind other than connection errors."""
     kinds = {type(error) for error in errors.values()}
     first = next(iter(errors.values()), None)
     if len(kinds) != 1 or first is None:

@@ -16,27 +16,27 @@ UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
 
 
 class TopicLookups:
-    """Has unknown topics looked up, and gives the cluster's answer to the calls that wait for one.
+    """Looks up unknown topics, and passes the cluster's answer to the calls that wait for one.
 
-    However many calls wait for a topic, they share its lookups, whose pace `TopicsInUse` decides.
+    However many calls wait for a topic, they share its look-ups, whose pace `TopicsInUse` decides.
     """
 
     def __init__(self, topics: TopicsInUse, wake: Callable[[], None], log: ClientLog) -> None:
         self._topics = topics
         self._log = log
         self._wake = wake
-        """Tells the task that refreshes that there is something to look up."""
+        """Wakes the refreshing task for a look-up."""
         self._waiters: dict[str, Waiter[TopicMetadata]] = {}
 
     def want(self, name: str) -> None:
-        """Have an unknown topic looked up; nobody waits."""
+        """Look up an unknown topic without waiting."""
         self._topics.look_up(name, time.monotonic())
         self._wake()
 
     async def wait(self, name: str, timeout_ms: float, explain: Callable[[str, int], KafkaError]) -> TopicMetadata:
-        """The topic as soon as it is known, or the cluster's final word about it.
+        """Return the topic as soon as it is known, or raise the cluster's final error.
 
-        ``explain`` makes the error after the timeout from the name and the number of lookups in vain.
+        ``explain`` creates the error after the timeout from the name and the number of failed look-ups.
         """
         waiter = self._waiters.get(name)
         if waiter is None:
@@ -53,7 +53,7 @@ class TopicLookups:
                 del self._waiters[name]
 
     def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, node_id: int, now: float) -> None:
-        """An answer of this broker about these topics has been taken in."""
+        """Process this broker's answer about these topics."""
         missing: dict[int, list[str]] = {}
         for name in names:
             entry = snapshot.topics.get(name)
@@ -77,20 +77,20 @@ class TopicLookups:
             )
 
     def fail(self, error: KafkaError) -> None:
-        """Raise this from every call that waits."""
+        """Raise this error from every waiting call."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
             waiter.set_error(error)
 
 
 def topic_error(name: str, code: int, more: str = "") -> KafkaError:
-    """The error for what the cluster said about a topic."""
+    """Return the error for the cluster's answer about a topic."""
     kind = error_for_code(code)
     return kind(f"topic {name!r}: {kind().message}{more}")
 
 
 def not_known(name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str) -> KafkaError:
-    """Why a topic is not known after a timeout: nobody answered, or the cluster does not know it."""
+    """Return the error for a topic unknown after a timeout: no broker answered, or the cluster does not know it."""
     entry = snapshot.topics.get(name)
     if unreachable or (entry is None and lookups == 0):
         return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")

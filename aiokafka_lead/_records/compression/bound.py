@@ -1,4 +1,4 @@
-"""What the codecs share: how far they go at a time, and what they say of data that they do not accept."""
+"""Common to the codecs: step sizes of decompression, and errors about unacceptable data."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ _LEAST_STEP = 64 * 1024
 
 
 def first_step(compressed_size: int) -> int:
-    """How much to make at a time where nothing tells the size: no small input takes memory for the whole bound."""
+    """Return the first output size if the total is unknown: a small input never takes memory for the whole limit."""
     return max(_LEAST_STEP, 4 * compressed_size)
 
 
 def too_large(codec: str, max_bytes: int) -> BatchTooLargeError:
-    """More would come out than the reader allows."""
+    """Return the error for a result larger than the reader allows."""
     return BatchTooLargeError(f"the batch, compressed with {codec}, is larger than {max_bytes} bytes when decompressed")
 
 
 def truncated(codec: str) -> CorruptRecordError:
-    """The data ends before its own end mark."""
+    """Return the error for data that ends before its end mark."""
     return CorruptRecordError(f"a batch compressed with {codec} ends too early")

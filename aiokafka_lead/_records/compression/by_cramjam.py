@@ -1,4 +1,4 @@
-"""What lz4 and zstd share where cramjam reads them."""
+"""Common to lz4 and zstd if read by cramjam."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .bound import first_step, too_large
 ERRORS = (cramjam.DecompressionError, ValueError)
 
 _FULL = "failed to write whole buffer"
-"""What Rust's standard library says when there is more than the buffer takes."""
+"""The message of Rust's standard library when the buffer is too small."""
 
 
 def decompress_bounded(
@@ -20,10 +20,10 @@ def decompress_bounded(
     data: bytes | memoryview,
     max_bytes: int,
 ) -> bytes:
-    """All frames. cramjam cannot stop and go on: where the room is too small, it begins again with four times that."""
+    """Decompress all frames, starting over with a larger buffer if one is too small: cramjam cannot pause."""
     room = first_step(len(data))
     while True:
-        # One byte more than allowed tells "too large" from "just fits".
+        # One byte more than allowed distinguishes "too large" from "just fits".
         made = bytearray(min(room, max_bytes + 1))
         try:
             size = decompress_into(data, made)

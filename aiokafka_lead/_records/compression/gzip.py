@@ -13,19 +13,19 @@ _MAGIC = b"\x1f\x8b"
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """One member without name or time."""
+    """Return one member without name or time."""
     compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP)
     return compressor.compress(data) + compressor.flush()
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """All members one after the other, as Java's ``GZIPInputStream``."""
+    """Decompress all members, as Java's ``GZIPInputStream`` does."""
     parts: list[bytes] = []
     size = 0
     rest = bytes(data)
     while True:
         member = zlib.decompressobj(_GZIP)
-        # One byte more than allowed tells "too large" from "just fits"; 0 would mean no limit.
+        # One byte more than allowed distinguishes "too large" from "just fits"; 0 would mean no limit.
         part = member.decompress(rest, max_bytes - size + 1)
         size += len(part)
         if size > max_bytes:

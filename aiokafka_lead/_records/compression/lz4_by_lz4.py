@@ -1,4 +1,4 @@
-"""lz4 by the package of that name, where it is installed."""
+"""lz4 by the package of that name, if it is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ERRORS = (RuntimeError, ValueError)
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """One frame without content size or checksums."""
+    """Return one frame without content size or checksums."""
     compressed: bytes = lz4.frame.compress(
         data,
         compression_level=0 if level is None else level,
@@ -22,14 +22,14 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """One frame."""
+    """Decompress one frame."""
     frame = lz4.frame.LZ4FrameDecompressor()
     parts: list[bytes] = []
     size = 0
     step = first_step(len(data))
     rest: bytes | memoryview = data
     while not frame.eof:
-        # One byte more than allowed tells "too large" from "just fits".
+        # One byte more than allowed distinguishes "too large" from "just fits".
         part = frame.decompress(rest, max_length=min(step, max_bytes - size + 1))
         size += len(part)
         if size > max_bytes:

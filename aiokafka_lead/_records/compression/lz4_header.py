@@ -1,4 +1,4 @@
-"""The header of an lz4 frame: what Java writes, and what Kafka's first lz4 writer got wrong."""
+"""The header of an lz4 frame as Java writes it, and the mistake of Kafka's first lz4 writer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from .bound import truncated
 MAGIC = b"\x04\x22\x4d\x18"
 BLOCK_SIZE = 64 * 1024
 HEADER = MAGIC + b"\x60\x40\x82"
-"""Version 1, independent blocks of `BLOCK_SIZE`, neither content size nor checksums but its own."""
+"""Version 1, independent blocks of `BLOCK_SIZE`, no content size, no checksum except the header's."""
 
 _CONTENT_SIZE_BIT = 0x08
 _DICTIONARY_BIT = 0x01
 
 
 def mend_header(frame: bytes) -> bytes:
-    """A frame of message formats 0 and 1 with the header checksum that the frame format asks for.
-
-    Kafka's first lz4 writer hashed the magic number too (KIP-57), and readers of these formats ignore the checksum.
-    """
+    """Return a frame of message formats 0 and 1 with a correct header checksum."""
     if len(frame) < 7 or not frame.startswith(MAGIC):
         raise CorruptRecordError("a batch compressed with lz4 has no lz4 frame")
     flags = frame[4]
@@ -30,7 +27,7 @@ def mend_header(frame: bytes) -> bytes:
 
 
 def xxhash32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of fewer than 16 bytes, which is all that a frame's header has."""
+    """Return the XXH32 with seed 0 of fewer than 16 bytes, enough for a frame's header."""
     mask = 0xFFFFFFFF
     prime1, prime2, prime3, prime4, prime5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     h = (prime5 + len(data)) & mask

@@ -1,4 +1,4 @@
-"""snappy, in xerial's framing as Java writes it; raw blocks are read too (other clients wrote them)."""
+"""snappy in xerial's framing, as Java writes it; raw blocks from other clients are read, too."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _HEADER = _MAGIC + struct.pack(">ii", 1, 1)
 _BLOCK_SIZE = 32 * 1024
 """Java's ``SnappyOutputStream`` default."""
 _MAX_RATIO = 22
-"""A snappy copy makes at most 64 bytes of 3."""
+"""A snappy copy produces at most 64 bytes from 3."""
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """Blocks of 32 KiB in xerial's framing; snappy has no levels."""
+    """Return blocks of 32 KiB in xerial's framing; snappy has no levels."""
     view = memoryview(data)
     parts: list[bytes] = [_HEADER]
     for at in range(0, len(view), _BLOCK_SIZE):
@@ -32,7 +32,7 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """A xerial stream (several may follow one another), or else one raw block."""
+    """Decompress xerial streams, one or several in a row, or else one raw block."""
     view = memoryview(data)
     if view[: len(_MAGIC)] != _MAGIC:
         return _decompress_block(view, max_bytes, max_bytes)

@@ -1,4 +1,4 @@
-"""zstd (RFC 8878) by cramjam, where nothing faster is installed."""
+"""zstd (RFC 8878) by cramjam, if no faster library is installed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DEFAULT_LEVEL = 3
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """One frame with its content size."""
+    """Return one frame with its content size."""
     return bytes(cramjam.zstd.compress(data, level=_DEFAULT_LEVEL if level is None else level))
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """All frames."""
+    """Decompress all frames."""
     return decompress_bounded("zstd", cramjam.zstd.decompress_into, data, max_bytes)

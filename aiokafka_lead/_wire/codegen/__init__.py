@@ -1,1 +1,1 @@
-"""Makes the message modules: Kafka's jar -> ``protocol.txt`` (facts in a notation of our own) -> ``messages/*.py``."""
+"""Generates the message modules: Kafka's jar -> ``protocol.txt`` (facts in our own notation) -> ``messages/*.py``."""

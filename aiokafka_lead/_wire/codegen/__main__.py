@@ -1,8 +1,8 @@
-"""Writes, or with ``--check`` compares, what is generated.
+"""Writes the generated files, or compares them with ``--check``.
 
-python -m aiokafka_lead._wire.codegen                            protocol.txt -> messages/*.py, api_key.py
-python -m aiokafka_lead._wire.codegen --jar kafka-clients.jar    the jar -> protocol.txt -> modules
-python -m aiokafka_lead._wire.codegen --check [--jar JAR]        exit status 1 and names where something is stale
+python -m aiokafka_lead._wire.codegen                            protocol.txt -> messages/*.py, api_key.py python -m
+aiokafka_lead._wire.codegen --jar kafka-clients.jar    the jar -> protocol.txt -> modules python -m
+aiokafka_lead._wire.codegen --check [--jar JAR]        exit status 1 and names if any is stale
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MESSAGES_INIT = '"""One module per API, each imported at its first use."""\n'
 
 
 def generated_files(protocol: str) -> dict[Path, str]:
-    """Every file that follows from the text of ``protocol.txt``, and what belongs in it."""
+    """Return every file that follows from the text of ``protocol.txt``, with its content."""
     release, apis = parse(protocol)
     files = {WIRE / "messages" / f"{module_name(api)}.py": render_module(api) for api in apis}
     files[WIRE / "messages" / "__init__.py"] = _MESSAGES_INIT
@@ -29,7 +29,7 @@ def generated_files(protocol: str) -> dict[Path, str]:
 
 
 def stale_files() -> list[Path]:
-    """Generated files that differ from ``protocol.txt``, are missing, or should not be there."""
+    """Return generated files that differ from ``protocol.txt``, are missing, or should not exist."""
     files = generated_files(PROTOCOL_FILE.read_text())
     wrong = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     return sorted(wrong + [path for path in (WIRE / "messages").glob("*.py") if path not in files])
@@ -40,7 +40,7 @@ def main() -> int:
         prog="python -m aiokafka_lead._wire.codegen", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a generated file is stale")
-    parser.add_argument("--jar", type=Path, help="kafka-clients' jar: read the facts anew")
+    parser.add_argument("--jar", type=Path, help="kafka-clients' jar: read the facts again")
     arguments = parser.parse_args()
     facts = None if arguments.jar is None else render(*read_jar(arguments.jar))
     if arguments.check:

@@ -1,4 +1,4 @@
-"""Reads the message schemas inside kafka-clients' jar and keeps their facts: no comment, no prose."""
+"""Reads the message schemas inside kafka-clients' jar and keeps only their facts: no comments, no prose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FOLDER = "common/message/"
 
 
 def read_jar(path: Path) -> tuple[str, list[Api]]:
-    """Kafka's release, and every API that a client may call, by key, then the data schemas by name."""
+    """Return Kafka's release, and every API that a client may call, by key, then the data schemas by name."""
     with zipfile.ZipFile(path) as jar:
         schemas = {
             Path(name).stem: _load(jar.read(name).decode())
@@ -53,7 +53,7 @@ def snake_case(name: str) -> str:
 
 
 def _load(text: str) -> dict[str, Any]:
-    """The schema as a dict. Its ``//`` comments may follow a value on the same line; no string holds ``//``."""
+    """Return the schema as a dict. Its ``//`` comments may follow a value on the same line; no string holds ``//``."""
     loaded = json.loads(re.sub(r"//.*", "", text))
     assert isinstance(loaded, dict)
     return loaded
@@ -79,7 +79,7 @@ def _data(schema: dict[str, Any]) -> Api:
 
 
 def _prefix(structs: list[Struct], names: set[str], prefix: str) -> list[Struct]:
-    """The same structs, those of ``names`` renamed: request and response share one module."""
+    """Return the same structs, with ``names`` prefixed: request and response share one module."""
 
     def renamed(name: str) -> str:
         return prefix + name if name in names else name
@@ -92,7 +92,7 @@ def _prefix(structs: list[Struct], names: set[str], prefix: str) -> list[Struct]
 
 
 def _structs(kind: str, schema: dict[str, Any]) -> list[Struct]:
-    """The schema's structs, each after those that it uses, the root last."""
+    """Return the schema's structs, each after the ones that it uses, the root last."""
     common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
     done: dict[str, Struct] = {}
 

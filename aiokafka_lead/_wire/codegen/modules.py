@@ -18,7 +18,7 @@ def module_name(api: Api) -> str:
 
 
 def render_module(api: Api) -> str:
-    """The source of one API's module."""
+    """Return the source of one API's module."""
     ordered = sorted(api.structs, key=lambda struct: struct.kind == "request")
     classes = [line for struct in ordered for line in _class(api, struct)]
     body = "\n".join(classes)
@@ -117,7 +117,7 @@ def _annotation(field: Field) -> str:
 
 
 def render_table(release: str, apis: list[Api]) -> str:
-    """The source of ``api_key.py``."""
+    """Return the source of ``api_key.py``."""
     keyed = [api for api in apis if api.key is not None]
     return "\n".join(
         [

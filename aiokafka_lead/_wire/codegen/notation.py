@@ -7,7 +7,7 @@
       topic_data []TopicProduceData 0+
 
 A schema outside the request protocol starts with ``data NAME versions V flexible V``, and holds one ``message NAME``.
-Structs come before those that use them.
+Structs come before their users.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Api:
 
 
 def render(release: str, apis: Iterable[Api]) -> str:
-    """The text of ``protocol.txt``."""
+    """Return the text of ``protocol.txt``."""
     lines = [f"kafka {release}"]
     for api in apis:
         head = f"api {api.key} {api.name}" if api.key is not None else f"data {api.name}"
@@ -52,7 +52,7 @@ def render(release: str, apis: Iterable[Api]) -> str:
 
 
 def parse(text: str) -> tuple[str, list[Api]]:
-    """Kafka's release and the APIs in ``text``."""
+    """Return Kafka's release and the APIs in ``text``."""
     lines: Iterator[str] = iter(text.splitlines())
     release = next(lines).removeprefix("kafka ")
     apis: list[Api] = []

@@ -1,11 +1,11 @@
 """Decoders: ``decode(buffer, position, end, view) -> (message, position)``.
 
-Fields of a fixed size that follow each other, and the length or count after them, are read by one ``unpack_from``,
-which also checks their bounds. Lengths are checked against the bytes that remain before anything is made from them.
-``view`` is a memoryview of the same buffer, for records.
+Adjacent fields of a fixed size, and the length or count after them, are read by one ``unpack_from``, which also checks
+their bounds. Lengths are checked against the remaining bytes before any object is created from them. ``view`` is a
+memoryview of the same buffer, for records.
 
-An element that takes seven bytes of a frame may take two hundred of memory. ``room`` is how much a message may still
-take for its arrays' elements: an array that claims more is refused before any element is made.
+An element that takes seven bytes of a frame may take two hundred of memory. ``room`` is the memory that a message may
+still use for its arrays' elements: an array that claims more is refused before any element is created.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from .source import LazyFunction, Source, fields_of, identifier, layout, memory_
 
 Decoder: TypeAlias = "Callable[[Buffer, int, int, memoryview], tuple[Any, int]]"
 Elements: TypeAlias = "Callable[[Any, int, int, int, memoryview], Generator[None, None, tuple[list[Any], int]]]"
-"""``elements(buffer, position, count, end, view)``, in steps: the elements of an array and the position after them."""
+"""``elements(buffer, position, count, end, view)``, in steps: returns the elements of an array and the position after
+them."""
 StepwiseDecoder: TypeAlias = (
     "Callable[[Buffer, int, int, memoryview, Elements], Generator[None, None, tuple[Any, int]]]"
 )
@@ -29,7 +30,7 @@ _HEADER = "def f(buf, pos, end, view):"
 _STEPWISE_HEADER = "def f(buf, pos, end, view, elements):"
 _FIELD_HEADER = "def f(buf, pos, end, view, room):"
 _FEW_NUMBERS = 15
-"""Arrays of no more numbers are not counted: they take nine times their bytes at most, and every partition has some."""
+"""Shorter arrays of numbers are not counted: they take at most nine times their bytes, and every partition has some."""
 
 _COMMON = {
     "ZERO_UUID": ZERO_UUID,
@@ -65,7 +66,7 @@ _ARRAYS = {
 def make_decoder(
     struct: type[Struct], version: int, flexible: bool, room: int = primitives.ELEMENTS_MAX_BYTES
 ) -> Decoder:
-    """A decoder of a message's body, or of a struct within it, in ``version``."""
+    """Return a decoder of a message's body, or of a struct within it, in ``version``."""
     writer = _DecoderWriter(version, flexible)
     writer.line(f"room = {room}")
     writer.struct(struct, "m")
@@ -75,7 +76,7 @@ def make_decoder(
 
 
 def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, array: str) -> StepwiseDecoder:
-    """A `make_decoder` whose field ``array`` is left to a generator, the decoder's last argument."""
+    """Return a decoder like `make_decoder` whose field ``array`` is left to a generator, its last argument."""
     writer = _DecoderWriter(version, flexible, array)
     writer.line(f"room = {primitives.ELEMENTS_MAX_BYTES}")
     writer.struct(struct, "m")
@@ -86,7 +87,7 @@ def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, ar
 
 
 def _make_field_decoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
-    """A decoder of one field's value, for tagged fields, which are in flexible versions only; returns ``room`` too."""
+    """Return a decoder of one tagged field's value, which also returns ``room``; flexible versions only."""
     writer = _DecoderWriter(version, True)
     writer.field(owner, field, "v")
     writer.line("return v, pos, room")
@@ -101,14 +102,14 @@ class _DecoderWriter(Source):
         self._stepwise = None if stepwise is None else f"m.{stepwise}"
         """The array of the message that is left to another decoder."""
         self._formats = ""
-        """The run at hand: format characters of fields that have not been read yet, ..."""
+        """The current run: format characters of fields that have not been read yet, ..."""
         self._targets: list[str] = []
-        """... what each of these is assigned to, ..."""
+        """... the targets of their assignments, ..."""
         self._after: list[str] = []
-        """... and statements to follow then."""
+        """... and the statements to follow."""
 
     def struct(self, struct: type[Struct], var: str) -> None:
-        """Statements that make an instance in ``var``."""
+        """Write statements that create an instance in ``var``."""
         self.line(f"{var} = new({self.class_name(struct)})")
         present = [field for field in fields_of(struct) if self.version in field.versions and field.tag is None]
         tagged = [field for field in fields_of(struct) if self.version in field.versions and field.tag is not None]
@@ -120,12 +121,12 @@ class _DecoderWriter(Source):
         self._flush()
 
     def field(self, owner: type[Struct], field: Field, var: str) -> None:
-        """Statements that read the value of one field into ``var``."""
+        """Write statements that read the value of one field into ``var``."""
         self._value(owner, field, var)
         self._flush()
 
     def _defaults(self, struct: type[Struct], fields: list[Field], var: str) -> None:
-        """Assigns the defaults of fields that are not there, or may not be; equal constants at once."""
+        """Assign the defaults of fields that are or may be absent; equal constants together."""
         constants: dict[str, str] = {}
         for field in fields:
             value, target = field.python_default(), f"{var}.{field.name}"
@@ -141,7 +142,7 @@ class _DecoderWriter(Source):
             self.line(targets + value)
 
     def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
-        """The section of tagged fields. Most are rarely there, so that what reads their values is compiled lazily."""
+        """Read the section of tagged fields. Most are rarely present, so their decoders are compiled lazily."""
         count = self._size("B")
         if not tagged:
             self.line(f"if {count}: pos = skip_tags(buf, pos, {count}, end)")
@@ -171,14 +172,14 @@ class _DecoderWriter(Source):
         self._targets.append(target)
 
     def _size(self, legacy_kind: str) -> str:
-        """Reads, together with the run before it, a length or count; a compact one may still lack its tail."""
+        """Read a length or count together with the run before it; a compact one may still lack its tail."""
         size = self.local("n")
         self._fixed("B" if self.flexible else legacy_kind, size)
         self._flush()
         return size
 
     def _flush(self) -> None:
-        """Reads the run at hand."""
+        """Read the current run."""
         if self._formats == "B":
             self.line(f"{self._targets[0]} = buf[pos]; pos += 1")
         elif self._formats:
@@ -190,7 +191,7 @@ class _DecoderWriter(Source):
         self._formats, self._targets, self._after = "", [], []
 
     def _value(self, owner: type[Struct], field: Field, target: str) -> None:
-        # No records are null in answers of some brokers, whatever the version allows.
+        # Some brokers answer null for no records, in any version.
         nullable = self.version in field.nullable or field.type == "records"
         if field.type in FIXED_FORMATS:
             self._number(field.type, target)
@@ -216,7 +217,7 @@ class _DecoderWriter(Source):
             self._fixed(FIXED_FORMATS[kind], target)
 
     def _struct_value(self, owner: type[Struct], field: Field, target: str, nullable: bool) -> None:
-        """A nullable struct begins with a byte that is negative for null (KIP-893)."""
+        """Read a nullable struct, which begins with a byte that is negative for null (KIP-893)."""
         var = self.local("m")
         if nullable:
             flag = self.local("n")
@@ -231,14 +232,14 @@ class _DecoderWriter(Source):
             self.dedent()
 
     def _sized(self, owner: type[Struct], field: Field, target: str, size: str) -> None:
-        """What has a length or count and is not null."""
+        """Read a non-null value with a length or count."""
         if field.is_array:
             self._elements(owner, field, target, size)
         else:
             self._text(field.element, target, size)
 
     def _text(self, kind: str, target: str, size: str) -> None:
-        """A string, bytes or records."""
+        """Read a string, bytes or records."""
         if kind == "string":
             self.line(f"{target}, pos = string(buf, pos, {size}, end)")
         else:
@@ -281,6 +282,6 @@ class _DecoderWriter(Source):
         self.dedent()
 
     def _charge(self, size: str, each: int) -> None:
-        """Counts what an array's elements will take."""
+        """Count the memory of an array's elements."""
         self.line(f"room -= {each} * {size}")
         self.line("if room < 0: too_much(pos)")

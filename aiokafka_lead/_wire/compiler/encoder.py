@@ -1,8 +1,8 @@
 """Encoders: ``encode(message, chunks, out) -> out``.
 
-Everything is appended to ``out``; where large records pass through, ``out`` and they are appended to ``chunks`` and a
-new ``out`` goes on. Fields of a fixed size that follow each other, and a string or an array of numbers after them, are
-written by one ``pack``.
+Everything is appended to ``out``; at large records, ``out`` and the records are appended to ``chunks``, and a new
+``out`` begins. Adjacent fields of a fixed size, and a string or an array of numbers after them, are written by one
+``pack``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _sized_writers: dict[tuple[str, str, str, int | None], primitives.SizedWriters] 
 
 
 def make_encoder(message: type[Message], version: int) -> Encoder:
-    """An encoder of ``message``'s body in ``version``."""
+    """Return an encoder of ``message``'s body in ``version``."""
     writer = _EncoderWriter(version, message.is_flexible(version), _NAMES)
     writer.struct(message, "m")
     writer.flush()
@@ -42,7 +42,7 @@ def make_encoder(message: type[Message], version: int) -> Encoder:
 
 
 def _make_field_encoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
-    """An encoder of one field of the struct ``m``, for tagged fields, which are in flexible versions only."""
+    """Return an encoder of one tagged field of the struct ``m``; flexible versions only."""
     writer = _EncoderWriter(version, True, _NAMES)
     writer.field(owner, field, "m")
     writer.flush()
@@ -56,12 +56,12 @@ class _EncoderWriter(Source):
     def __init__(self, version: int, flexible: bool, names: dict[str, Any]) -> None:
         super().__init__(version, flexible, names)
         self._formats = ""
-        """The run at hand: format characters of values that have not been written yet, ..."""
+        """The current run: format characters of values that have not been written yet, ..."""
         self._values: list[str] = []
         """... and their expressions."""
 
     def struct(self, struct: type[Struct], var: str) -> None:
-        """Statements that write the instance in ``var``."""
+        """Write statements that encode the instance in ``var``."""
         tagged: list[Field] = []
         for field in fields_of(struct):
             if self.version not in field.versions:
@@ -76,7 +76,7 @@ class _EncoderWriter(Source):
             self._tags(struct, tagged, var)
 
     def field(self, owner: type[Struct], field: Field, var: str) -> None:
-        """Statements that write one field of the instance in ``var``."""
+        """Write statements that encode one field of the instance in ``var``."""
         value = f"{var}.{field.name}"
         if field.type in FIXED_FORMATS:
             self._fixed(FIXED_FORMATS[field.type], value + ".bytes" if field.type == "uuid" else value)
@@ -105,7 +105,7 @@ class _EncoderWriter(Source):
             self.dedent()
 
     def _present(self, owner: type[Struct], field: Field, var: str) -> None:
-        """Writes what is not null and has no fixed size."""
+        """Write a non-null value without a fixed size."""
         if field.is_array:
             self._array(owner, field, var)
         elif field.is_struct:
@@ -114,7 +114,7 @@ class _EncoderWriter(Source):
             self._text(field.element, var)
 
     def _text(self, kind: str, var: str) -> None:
-        """A string or bytes."""
+        """Write a string or bytes."""
         if kind == "string":
             self.line(f"{var} = {var}.encode()")
             self._sized("h", "s", primitives.MAX_STRING_BYTES, var, var)
@@ -140,7 +140,7 @@ class _EncoderWriter(Source):
         self.dedent()
 
     def _sized(self, size: str, kind: str, limit: int | None, var: str, values: str) -> None:
-        """The run at hand, the length of ``var``, and ``values`` of format ``kind``, if any."""
+        """Write the current run, the length of ``var``, and ``values`` of format ``kind``, if any."""
         key = (self._formats, "" if self.flexible else size, kind, limit)
         writers = _sized_writers.get(key)
         if writers is None:
@@ -153,9 +153,9 @@ class _EncoderWriter(Source):
         self._formats, self._values = "", []
 
     def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
-        """The section of tagged fields: those that differ from their default, by number.
+        """Write the section of tagged fields: the ones that differ from their default, by number.
 
-        Most are rarely there, so that what writes their values is compiled lazily.
+        Most are rarely present, so their encoders are compiled lazily.
         """
         if not tagged:
             self._fixed("x")
@@ -173,7 +173,7 @@ class _EncoderWriter(Source):
         return LazyFunction(lambda: _make_field_encoder(struct, field, self.version))
 
     def _differs(self, owner: type[Struct], field: Field, value: str) -> str:
-        """The condition that a value is not the schema's default."""
+        """Return the condition that a value is not the schema's default."""
         default = field.python_default()
         if default == "None":
             return f"{value} is not None"
@@ -190,7 +190,7 @@ class _EncoderWriter(Source):
             self._values.append(value)
 
     def flush(self) -> None:
-        """Writes the run at hand."""
+        """Write the current run."""
         if self._values:
             packer = self.name("p_" + identifier(self._formats), layout(self._formats).pack)
             self.line(f"out += {packer}({', '.join(self._values)})")

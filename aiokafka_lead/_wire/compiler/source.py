@@ -1,4 +1,4 @@
-"""What decoder and encoder sources are written with."""
+"""Source code of decoders and encoders in the making."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _fields: dict[type[Struct], tuple[Field, ...]] = {}
 
 
 def fields_of(struct: type[Struct]) -> tuple[Field, ...]:
-    """The struct's schema."""
+    """Return the struct's schema."""
     known = _fields.get(struct)
     if known is None:
         known = _fields[struct] = tuple(map(Field.parse, struct.FIELDS))
@@ -23,24 +23,24 @@ def fields_of(struct: type[Struct]) -> tuple[Field, ...]:
 
 
 def struct_class(owner: type[Struct], name: str) -> type[Struct]:
-    """The class of a nested struct, which the same module defines."""
+    """Return the class of a nested struct, which the same module defines."""
     found: type[Struct] = getattr(sys.modules[owner.__module__], name)
     return found
 
 
 @cache
 def layout(formats: str) -> Layout:
-    """The `struct.Struct` of a run of format characters; codecs share them."""
+    """Return the `struct.Struct` of a run of format characters; codecs share them."""
     return Layout(">" + formats)
 
 
 def identifier(formats: str) -> str:
-    """Format characters as part of a name."""
+    """Return format characters as part of a name."""
     return formats.replace("?", "B_")
 
 
 def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes that one element of the field (or its one value) can take: the bound for an array's count."""
+    """Return the minimum size of one element of the field (or its one value): the bound for an array's count."""
     if field.element in FIXED_FORMATS:
         return layout(FIXED_FORMATS[field.element]).size
     if not field.is_struct:
@@ -60,16 +60,16 @@ def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool
 
 
 _OBJECT_BYTES = 56
-"""An object with a few slots, its place in a list, and what the allocator and the garbage collector add."""
+"""An object with a few slots, its place in a list, and the overhead of the allocator and the garbage collector."""
 _SLOT_BYTES = 8
 _NUMBER_BYTES = 36
-"""A number beyond those that Python keeps, and its place in a list."""
+"""A number beyond the ones that Python caches, and its place in a list."""
 _VALUE_BYTES = 64
 """A short string, an empty list, an id."""
 
 
 def memory_of(owner: type[Struct], field: Field, version: int) -> int:
-    """About how many bytes of memory one element of the field takes, without those of arrays within it."""
+    """Estimate the memory of one element of the field in bytes, without the elements of arrays within it."""
     if field.element in FIXED_FORMATS and field.element != "uuid":
         return _NUMBER_BYTES
     if not field.is_struct:
@@ -88,7 +88,7 @@ def memory_of(owner: type[Struct], field: Field, version: int) -> int:
 
 
 class LazyFunction:
-    """A part of a codec that is rarely needed, compiled when it is: most of a codec's first use is compilation."""
+    """A part of a codec that is rarely needed, compiled on first use: most of a codec's first use is compilation."""
 
     __slots__ = ("_function", "_make")
 
@@ -123,12 +123,12 @@ class Source:
         self._indent = self._indent[:-1]
 
     def local(self, prefix: str) -> str:
-        """A variable name of its own."""
+        """Return a new variable name."""
         self._count += 1
         return f"{prefix}{self._count}"
 
     def name(self, name: str, value: Any) -> str:
-        """A global name for ``value``."""
+        """Return a global name for ``value``."""
         self.names[name] = value
         return name
 
@@ -136,6 +136,6 @@ class Source:
         return self.name(struct.__name__, struct)
 
     def function(self, header: str, what: str) -> Any:
-        """The finished function ``f``; ``what`` is the file's name in tracebacks."""
+        """Return the finished function ``f``; ``what`` is the file's name in tracebacks."""
         exec(compile("\n".join([header, *self._lines]), f"<{what}>", "exec"), self.names)
         return self.names["f"]

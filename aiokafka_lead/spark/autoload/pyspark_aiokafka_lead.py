@@ -1,7 +1,7 @@
-"""How PySpark finds the format by itself: it imports each top-level module whose name begins with ``pyspark_``.
+"""Makes PySpark find the format: it imports each top-level module whose name begins with ``pyspark_``.
 
-Packaging installs this file at the top level. An error here would disable every other format that is found this way,
-so that one in our own imports only leaves this format out, which `aiokafka_lead.spark.register` then explains.
+Packaging installs this file at the top level. An error here would disable every other format found this way, so errors
+of our own imports only disable this format, and `aiokafka_lead.spark.register` then reports them.
 """
 
 from __future__ import annotations

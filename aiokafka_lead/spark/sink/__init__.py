@@ -1,4 +1,4 @@
-"""What writes: the batch writer, the stream writer and their tasks."""
+"""The sink: the batch writer, the stream writer and their tasks."""
 
 from __future__ import annotations
 

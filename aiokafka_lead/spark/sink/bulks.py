@@ -1,4 +1,4 @@
-"""Arrow batches as the arguments of `Producer.send_many`: whole columns at a time."""
+"""Converts Arrow batches to arguments of `Producer.send_many`: whole columns at a time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .record_columns import RecordColumns
 __all__ = ["Bulk", "RowError", "bulks", "pieces"]
 
 PIECE_BYTES = 4 * 1024 * 1024
-"""About as much of an Arrow batch is turned into Python objects at a time."""
+"""Approximate size of the part of an Arrow batch that is converted to Python objects at a time."""
 
 
 class RowError(Exception):
-    """A row that cannot be a record: its index in the batch, and why."""
+    """A row that cannot be a record: its index in the batch, and the reason."""
 
     def __init__(self, index: int, why: str) -> None:
         super().__init__(why)
@@ -28,27 +28,27 @@ class RowError(Exception):
 
 
 class Bulk(NamedTuple):
-    """Records for one topic, and for one partition or whichever their keys choose, in the order of their rows."""
+    """Records for one topic, and for one partition or the ones chosen by their keys, in the order of their rows."""
 
     topic: str
     partition: int | None
     indices: Sequence[int]
-    """Their rows in the batch."""
+    """Row numbers in the batch."""
     values: list[Any]
-    """Bytes or None, or what a typed column has."""
+    """Bytes or None, or the objects of a typed column."""
     keys: list[Any] | None
     headers: list[list[Header] | None] | None
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in slices of about `PIECE_BYTES`, so that large rows do not fill the memory at once."""
+    """Split the batch into slices of about `PIECE_BYTES`, so that large rows do not fill the memory."""
     rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, PIECE_BYTES))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 
 
 def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
-    """The batch's rows, divided by topic and partition. Raises `RowError` for a null topic or header key."""
+    """Divide the batch's rows by topic and partition. Raises `RowError` for a null topic or header key."""
     for topic, partition, indices in _targets(batch, columns):
         rows = batch if len(indices) == batch.num_rows else batch.take(pa.array(indices, pa.int64()))
         keys = None if columns.key is None else rows.column(columns.key)
@@ -65,7 +65,7 @@ def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
 
 
 def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
-    """Each topic and partition of the batch, with its rows in order."""
+    """Yield each topic and partition of the batch, with its rows in order."""
     by: dict[str, pa.Array] = {}
     if isinstance(columns.topic, int):
         by["topic"] = topics = batch.column(columns.topic)
@@ -84,9 +84,9 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
 
 
 def _contents(column: pa.Array, *, typed: bool = False) -> list[Any]:
-    """A binary or string column's values, cut from one copy of its bytes: no Arrow scalar is made for each.
+    """Return a binary or string column's values, cut from one copy of its bytes, without an Arrow scalar for each.
 
-    Those of a typed column are Python's own objects.
+    The values of a typed column are Python objects.
     """
     if typed:
         return list(column.to_pylist(maps_as_pydicts="strict"))
@@ -107,7 +107,7 @@ def _contents(column: pa.Array, *, typed: bool = False) -> list[Any]:
 
 
 def _headers(column: pa.Array, indices: Sequence[int]) -> list[list[Header] | None]:
-    """Each row's headers; ``indices`` say which rows these are."""
+    """Return each row's headers; ``indices`` are the row numbers."""
     counts = pc.call_function("list_value_length", [column]).to_pylist()
     names, contents = column.flatten().flatten()
     names, contents = names.to_pylist(), _contents(contents)

@@ -1,4 +1,4 @@
-"""Which columns make a record, and of which types they must be: the rules of Spark's connector (its KafkaWriter)."""
+"""The columns that form a record, and their types: the rules of Spark's connector (its KafkaWriter)."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _TYPES: dict[str, tuple[DataType, ...]] = {
 
 
 class RecordColumns(NamedTuple):
-    """Where the parts of a record are: a column's number, or None where there is no such column."""
+    """Positions of the parts of a record: a column's number, or None if there is no such column."""
 
     value: int
     key: int | None
     headers: int | None
     partition: int | None
-    """A row's null leaves the choice to its key, or to the producer."""
+    """A null in a row leaves the choice to its key, or to the producer."""
     topic: int | str
-    """The topic itself where the option names it, whatever a column says."""
+    """The topic itself if the option names it, which overrides a column."""
     typed: Typed | None = None
-    """What keys or values are written by, where they are not bytes."""
+    """Definition of keys or values that are not bytes."""
 
 
 def record_columns(schema: StructType, topic: str | None, typed: Typed | None = None) -> RecordColumns:
-    """What the rows of this schema are written as; ``topic`` is the option. Columns of other names are ignored.
+    """Return the record columns of a schema; ``topic`` is the option. Columns of other names are ignored.
 
     Raises ValueError for a missing column or a wrong type.
     """
@@ -60,7 +60,7 @@ def record_columns(schema: StructType, topic: str | None, typed: Typed | None = 
 
 
 def _find(schema: StructType, name: str, *, any_type: bool) -> int | None:
-    """The number of the first column with this name, its type checked unless a schema does it later."""
+    """Return the number of the first column with this name; check its type unless a schema does it later."""
     for number, field in enumerate(schema.fields):
         if field.name == name:
             if not any_type and not any(_same(field.dataType, allowed) for allowed in _TYPES[name]):
@@ -71,7 +71,7 @@ def _find(schema: StructType, name: str, *, any_type: bool) -> int | None:
 
 
 def _same(given: DataType, wanted: DataType) -> bool:
-    """Whether the types are equal, whatever may be null and however strings are collated."""
+    """Return True if the types are equal, ignoring nullability and the collation of strings."""
     if isinstance(wanted, ArrayType):
         return isinstance(given, ArrayType) and _same(given.elementType, wanted.elementType)
     if isinstance(wanted, StructType):

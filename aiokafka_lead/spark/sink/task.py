@@ -1,4 +1,4 @@
-"""How a task writes: its Arrow batches go to a producer in bulk, and it ends when every record is acknowledged."""
+"""The writing part of a task: it sends Arrow batches to a producer in bulk, and waits for all acknowledgements."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .typed import Encoder
 __all__ = ["Sending", "WriteError", "place", "write_rows"]
 
 UNCONFIRMED_ROWS = 100_000
-"""Rows that a task has sent and that are not acknowledged, at most: then it waits for the oldest."""
+"""Maximum number of unacknowledged rows: beyond it, a task waits for the oldest."""
 
 
 class WriteError(Exception):
-    """A row was not written. The message says all: it is what Spark shows."""
+    """A row was not written. The message is complete, because Spark shows only that."""
 
 
 def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write all rows, and return how many there were once all are acknowledged. Raises `WriteError`."""
+    """Write all rows, and return their number once all are acknowledged. Raises `WriteError`."""
     freeze_imports()
     loop = client_loop()
     servers, given = bootstrap_servers(options), producer_options(options)
@@ -41,7 +41,7 @@ def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iter
 
 
 def place() -> str:
-    """Which task this is, for messages. A streaming query's ids are in the local properties alone."""
+    """Return the name of this task, for messages. A streaming query's ids are only in the local properties."""
     context = TaskContext.get()
     if context is None:
         return "row"
@@ -53,19 +53,19 @@ def place() -> str:
 
 
 class Sending:
-    """One task's records on their way. Used on the event loop alone, but for `write`."""
+    """One task's records in flight. Used only on the event loop, except for `write`."""
 
     def __init__(self, producer: Producer, place: str) -> None:
         self._producer = producer
         self._place = place
         self._pending: deque[tuple[DeliveryBatch, Bulk, int]] = deque()
-        """What is not known to be acknowledged, oldest first, with the number of the Arrow batch's first row."""
+        """Unconfirmed records, oldest first, with the number of the Arrow batch's first row."""
         self._encoder: Encoder | None = None
         self._unconfirmed = 0
-        """How many records that is."""
+        """Number of these records."""
 
     def write(self, loop: ClientLoop, batches: Iterable[pa.RecordBatch], columns: RecordColumns) -> int:
-        """Send all rows, and return how many there were once all are acknowledged. Called on the task's own thread."""
+        """Send all rows, and return their number once all are acknowledged. Called in the task's own thread."""
         rows = 0
         for batch in batches:
             for piece in pieces(batch):
@@ -75,7 +75,7 @@ class Sending:
         return rows
 
     async def send(self, batch: pa.RecordBatch, columns: RecordColumns, first_row: int) -> None:
-        """Hand the rows to the producer, which waits when its buffer is full."""
+        """Pass the rows to the producer, which waits when its buffer is full."""
         try:
             if columns.typed is not None and self._encoder is None:
                 self._encoder = Encoder(columns.typed)
@@ -94,12 +94,12 @@ class Sending:
             )
         except (KafkaError, ValueError, TypeError) as error:
             raise RowError(bulk.indices[0], _description(bulk, error)) from None
-        # Neither keys nor values are needed any more.
+        # Neither keys nor values are needed any longer.
         self._pending.append((sent, bulk._replace(values=[], keys=None, headers=None), first_row))
         self._unconfirmed += len(sent)
 
     async def finish(self) -> None:
-        """Wait until every record is acknowledged; lingers no longer."""
+        """Wait until every record is acknowledged, without lingering."""
         await self._producer.flush()
         while self._pending:
             await self._confirm()
@@ -118,6 +118,6 @@ class Sending:
 
 
 def _description(bulk: Bulk, error: Exception) -> str:
-    """What went wrong where, in a line."""
+    """Describe the error and its place, in one line."""
     target = bulk.topic if bulk.partition is None else f"{bulk.topic}-{bulk.partition}"
     return f"not written to {target}: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Typed columns of a sink: rows' values are written by a registry's schema."""
+"""Typed columns of a sink: rows' values are encoded by a registry's schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Encoder"]
 
 
 class Encoder:
-    """Makes bytes of typed keys and values. Used on the event loop."""
+    """Encodes typed keys and values. Used on the event loop."""
 
     def __init__(self, typed: Typed) -> None:
         registry = registry_of(typed)
@@ -28,7 +28,7 @@ class Encoder:
             self._serializers[column] = registry.avro_serializer(schema, subject=subject)
 
     async def encoded(self, bulk: Bulk) -> Bulk:
-        """The same records with bytes. Raises `RowError`."""
+        """Return the same records with bytes. Raises `RowError`."""
         made: dict[str, Any] = {}
         for column, serializer in self._serializers.items():
             contents = bulk.keys if column == "key" else bulk.values

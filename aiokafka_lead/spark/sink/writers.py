@@ -1,10 +1,10 @@
-"""The writers that Spark asks for, batch and streaming: built on the driver, pickled into every task.
+"""The writers for Spark, batch and streaming: created on the driver, pickled into every task.
 
-At least once: a task ends when all its records are acknowledged, and one that failed, or a micro-batch whose commit was
-not recorded, is written again. Within an attempt the idempotent producer writes each record once. Exactly once, which
-the option ``exactlyOnce`` asks for, is the matter of the package ``exactly_once``.
+At least once: a task ends when all its records are acknowledged, and a failed task, or a micro-batch whose commit was
+not recorded, is written again. Within an attempt the idempotent producer writes each record once. The package
+``exactly_once`` implements the option ``exactlyOnce``.
 
-Only tasks import what writes: Spark plans, and commits every micro-batch, in processes that begin with importing.
+Only tasks import the writing part: Spark plans, and commits every micro-batch, in processes that begin with importing.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _OWNED = {
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+    """A task's message to the driver."""
 
     rows: int
 
 
 class KafkaBatchWriter(DataSourceArrowWriter):
-    """Writes a query's rows; nothing is left to commit."""
+    """Writes a query's rows; there is nothing left to commit."""
 
     def __init__(self, options: Mapping[str, str], columns: RecordColumns) -> None:
         self._options = options
@@ -58,7 +58,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the rows of every micro-batch; nothing is left to commit."""
+    """Writes the rows of every micro-batch; there is nothing left to commit."""
 
     def __init__(self, options: Mapping[str, str], columns: RecordColumns) -> None:
         self._options = options
@@ -72,7 +72,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-    """For ``df.write``. Raises ValueError for what the rows or options cannot be."""
+    """Return the writer for ``df.write``. Raises ValueError for unsuitable columns or options."""
     if overwrite:
         raise ValueError("mode 'overwrite' is not possible, since records are only ever appended: use mode('append')")
     columns, settings = _checked(options, schema), exactly_once(options, streaming=False)
@@ -84,7 +84,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """For ``df.writeStream``. ``overwrite`` is the output mode "complete": the whole result is appended each time."""
+    """Return the writer for ``df.writeStream``. With ``overwrite`` ("complete") the whole result is appended."""
     columns, settings = _checked(options, schema), exactly_once(options, streaming=True)
     if settings is None:
         return KafkaStreamWriter(options, columns)

@@ -1,4 +1,4 @@
-"""Records whose key or value cannot be read by its schema: which they are, and what becomes of them.
+"""Handles records whose key or value cannot be read by its schema.
 
 ``onBadRecord`` is ``fail`` (the default), ``null`` or ``deadletter``, with the topic ``deadLetterTopic``.
 """
@@ -33,17 +33,17 @@ __all__ = [
 ]
 
 CORRUPT = "_corrupt"
-"""The column with what could not be read, null for a record that was: its error, and the bytes of key and value."""
+"""The column with an unreadable record's error, key bytes and value bytes; null for a readable record."""
 
 BAD = (SchemaNotFoundError, ValueError, OverflowError)
-"""What a record's own content leads to. That a registry is out of reach is no fault of a record."""
+"""Errors caused by a record's content. An unreachable registry is not the record's fault."""
 
 DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
-"""Records that could not be read: the partition, and ``offset``, ``timestamp``, ``headers`` and `CORRUPT`, of each."""
+"""Unreadable records: the partition, and ``offset``, ``timestamp``, ``headers`` and `CORRUPT` of each."""
 
 
 class OnBadRecord(Enum):
-    """What becomes of a record that cannot be read."""
+    """Actions for an unreadable record."""
 
     FAIL = "fail"
     NULL = "null"
@@ -51,15 +51,15 @@ class OnBadRecord(Enum):
 
 
 class BadRecords(NamedTuple):
-    """The two options; goes to tasks."""
+    """The two options; sent to tasks."""
 
     mode: OnBadRecord
     topic: str | None
-    """Where dead letters go."""
+    """Topic of dead letters."""
 
 
 class BadRecordError(Exception):
-    """A record cannot be read by its schema. The message says which; it is what Spark shows."""
+    """A record cannot be read by its schema. The message identifies it, because Spark shows only that."""
 
     def __init__(self, tp: TopicPartition, offset: int, column: str, error: BaseException) -> None:
         super().__init__(
@@ -69,7 +69,7 @@ class BadRecordError(Exception):
 
 
 def bad_records(options: Mapping[str, str]) -> BadRecords:
-    """Return what the options say. Raises ValueError."""
+    """Return the options. Raises ValueError."""
     text, topic = options.get("onBadRecord", "fail"), options.get("deadLetterTopic")
     typed = options.get("valueSchema") or options.get("keySchema")
     for name in ("mode", "columnNameOfCorruptRecord"):
@@ -87,20 +87,20 @@ def bad_records(options: Mapping[str, str]) -> BadRecords:
 
 
 class Part(NamedTuple):
-    """Some records of a batch, as far as reading typed columns needs them."""
+    """Some records of a batch, as needed for reading typed columns."""
 
     contents: list[bytes | None]
     headers: list[Headers]
 
     def raw_column(self, *, is_key: bool) -> list[bytes | None]:
-        """Return the contents, which are those that are asked for."""
+        """Return the contents, which are for the requested column."""
         return self.contents
 
 
 async def readable(
     read: Callable[[Any], Awaitable[Any]], contents: list[bytes | None], headers: list[Headers]
 ) -> tuple[Any, dict[int, Exception]]:
-    """Return what ``read`` makes of the contents, null where it fails, and the errors by row."""
+    """Return ``read``'s result for the contents, null for unreadable ones, and the errors by row."""
     try:
         return await read(Part(contents, headers)), {}
     except BAD as error:
@@ -116,7 +116,7 @@ async def _bad_rows(
     until: int,
     error: Exception,
 ) -> dict[int, Exception]:
-    """Find the rows that cannot be read, by halves: the error does not say which others there are."""
+    """Find the unreadable rows by halving: the error does not identify all of them."""
     if until - first == 1:
         return {first: error}
     middle = (first + until) // 2
@@ -145,7 +145,7 @@ def corrupt_column(batch: RecordBatch[Any, Any], bad: Mapping[int, str]) -> pa.A
 
 
 async def send_dead_letters(producer: Producer, topic: str, letters: DeadLetters) -> None:
-    """Write the records as they were, with the headers of `DEAD_LETTER_HEADERS`; returns when all are stored."""
+    """Write the records unchanged, with the headers of `DEAD_LETTER_HEADERS`; return when all are stored."""
     from ... import DEAD_LETTER_HEADERS
 
     values, keys, headers = [], [], []

@@ -1,4 +1,4 @@
-"""``spark.read``: what a topic holds between two bounds."""
+"""``spark.read``: the records of a topic between two bounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["KafkaBatchReader"]
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Plans on the driver and reads in tasks; Spark takes a copy to each. Each imports what it needs when it does."""
+    """Plans on the driver and reads in tasks; Spark sends a copy to each. Each imports its part on demand."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema)
@@ -28,16 +28,16 @@ class KafkaBatchReader(DataSourceReader):
         self.schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks, from what the cluster holds now."""
+        """Return the tasks, from the cluster's current state."""
         from .batch_plan import find_ranges
 
         return partitions_of(find_ranges(self.options, self.parsed), self.parsed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one task."""
+        """Return the records of one task."""
         from .task import read_ranges
 
-        # Spark makes up a partition where there is none.
+        # Spark invents a partition if there is none.
         if not isinstance(partition, RangePartition):
             return iter(())
         return read_ranges(self.options, self.parsed, self.schema, partition.ranges)

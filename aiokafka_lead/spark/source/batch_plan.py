@@ -1,4 +1,4 @@
-"""Plans what a batch query reads, from what the cluster says."""
+"""Plans the ranges of a batch query, from the cluster's state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _find(view: ClusterView, parsed: SourceOptions) -> list[OffsetRange]:
         starts = (await view.at(parsed.starting, starting=True)).offsets
         ends = (await view.at(parsed.ending, starting=False)).offsets
         attempts += 1
-        # They differ where a partition came or went in between, or a broker that was asked lags.
+        # They differ if a partition was added or removed in between, or a broker lags.
         if starts.keys() == ends.keys() or attempts == parsed.offset_attempts:
             break
     found = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts.keys() & ends.keys())]

@@ -1,4 +1,4 @@
-"""Which partitions a query reads, and from where to where, before the cluster is asked. Values alone."""
+"""The partitions of a query, and its start and end, before the cluster is asked. Values only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 LATEST, EARLIEST = -1, -2
-"""What stands for an end of a partition among numbers, as in Kafka's ListOffsets."""
+"""Numbers for the ends of a partition, as in Kafka's ListOffsets."""
 
 
 class End(Enum):
@@ -41,7 +41,7 @@ class End(Enum):
 
 
 class NoMatch(Enum):
-    """What a start means in a partition without a record at or after its time."""
+    """Meaning of a start in a partition without a record at or after its time."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -49,7 +49,7 @@ class NoMatch(Enum):
 
 @dataclass(frozen=True)
 class AtOffsets:
-    """An offset for each partition; `LATEST` and `EARLIEST` are among them."""
+    """An offset for each partition, possibly `LATEST` or `EARLIEST`."""
 
     offsets: Mapping[TopicPartition, int]
 
@@ -74,7 +74,7 @@ Bound = End | AtOffsets | AtTimes | AtTime
 
 
 def is_certain(bound: Bound, found: Mapping[TopicPartition, int]) -> bool:
-    """Whether the bound was at these offsets at any time before: given ones, and the beginnings of logs never cut."""
+    """Return True if the bound always had these offsets: given ones, and the beginnings of logs never truncated."""
     match bound:
         case End():
             return bound is End.EARLIEST and not any(found.values())
@@ -86,17 +86,17 @@ def is_certain(bound: Bound, found: Mapping[TopicPartition, int]) -> bool:
 
 @dataclass(frozen=True)
 class Selection:
-    """What is read; exactly one of these is set."""
+    """The partitions to read; exactly one of these is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
     """A regular expression; a topic whose name has a match anywhere in it is read."""
     partitions: tuple[TopicPartition, ...] = ()
     numbers: tuple[range, ...] = ()
-    """Narrows the above: partitions with other numbers are not read. All are if this is empty."""
+    """Restricts the above to partitions with these numbers. Empty for all."""
 
     def of(self, found: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Return those of the partitions that are read."""
+        """Return the selected ones of the partitions."""
         if self.partitions:
             return set(self.partitions).intersection(found)
         topics = set(self.of_topics({tp.topic for tp in found}))
@@ -107,7 +107,7 @@ class Selection:
         }
 
     def of_topics(self, names: Iterable[str]) -> set[str]:
-        """Return those of the topics that are read."""
+        """Return the selected ones of the topics."""
         if self.pattern:
             pattern = re.compile(self.pattern)
             return {name for name in names if pattern.search(name)}
@@ -117,23 +117,23 @@ class Selection:
 T = TypeVar("T")
 _NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _LONGEST_QUOTE = 200
-"""Characters of an option's text that an error repeats."""
+"""Number of characters of an option's text that an error repeats."""
 
 
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
-    """Offsets by partition, `LATEST` and `EARLIEST` among them. All three raise ValueError, which names the option."""
+    """Parse offsets by partition, or `LATEST` and `EARLIEST`. Raises ValueError, which names the option."""
     found = _from_json(name, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', _numbers)
     return _in_range(name, found, "offset", EARLIEST)
 
 
 def parse_times(name: str, text: str) -> dict[TopicPartition, int]:
-    """Times by partition, in milliseconds since the epoch."""
+    """Parse times by partition, in milliseconds since the epoch."""
     found = _from_json(name, text, '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}', _numbers)
     return _in_range(name, found, "time", 0)
 
 
 def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
-    """``{"topic": [0, 1]}``."""
+    """Parse ``{"topic": [0, 1]}``."""
     found = _from_json(name, text, '{"topicA":[0,1],"topicB":[0,1]}', _partitions)
     for tp in found:
         _check_partition(name, tp)
@@ -141,7 +141,7 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def parse_numbers(name: str, text: str) -> tuple[range, ...]:
-    """``0,2,5-7``: partitions' numbers, of every topic. Raises ValueError."""
+    """Parse ``0,2,5-7``: partitions' numbers, of every topic. Raises ValueError."""
     found = []
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part.strip())
@@ -156,7 +156,7 @@ def parse_numbers(name: str, text: str) -> tuple[range, ...]:
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:
-    """What ``convert`` makes of the JSON; ValueError with an example where that is not possible."""
+    """Return the JSON converted by ``convert``; raise ValueError with an example if that fails."""
     try:
         return convert(json.loads(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
@@ -177,14 +177,14 @@ def _partitions(found: Any) -> tuple[TopicPartition, ...]:
 
 
 def _partition(key: str) -> int:
-    """A partition's number as Java reads one: without the blanks, underscores and other digits that Python takes."""
+    """Return a partition's number as Java reads one, without the blanks, underscores and other digits of Python."""
     if not key.isascii() or not key.removeprefix("-").isdigit():
         raise ValueError
     return int(key)
 
 
 def _integer(number: object) -> int:
-    """As the connector takes numbers from JSON: fractions are dropped, text is no number."""
+    """Return a JSON number like the connector does: fractions are dropped, text is not a number."""
     if not isinstance(number, (int, float)) or isinstance(number, bool):
         raise TypeError
     return int(number)

@@ -1,4 +1,4 @@
-"""The clients of planner, driver and tasks. Each is imported where it is made: a task needs no admin client."""
+"""The clients of planner, driver and tasks. Each is imported on demand: a task needs no admin client."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = [
 ]
 
 CHUNK_RECORDS = 16_384
-"""Records that are handed to Spark at once, if they have come: an Arrow batch of these costs the JVM little per row."""
+"""Number of records passed to Spark at once, if available: such an Arrow batch costs the JVM little per row."""
 
 
 def check_settings(options: Mapping[str, str]) -> None:
-    """Raise ValueError for ``kafka.*`` settings that no consumer can be made with."""
+    """Raise ValueError for ``kafka.*`` settings that no consumer accepts."""
     configuration(options, ConsumerConfig, client_options(options, ConsumerConfig))
 
 
 def read_committed(options: Mapping[str, str]) -> bool:
-    """Whether records of open and aborted transactions stay unseen."""
+    """Return True if records of open and aborted transactions are hidden."""
     return kafka_settings(options).get("isolation.level", "").strip() == "read_committed"
 
 
 def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[AdminClient]:
-    """For questions about topics and offsets."""
+    """Provide a client for questions about topics and offsets."""
     from ...admin import AdminClient
 
     servers, given = bootstrap_servers(options), client_options(options, AdminConfig)
@@ -49,12 +49,12 @@ def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContex
 
 
 def task_consumer(loop: ClientLoop, options: Mapping[str, str], within_ms: float) -> AbstractContextManager[Consumer]:
-    """For a task's ranges. It belongs to no group, whatever ``kafka.group.id`` says."""
+    """Provide a consumer for a task's ranges. It belongs to no group, whatever ``kafka.group.id`` is."""
     return _consumer(loop, options, within_ms, group_id=None, max_poll_records=CHUNK_RECORDS)
 
 
 def task_producer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[Producer]:
-    """For a task's dead letters."""
+    """Provide a producer for a task's dead letters."""
     from ...producer import Producer
 
     servers, given = bootstrap_servers(options), client_options(options, ProducerConfig)
@@ -63,7 +63,7 @@ def task_producer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractConte
 
 
 def group_consumer(loop: ClientLoop, options: Mapping[str, str], group_id: str) -> AbstractContextManager[Consumer]:
-    """For commits alone: it reads nothing and joins no group."""
+    """Provide a consumer for commits only: it neither reads nor joins the group."""
     return _consumer(loop, options, None, group_id=group_id)
 
 
@@ -82,5 +82,5 @@ def _consumer(
 
 
 def _key(kind: str, options: Mapping[str, str]) -> tuple[Any, ...]:
-    """What tells this query's clients from others in the same process."""
+    """Return the key of this query's clients among all in the same process."""
     return (kind, *sorted(kafka_settings(options).items()))

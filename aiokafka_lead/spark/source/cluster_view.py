@@ -1,4 +1,4 @@
-"""What the planner asks the cluster: partitions, topics' ids, offsets. Through `AdminClient`, on the client loop."""
+"""The planner's questions to the cluster about partitions, topics' ids and offsets, on the client loop."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .progress import Progress
 __all__ = ["ClusterView"]
 
 CONFIRMATIONS = 2
-"""Further answers that must agree where a topic has another id than it had."""
+"""Number of further answers that must agree if a topic has another id than before."""
 
 MENTION_EVERY_S = 60.0
 
 MISSING = (UnknownTopicOrPartitionError, TopicAuthorizationFailedError)
-"""What a broker says of a topic that is gone, or that it does not know yet, or may not show."""
+"""Errors about a topic that is deleted, unknown to this broker yet, or hidden."""
 
 NOTHING = Progress({})
 
@@ -45,13 +45,14 @@ class ClusterView:
         self._patience_s = options.data_loss_timeout_ms / 1000
         self._read_committed = read_committed
         self.lost_topics: set[str] = set()
-        """Topics whose loss was reported. They are looked for among all, as asking by name takes several tries."""
+        """Topics whose loss was reported. They are searched in the full list, because asking by name takes several
+        tries."""
         self.refusals: dict[str, KafkaError] = {}
-        """By topic of those that were missing in the last answer: what brokers said."""
+        """Brokers' errors about topics missing in the last answer."""
         self._mentioned_at = -MENTION_EVERY_S
 
     async def at(self, bound: Bound, *, starting: bool) -> Progress:
-        """Where a query starts or ends. Raises ValueError if the bound does not fit to the partitions there are."""
+        """Return the start or end of a query. Raises ValueError if the bound does not match the partitions."""
 
         async def find() -> Progress:
             partitions, ids = await self._partitions()
@@ -60,7 +61,7 @@ class ClusterView:
         return await self._again(find)
 
     async def ends(self, known: Progress) -> Progress:
-        """Return the end of each partition. Those of ``known`` may be missing; other topics raise if they are."""
+        """Return the end of each partition. Partitions of ``known`` may be missing; other topics raise if they are."""
 
         async def find() -> Progress:
             partitions, ids = await self._partitions(known)
@@ -69,21 +70,21 @@ class ClusterView:
         found = await self._again(find)
         for _ in range(CONFIRMATIONS if known.recreated(found) else 0):
             again = await self._again(find)
-            if again.topic_ids != found.topic_ids:  # some broker lags: what it says of these topics is in doubt
+            if again.topic_ids != found.topic_ids:  # some broker lags: its answer about these topics is in doubt
                 return found.without(known.recreated(found) | known.recreated(again))
         return found
 
     def unread(self, known: Progress) -> set[TopicPartition]:
-        """Return the partitions of ``known`` that the options do not select any more."""
+        """Return the partitions of ``known`` that the options no longer select."""
         return known.offsets.keys() - self._selection.of(known.offsets)
 
     async def present(self, known: Progress) -> set[TopicPartition]:
-        """Return the partitions of ``known`` that a broker knows now, each as the topic that was meant."""
+        """Return the partitions of ``known`` that a broker knows now, of the same incarnation of the topic."""
         partitions, ids = await self._again(lambda: self._partitions(known))
         return partitions & known.known_to(Progress({}, ids)).keys()
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of those of these partitions that exist. One that is missing is waited for."""
+        """Return the first offset of the existing ones of these partitions. Waits for a missing one."""
         wanted = dict.fromkeys(partitions, EARLIEST)
         deadline = anyio.current_time() + self._patience_s
         while True:
@@ -93,20 +94,20 @@ class ClusterView:
             await anyio.sleep(self._interval_s)
 
     async def at_times(self, times_ms: Times) -> dict[TopicPartition, int | None]:
-        """The first offset at or after a time, or None where there is none."""
+        """Return the first offset at or after each time, or None if there is none."""
         if not times_ms:
             return {}
         found = await self._admin.list_offsets(times_ms, read_committed=self._read_committed)
         return {tp: None if entry is None else entry.offset for tp, entry in found.items()}
 
     async def _partitions(self, known: Progress | None = None) -> tuple[set[TopicPartition], dict[str, str]]:
-        """Return what is selected, and topics' ids. Topics of ``known`` may be missing, others raise."""
+        """Return the selected partitions, and topics' ids. Topics of ``known`` may be missing, others raise."""
         selection = self._selection
         expected = set() if known is None else selection.of_topics({tp.topic for tp in known.offsets})
         topics = {*selection.topics, *(tp.topic for tp in selection.partitions)}
         if selection.pattern or self.lost_topics:
             listed = selection.of_topics(await self._admin.list_topics())
-            # One that is not in the list is asked for by its name: a broker that lags leaves it out, as does an ACL.
+            # One missing in the list is requested by name: a lagging broker omits it, as does an ACL.
             topics = listed | ((topics | expected) - self.lost_topics)
         if not topics:
             return set(), {}
@@ -140,7 +141,7 @@ class ClusterView:
     async def _offsets(
         self, wanted: Mapping[TopicPartition, int], known: Progress = NOTHING
     ) -> dict[TopicPartition, int]:
-        """The same with `LATEST` and `EARLIEST` replaced by the offsets that they stand for.
+        """Return the offsets with `LATEST` and `EARLIEST` resolved.
 
         Partitions of ``known`` may be missing in the answer.
         """
@@ -158,13 +159,13 @@ class ClusterView:
         return found
 
     def _mention(self, topic: str, error: KafkaError) -> None:
-        """Say it now and then: a query that waits for a topic looks idle."""
+        """Log it now and then: a query that waits for a topic looks idle."""
         if (now := time.monotonic()) >= self._mentioned_at + MENTION_EVERY_S:
             self._mentioned_at = now
             _log.warning("topic %s cannot be seen, its offsets are kept: %s", topic, error)
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until it works, as Spark's connector does: a topic may just be on its way in or out."""
+        """Ask until it works, like Spark's connector: a topic may be in the middle of creation or deletion."""
         for _ in range(self._attempts - 1):
             try:
                 return await ask()
@@ -178,7 +179,7 @@ def _selected(selection: Selection, topics: Iterable[TopicDescription]) -> tuple
     found = selection.of(
         {TopicPartition(topic.name, entry.partition) for topic in visible for entry in topic.partitions}
     )
-    # Brokers before Kafka 2.8 know no ids.
+    # Brokers before Kafka 2.8 have no ids.
     ids = {topic.name: str(topic.topic_id) for topic in visible if topic.topic_id.int}
     return found, {tp.topic: ids[tp.topic] for tp in found if tp.topic in ids}
 

@@ -1,4 +1,4 @@
-"""Spark's columns of record batches, as Arrow arrays: no Python object for any record."""
+"""Spark's columns of record batches, as Arrow arrays: without a Python object for any record."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["ArrowColumns", "Piece"]
 
 Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
-"""A batch, and how many of its records belong to the range, from the first on."""
+"""A batch, and the number of its first records that belong to the range."""
 
 TypedReader = Callable[["RecordBatch[Any, Any]", int], pa.RecordBatch]
-"""Makes Arrow of a batch, of which so many records belong to the range: others do not matter."""
+"""Converts a batch to Arrow, given the number of records that belong to the range: the rest may be ignored."""
 
 Kind = tuple[TopicPartition, TimestampType]
-"""What is the same for all records of a batch."""
+"""The properties common to all records of a batch."""
 
 Run = tuple[Kind, int]
-"""Successive records of a kind, and how many they are."""
+"""A kind, and the number of successive records of it."""
 
 _INT = Struct("=i")
 
 MAX_BYTES = 32 * 1024 * 1024
-"""An Arrow batch is closed when it has become as large: the JVM holds it as a whole, and offsets have 32 bits."""
+"""An Arrow batch is closed at this size: the JVM holds it as a whole, and offsets have 32 bits."""
 
 
 class ArrowColumns:
-    """Turns record batches into Arrow batches of a schema that is made of Spark's columns.
+    """Converts record batches to Arrow batches of a schema of Spark's columns.
 
     Neither `pyarrow.array` nor `pyarrow.scalar` is called for an ordinary record: the first call of either imports
     pandas, which takes longer than reading a hundred thousand records.
@@ -44,9 +44,9 @@ class ArrowColumns:
     def __init__(
         self, schema: pa.Schema, read: TypedReader | None = None, bury: Callable[[DeadLetters], None] | None = None
     ) -> None:
-        """``read`` makes Arrow of a batch whose keys or values are typed.
+        """Build batches of this schema; ``read`` converts a batch with typed keys or values.
 
-        Records that it could not read are left out, and given to ``bury``, if there is such a function.
+        Unreadable records are left out, and passed to ``bury``, if given.
         """
         self._schema = schema
         self._read = read
@@ -54,11 +54,11 @@ class ArrowColumns:
         self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
     def empty(self) -> pa.RecordBatch:
-        """A batch without rows: says nothing to Spark, but lets it see that its task is alive."""
+        """Return a batch without rows: it has no data for Spark, but shows that its task is alive."""
         return self._empty
 
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-        """All records, in order, in as few batches as `MAX_BYTES` allows."""
+        """Yield all records, in order, in as few batches as `MAX_BYTES` allows."""
         arrows: list[pa.RecordBatch] = []
         runs: list[Run] = []
         size = 0
@@ -104,7 +104,7 @@ def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array
 
 
 def _repeated(runs: list[tuple[pa.Scalar, int]]) -> pa.Array:
-    """Each value as often as it says."""
+    """Return an array with each value repeated as often as given."""
     parts = [pa.repeat(scalar, count) for scalar, count in runs]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
@@ -120,17 +120,17 @@ def _number(number: int) -> pa.Scalar:
 
 
 def _microseconds(timestamps: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Spark's unit; -1 ms, which is what Kafka stores, where a record has no time, as in Spark's connector."""
+    """Return timestamps in Spark's unit; -1 ms, as stored by Kafka, for a record without time."""
     if timestamps.null_count:
         timestamps = timestamps.fill_null(pa.scalar(-1, timestamps.type))
     return timestamps.cast(kind)
 
 
 def _headers(headers: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Null where a record has none, as in Spark's connector."""
+    """Return headers, with null for a record without any, as in Spark's connector."""
     if not len(headers.flatten()):
         return pa.nulls(len(headers), kind)
-    from pyarrow.compute import call_function  # takes a while, and is not needed where no record has headers
+    from pyarrow.compute import call_function  # slow to import, and not needed if no record has headers
 
     none = call_function("equal", [call_function("list_value_length", [headers]), pa.scalar(0, pa.int32())])
     return call_function("if_else", [none, pa.scalar(None, headers.type), headers]).cast(kind)

@@ -1,9 +1,8 @@
-"""Decides what a stream's driver takes as lost. Pure: time comes in.
+"""Decides which data a stream's driver considers lost. Pure: time is an argument.
 
-A broker that lags, an ACL that was withdrawn for a moment, a leader that was elected just now: each says that a
-partition is not there, or is shorter than it was. So a partition keeps its offset until all answers have said the same
-for a while. Only then it is lost, and that is reported before Spark stores anything: a checkpoint never lacks a
-partition that was known.
+A lagging broker, a briefly withdrawn ACL, a newly elected leader: each may say that a partition does not exist, or is
+shorter than before. So a partition keeps its offset until all answers have said the same for a while. Only then is it
+lost, and that is reported before Spark stores anything: a checkpoint never lacks a known partition.
 """
 
 from __future__ import annotations
@@ -18,30 +17,30 @@ from .progress import Progress
 __all__ = ["Doubts", "Settled"]
 
 ANSWERS = 3
-"""The fewest answers that confirm a loss, however long it has lasted."""
+"""Minimum number of answers that confirm a loss, however long it has lasted."""
 
 
 class Settled:
-    """Where the partitions end, as far as that is certain."""
+    """The certain ends of partitions."""
 
     def __init__(self, ends: Progress, losses: list[str], in_doubt: Collection[TopicPartition]) -> None:
         self.ends = ends
-        """Has every partition that was known, unless it is not read any more or its topic was made again."""
+        """Contains every known partition, unless it is no longer read or its topic was recreated."""
         self.losses = losses
-        """New since the last time, in words."""
+        """New losses since the last time, in words."""
         self.in_doubt = in_doubt
-        """Partitions that keep their offsets until it is known whether they are lost."""
+        """Partitions that keep their offsets until it is certain if they are lost."""
 
 
 class Doubts:
-    """Counts how often, and since when, a known partition is missing or has gone backwards."""
+    """Counts answers in which a known partition is missing or shorter, and keeps the time of the first."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._doubted: dict[TopicPartition, tuple[float, int]] = {}
-        """When each partition was missing first, and the answers that have said so."""
+        """Time of each partition's first absence, and the number of answers without it."""
         self.gone: set[TopicPartition] = set()
-        """Partitions whose loss was reported; their offsets are kept, as they might come back."""
+        """Partitions whose loss was reported; their offsets are kept, because they might come back."""
 
     def settle(
         self,
@@ -52,10 +51,10 @@ class Doubts:
         unread: Collection[TopicPartition] = (),
         refusals: Mapping[str, object] = MappingProxyType({}),
     ) -> Settled:
-        """Compare the ends that were found with what was known.
+        """Compare the found ends with the known ones.
 
-        ``now`` is in monotonic seconds. ``unread`` are not selected any more; ``refusals`` has what brokers say of
-        topics that are missing. Another topic id in ``found`` has to be confirmed already.
+        ``now`` is in monotonic seconds. ``unread`` are no longer selected; ``refusals`` has brokers' errors about
+        missing topics. Another topic id in ``found`` must already be confirmed.
         """
         recreated = known.recreated(found)
         losses = [

@@ -1,4 +1,4 @@
-"""What a stream's driver asks and tells the cluster, by clients that it keeps as long as the query runs."""
+"""The driver of a stream: its questions and commits, by clients that it keeps as long as the query runs."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ __all__ = ["StreamDriver"]
 COMMIT_TIMEOUT_MS = 10_000
 
 ASK_AGAIN_S = 0.5
-"""Between two questions about a partition that is in doubt, where nothing else is to be done meanwhile."""
+"""Interval of questions about a partition in doubt, if there is no other work in between."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 
 
 class StreamDriver:
-    """The calls of `ClusterView` for Spark's thread, and commits that it does not wait for."""
+    """Calls `ClusterView` for Spark's thread, and commits in the background."""
 
     def __init__(self, options: Mapping[str, str], parsed: SourceOptions) -> None:
         self._options = options
         self._parsed = parsed
         self._loop = client_loop()
         self._stack = ExitStack()
-        """The clients that are to be given back."""
+        """The clients to return."""
         admin = self._stack.enter_context(admin_client(self._loop, options))
         self._view = ClusterView(admin, parsed, read_committed=read_committed(options))
         self._doubts = Doubts(parsed.data_loss_timeout_ms / 1000)
         self._group: Consumer | None = None
         self._committed: Progress | None = None
-        """What was committed, or is being committed."""
+        """The latest commit, finished or in progress."""
         self._committing: Future[None] | None = None
 
     def start(self) -> Progress:
-        """Where the query begins."""
+        """Return the start of the query."""
         return self._loop.run(self._view.at, self._parsed.starting, starting=True)
 
     def ends(self, known: Progress, *, certain: bool) -> Progress:
-        """Where the partitions end now: at what is known where a partition is missing, or shorter than it was.
+        """Return the current ends of partitions, or the known offset if a partition is missing, or shorter than before.
 
-        ``certain`` waits until it is known whether such a one is lost. Raises `DataLossError`, or only says it in the
-        log, for what is.
+        ``certain`` waits until it is certain if such a partition is lost. Raises `DataLossError` for a loss, or only
+        logs it.
         """
         while True:
             found = self._loop.run(self._view.ends, known)
@@ -67,19 +67,19 @@ class StreamDriver:
             time.sleep(ASK_AGAIN_S)
 
     def check_lacking(self, known: Progress) -> None:
-        """Raise `CheckpointError` if a partition of ``known``, which the checkpoint lacks later on, is still there."""
+        """Raise `CheckpointError` if a partition of ``known`` that the checkpoint later lacks still exists."""
         if present := self._loop.run(self._view.present, known):
             raise CheckpointError(present)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offsets of those of these partitions that exist."""
+        """Return the first offsets of the existing ones of these partitions."""
         wanted = set(partitions)
         return self._loop.run(self._view.earliest, wanted) if wanted else {}
 
     def commit(self, progress: Progress) -> None:
-        """Commit in the background; raises the error of the last time.
+        """Commit in the background; raise the error of the last commit.
 
-        Progress is for tools to look at: what cannot be committed for the moment is left to the next micro-batch.
+        Progress is for tools: a commit that is impossible at the moment is left to the next micro-batch.
         """
         if self._parsed.commit_group_id is None or progress == self._committed:
             return
@@ -92,7 +92,7 @@ class StreamDriver:
         self._committing = self._loop.start(_commit, self._group, dict(progress.offsets))
 
     def close(self) -> None:
-        """Give the clients back, and stop them."""
+        """Return and stop the clients."""
         self._stack.close()
         self._loop.close_idle()
 

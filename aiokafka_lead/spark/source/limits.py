@@ -1,4 +1,4 @@
-"""How much of what is there one micro-batch takes. Pure: time comes in, decisions go out."""
+"""Limits the size of a micro-batch. Pure: time is an argument, decisions are results."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["capped", "waits"]
 def capped(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limit: int
 ) -> dict[TopicPartition, int]:
-    """Ends with at most ``limit`` offsets in all, shared out in proportion to what is there.
+    """Return ends with at most ``limit`` offsets in total, distributed in proportion to the available ones.
 
-    Every partition gets something if the limit allows that; else they take turns, so that none starves. Partitions
+    Every partition gets a share if the limit allows that; otherwise they take turns, so that none starves. Partitions
     that ``starts`` lacks keep their end.
     """
     sizes = {tp: end - starts[tp] for tp, end in sorted(ends.items()) if tp in starts and end > starts[tp]}
@@ -22,7 +22,7 @@ def capped(
     if total <= limit:
         return dict(ends)
     if limit < len(sizes):
-        # What was read so far moves on by the limit with each batch, and the turns with it.
+        # The offsets read so far advance by the limit with each batch, and the turns with them.
         first = sum(starts[tp] for tp in sizes) % len(sizes)
         turns = [*sizes][first:] + [*sizes][:first]
         shares = {tp: int(at < limit) for at, tp in enumerate(turns)}
@@ -39,7 +39,7 @@ def capped(
 
 
 def waits(available: int, least: int | None, since_last_ms: float | None, longest_ms: float) -> bool:
-    """Whether a micro-batch is put off until more has come: ``least`` offsets, or ``longest_ms`` since the last one.
+    """Return True if a micro-batch should wait for ``least`` offsets, or ``longest_ms`` since the last one.
 
     ``since_last_ms`` is None before the first, which never waits.
     """

@@ -1,4 +1,4 @@
-"""The source's options, with the names, meaning and refusals of Spark's connector (KafkaSourceProvider)."""
+"""The source's options, with the names, semantics and checks of Spark's connector (KafkaSourceProvider)."""
 
 from __future__ import annotations
 
@@ -48,47 +48,47 @@ _UNIT_MS = {"us": 1e-3, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_6
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """What a query was given, checked."""
+    """The options of a query, checked."""
 
     selection: Selection
     starting: Bound
     ending: Bound
     min_partitions: int | None
-    """The smallest number of Spark partitions, where there are enough records."""
+    """Minimum number of Spark partitions, if there are enough records."""
     max_records_per_partition: int | None
-    """No Spark partition is planned with more offsets than this."""
+    """Maximum number of offsets in a Spark partition."""
     max_tasks: int | None
-    """The largest number of Spark partitions."""
+    """Maximum number of Spark partitions."""
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: float = 0
-    """A micro-batch waits no longer for ``min_offsets_per_trigger``. These three are of streaming queries."""
+    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. These three are for streaming queries."""
     fail_on_data_loss: bool
     commit_group_id: str | None
     """The group for which a stream's progress is committed, so that tools see its lag."""
     read_timeout_ms: float
-    """A task without any progress for this long fails."""
+    """Time without progress after which a task fails."""
     data_loss_timeout_ms: float
-    """For this long a stream waits for a partition that is missing, or shorter than it was, before that is a loss."""
+    """Time that a stream waits for a partition that is missing, or shorter than before, until it is considered lost."""
     bad_records: BadRecords
     offset_attempts: int
-    """How often the cluster is asked for offsets before the query fails."""
+    """Number of attempts to get offsets before the query fails."""
     offset_retry_interval_ms: float
     from_offset: int
     until_offset: int | None
-    """A batch query reads no offset before the first of these, and none from the second on, whatever its bounds say."""
+    """A batch query reads only offsets from the first to before the second, within its bounds."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Raise ValueError for what neither a batch query nor a streaming query takes; known before it is which."""
+    """Raise ValueError for options invalid in both batch and streaming queries; called before the kind is known."""
     _parse(options, End.EARLIEST)
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """The options of a batch query; ValueError for what Spark's connector refuses, too."""
+    """Return the options of a batch query; raise ValueError also for anything that Spark's connector refuses."""
     parsed = _parse(options, End.EARLIEST)
     if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:
-        _trigger_limits(options)  # of no use here, but compared
+        _trigger_limits(options)  # unused here, but compared
     if _has(parsed.starting, End.LATEST):
         raise ValueError("startingOffsets can't be latest for batch queries")
     if _has(parsed.ending, End.EARLIEST):
@@ -100,7 +100,7 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
-    """The options of a streaming query."""
+    """Return the options of a streaming query."""
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "fromOffset", "untilOffset"):
         if name in options:
             raise ValueError(f"option '{name}' is not valid in streaming queries")
@@ -151,7 +151,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
 
 def _trigger_limits(options: Mapping[str, str]) -> tuple[int | None, int | None]:
     least = integer(options, "minOffsetsPerTrigger")
-    # Spark's connector takes 0 and less, too: such a query runs, and never reads anything.
+    # Spark's connector also accepts 0 and less: such a query runs, and never reads anything.
     most = integer(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
         raise ValueError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
@@ -199,7 +199,7 @@ def _no_match(options: Mapping[str, str]) -> NoMatch:
 
 
 def _bound(options: Mapping[str, str], side: str, default: End, no_match: NoMatch) -> Bound:
-    """One time for all counts most, then times by partition, then offsets; as in Spark's connector."""
+    """Return the bound: a time for all wins, then times by partition, then offsets; as in Spark's connector."""
     name = f"{side}Timestamp"
     if (text := options.get(name)) is not None:
         time_ms = integer({name: text.strip()}, name, 0)
@@ -221,7 +221,7 @@ def _has(bound: Bound, end: End) -> bool:
 
 
 def _check_order(starting: Bound, ending: Bound) -> None:
-    """Refuse what cannot be a range whatever the cluster has."""
+    """Raise ValueError for bounds that cannot form a range in any cluster."""
     match starting, ending:
         case AtOffsets(starts), AtOffsets(ends):
             _check_each(starts, ends, "offset")
@@ -239,7 +239,7 @@ def _check_each(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartiti
 
 
 def _duration_ms(text: str) -> float:
-    """A duration as Spark writes it: a number with a unit, milliseconds without."""
+    """Parse a duration in Spark's notation: a number with a unit, or milliseconds."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
         raise ValueError(f"option 'maxTriggerDelay' must be a duration such as 30s or 15m, not '{text}'")

@@ -1,4 +1,4 @@
-"""Plans tasks: what Spark carries from the planner to each, and how many there are."""
+"""Plans the tasks: their content, and their number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .ranges import OffsetRange, plan_tasks
 __all__ = ["UNKNOWN_CORES", "RangePartition", "partitions_of"]
 
 UNKNOWN_CORES = 200
-"""Tasks that may run at a time in a cluster, of which Spark tells a planner nothing: its own default for a shuffle."""
+"""Assumed number of simultaneous tasks in a cluster, which Spark does not reveal: its own default for a shuffle."""
 
 _LOCAL = re.compile(r"(?:spark\.master=|--master[ =])local(?:\[(\d+|\*)(?:,\s*\d+)?\])?(?= |$)")
 
@@ -43,17 +43,17 @@ def partitions_of(ranges: Iterable[OffsetRange], parsed: SourceOptions) -> list[
 
 @cache
 def _cores() -> int:
-    """Return how many tasks Spark runs at a time, if it runs them on this machine; else `UNKNOWN_CORES`.
+    """Return the number of simultaneous tasks if Spark runs them on this machine; else `UNKNOWN_CORES`.
 
-    Spark tells a planner neither its master nor a number of cores. That a session is local shows in the command line of
-    the JVM, which is an ancestor of this process.
+    Spark tells a planner neither its master nor a number of cores. The command line of the JVM, an ancestor of this
+    process, shows if a session is local.
     """
     parent = os.getppid()
     try:
         for _ in range(3):
             if found := local_cores(Path(f"/proc/{parent}/cmdline").read_bytes()):
                 return found
-            # The second field, a name in parentheses, may have blanks.
+            # The second field, a name in parentheses, may contain blanks.
             parent = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         pass  # not on Linux, or no ancestor is left

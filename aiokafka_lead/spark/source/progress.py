@@ -1,4 +1,4 @@
-"""A stream's offsets as Spark stores them, and what lies between two of them. Pure."""
+"""A stream's offsets as Spark stores them, and the ranges between two of them. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["CheckpointError", "DataLossError", "Progress", "between", "report"]
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _ID, _BEGAN, _INITIAL = "@id", "@began", "@initial"
-"""What begins no topic's name: "@" is not allowed there. Nor is "/", which divides what follows."""
+"""Prefixes that no topic's name has: "@" is not allowed there. Nor is "/", the separator."""
 
 
 class DataLossError(RuntimeError):
-    """Records that the query should have read are gone. The option failOnDataLoss=false reads on without them."""
+    """Records that the query should have read are gone. The option failOnDataLoss=false continues without them."""
 
     def __init__(self, losses: Iterable[str]) -> None:
         super().__init__("; ".join(losses) + " (failOnDataLoss=false goes on without)")
 
 
 class CheckpointError(RuntimeError):
-    """The checkpoint lacks a partition that is still there: an earlier version stored what one answer said."""
+    """The checkpoint lacks an existing partition, because an earlier version stored the result of a single answer."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         super().__init__(
@@ -37,7 +37,7 @@ class CheckpointError(RuntimeError):
 
 
 def report(losses: Sequence[str], *, fail: bool) -> None:
-    """Raise `DataLossError` for what was lost, or only say it in the log."""
+    """Raise `DataLossError` for losses, or only log them."""
     if losses and fail:
         raise DataLossError(losses)
     for loss in losses:
@@ -46,21 +46,21 @@ def report(losses: Sequence[str], *, fail: bool) -> None:
 
 @dataclass(frozen=True)
 class Progress:
-    """For each partition the offset of the next record, and which topic of that name is meant.
+    """The next offset of each partition, and the ids of the topics.
 
-    Written as Spark's connector does, so that either goes on from the other's checkpoints. What only this source needs
-    is in the names of topics without partitions, which the connector reads as nothing.
+    The format is the one of Spark's connector, so that either continues from the other's checkpoints. Additional data
+    of this source is in the names of topics without partitions, which the connector ignores.
     """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     began: Mapping[TopicPartition, int] | None = None
-    """Where the first micro-batch begins; of its end alone, as Spark stores no other offset with it."""
+    """Start of the first micro-batch; only in its end, because Spark stores no other offset with it."""
     initial: bool = False
-    """Where a query without a checkpoint begins. Spark never stores it, so that a stored offset has no such mark."""
+    """True for the start of a query without a checkpoint, which Spark never stores."""
 
     def to_json(self) -> dict[str, dict[str, int]]:
-        """In a fixed order: Spark compares offsets as text."""
+        """Return the data in a fixed order, because Spark compares offsets as text."""
         found: dict[str, dict[str, int]] = {_INITIAL: {}} if self.initial else {}
         if self.began is not None:
             found[_BEGAN] = {}
@@ -74,7 +74,7 @@ class Progress:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Progress:
-        """What `to_json` or Spark's connector wrote."""
+        """Read the output of `to_json` or of Spark's connector."""
         offsets: dict[TopicPartition, int] = {}
         topic_ids: dict[str, str] = {}
         began: dict[TopicPartition, int] | None = {} if _BEGAN in found else None
@@ -91,24 +91,24 @@ class Progress:
         return cls(offsets, topic_ids, began, _INITIAL in found)
 
     def at_same_place(self, other: Progress) -> bool:
-        """Whether nothing lies between the two."""
+        """Return True if there is nothing between the two."""
         return self.offsets == other.offsets and self.topic_ids == other.topic_ids
 
     def recreated(self, later: Progress) -> set[str]:
-        """Topics that were deleted and created again in between."""
+        """Return the topics that were deleted and recreated in between."""
         return {name for name, found in self.topic_ids.items() if later.topic_ids.get(name, found) != found}
 
     def known_to(self, later: Progress) -> dict[TopicPartition, int]:
-        """The offsets that still mean something in ``later``: not those of topics that were created again."""
+        """Return the offsets that are still valid in ``later``, so without recreated topics."""
         recreated = self.recreated(later)
         return {tp: offset for tp, offset in self.offsets.items() if tp.topic not in recreated}
 
     def unknown_in(self, later: Progress) -> set[TopicPartition]:
-        """Partitions of ``later`` that have no such offset."""
+        """Return partitions of ``later`` that have no such offset."""
         return later.offsets.keys() - self.known_to(later).keys()
 
     def lacking_in(self, later: Progress) -> Progress | None:
-        """Return what ``later`` lacks of it, other than topics that were created again; None if that is nothing."""
+        """Return the part that ``later`` lacks, except for recreated topics; None if there is none."""
         known = self.known_to(later)
         lacking = {tp: known[tp] for tp in known.keys() - later.offsets.keys()}
         return Progress(lacking, self.topic_ids) if lacking else None
@@ -119,7 +119,7 @@ class Progress:
         return Progress(offsets, {name: found for name, found in self.topic_ids.items() if name not in topics})
 
     def at_most(self, end: Progress) -> Progress:
-        """No offset beyond ``end``, and only its partitions."""
+        """Return it limited to ``end``: no offset beyond, and only its partitions."""
         offsets = {tp: min(offset, end.offsets[tp]) for tp, offset in self.offsets.items() if tp in end.offsets}
         return Progress(offsets, self.topic_ids)
 
@@ -127,9 +127,9 @@ class Progress:
 def between(
     start: Progress, end: Progress, earliest: Mapping[TopicPartition, int]
 ) -> tuple[list[OffsetRange], list[str]]:
-    """The ranges from ``start`` to ``end``, and what was lost on the way, in words.
+    """Return the ranges from ``start`` to ``end``, and the losses in between, in words.
 
-    ``earliest`` has the first offsets of partitions that ``start`` lacks, or whose topic is another one by now.
+    ``earliest`` has the first offsets of partitions that ``start`` lacks, or whose topic has been recreated.
     """
     recreated = start.recreated(end)
     losses = [

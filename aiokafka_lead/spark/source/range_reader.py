@@ -1,7 +1,7 @@
-"""What a Spark task does: read its ranges, whatever happens to leaders meanwhile, and know when each has ended.
+"""The reading part of a Spark task: reads its ranges, despite leader changes, and recognises their ends.
 
-A range ends where the position has passed its last offset, whether or not a record was there: compaction, aborted
-transactions and control records leave gaps, at the end, too.
+A range ends when the position has passed its last offset, even without a record there: compaction, aborted transactions
+and control records leave gaps, also at the end.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = ["RangeReader"]
 T = TypeVar("T")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
-"""How long one wait for records takes, growing; after each, positions are looked at."""
+"""Durations of a wait for records, growing; positions are checked after each."""
 
 ASK_AFTER_S = 1.0
-"""Without progress for this long, the cluster is asked whether the offsets still exist."""
+"""Time without progress after which the cluster is asked if the offsets still exist."""
 
 ANSWERS, ASK_AGAIN_S = 3, 0.5
-"""A log is shorter than it was when this many answers in a row have said so, at least this far from each other."""
+"""A log counts as shorter after this many consecutive answers, at least this far apart."""
 
 
 class RangeReader:
-    """Reads ranges with a consumer that it has for itself. On the client loop.
+    """Reads ranges with a consumer of its own. Used on the client loop.
 
-    Invariant: the consumer's assignment is the keys of ``_current``, each with its range in hand; ``_later`` has
+    Invariant: the consumer's assignment is the keys of ``_current``, each with its current range; ``_later`` has
     further ranges of the same partitions.
     """
 
@@ -55,25 +55,25 @@ class RangeReader:
         self._current: dict[TopicPartition, OffsetRange] = {}
         self._wait_s = FIRST_WAIT_S
         self._advanced_at = time.monotonic()
-        """When a position moved last."""
+        """Time of the last progress of a position."""
         self._asked_at = self._advanced_at
         self._shorter: Counter[TopicPartition] = Counter()
-        """How many answers in a row have said that a log ends before its range."""
+        """Number of consecutive answers in which a log ends before its range."""
 
     async def begin(self) -> None:
-        """Assign all partitions and go to where their first ranges begin."""
+        """Assign all partitions and seek to the starts of their first ranges."""
         self._consumer.assign(list(self._later))
         for tp in list(self._later):
             self._next_range(tp)
 
     async def end(self) -> None:
-        """Leave nothing behind in the consumer."""
+        """Reset the consumer."""
         self._consumer.unsubscribe()
 
     async def chunk(self) -> list[Piece] | None:
-        """The next records; empty if none came for a moment, None at the end of all ranges.
+        """Return the next records; empty if none arrived for a moment, None at the end of all ranges.
 
-        Raises `DataLossError` if records are gone and that matters, and TimeoutError after the timeout without any
+        Raises `DataLossError` if records are lost and that matters, and TimeoutError after the timeout without any
         progress.
         """
         if not self._current:
@@ -90,7 +90,7 @@ class RangeReader:
         return pieces
 
     async def _collect(self) -> list[Piece]:
-        """What is there, or comes first within the wait."""
+        """Return available batches, or the first to arrive within the wait."""
         pieces: list[Piece] = []
         count = 0
         batches = self._consumer.batches()
@@ -101,7 +101,7 @@ class RangeReader:
                     batch = await anext(batches)
                 except FetchOffsetOutOfRangeError:
                     if pieces:
-                        break  # it comes again; raised now, it would lose these records
+                        break  # it is raised again; raising it now would lose these records
                     raise
                 tp = batch.topic_partition
                 until = self._current[tp].until
@@ -111,12 +111,12 @@ class RangeReader:
                     count += within
                 if batch.next_offset >= until:
                     self._next_range(tp)
-                # From here on only what has been fetched already.
+                # From here on only data that has already been fetched.
                 scope.deadline = min(deadline, anyio.current_time())
         return pieces
 
     def _next_range(self, tp: TopicPartition) -> None:
-        """Go on with the partition's next range, or without the partition."""
+        """Continue with the partition's next range, or without the partition."""
         del self._shorter[tp]
         if self._later[tp]:
             self._current[tp] = self._later[tp].popleft()
@@ -130,7 +130,7 @@ class RangeReader:
         self._advanced_at = self._asked_at = time.monotonic()
 
     def _pass_ends(self) -> bool:
-        """End the ranges whose last offsets held nothing to hand out; False if there are none."""
+        """End the ranges whose last offsets have no records; return False if there are none."""
         metrics = self._consumer.metrics().partitions
         passed = [
             tp
@@ -144,7 +144,7 @@ class RangeReader:
         return bool(passed)
 
     async def _stalled(self) -> None:
-        """Nothing came: wait longer, and see to it that what is waited for exists."""
+        """Wait longer after a pause, and check that the awaited offsets exist."""
         self._wait_s = min(LONGEST_WAIT_S, self._wait_s * 2)
         self._check_time_left()
         if (now := time.monotonic()) >= self._asked_at + (ASK_AGAIN_S if self._shorter else ASK_AFTER_S):
@@ -158,12 +158,12 @@ class RangeReader:
                     self._next_range(tp)
 
     async def _out_of_range(self, tp: TopicPartition) -> None:
-        """The offset that was asked for is not there: retention took it, or the log was cut."""
+        """Handle an offset that no longer exists: retention removed it, or the log was truncated."""
         found = self._current[tp]
         position = await self._consumer.position(tp)
         log = await self._ask(self._ends_of_log(tp))
         if log is None:
-            return  # the error comes again
+            return  # the error is raised again
         first, end = log
         if position < first:
             gone = min(first, found.until) - 1
@@ -171,7 +171,7 @@ class RangeReader:
                 f"offsets {position} to {gone} of {tp} are gone: retention or deletion, the log begins at {first}"
             )
         elif position < end or not self._confirmed_shorter(tp):
-            # The leader that refused is not the one that answers now, or lags.
+            # Another leader refused than the one answering now, or it lags.
             await anyio.sleep(ASK_AGAIN_S)
             self._check_time_left()
             self._consumer.seek(tp, position)
@@ -194,9 +194,9 @@ class RangeReader:
         return first[tp], (await self._consumer.end_offsets([tp]))[tp]
 
     async def _ask(self, question: Awaitable[T]) -> T | None:
-        """The answer, or None where brokers cannot give one for the moment.
+        """Return the answer, or None if brokers cannot give one at the moment.
 
-        Raises TimeoutError when that has taken as long as being without progress may.
+        Raises TimeoutError once that has lasted as long as a lack of progress may.
         """
         with anyio.move_on_after(self._advanced_at + self._timeout_s - time.monotonic()):
             try:

@@ -1,4 +1,4 @@
-"""Ranges of offsets, and which of them one Spark task reads. Pure and deterministic: a retry plans the same."""
+"""Ranges of offsets, and their distribution to Spark tasks. Pure and deterministic: a retry plans the same."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ...types import TopicPartition
 __all__ = ["RECORDS_PER_TASK", "OffsetRange", "pack", "plan_tasks", "split"]
 
 RECORDS_PER_TASK = 50_000
-"""Starting a Python task costs about what reading so many records does: beyond the cores it is worth that."""
+"""Starting a Python task costs about as much as reading this many records: more tasks than cores must be worth that."""
 
 RECORDS_PER_CORE = 10
-"""A core is used for more than these: what a query does with a record may take long, which is not known here."""
+"""A core is used for more records than this: a query may take long for a record, which is unknown here."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,12 +29,12 @@ class OffsetRange:
 
     @property
     def tp(self) -> TopicPartition:
-        """Whose offsets these are."""
+        """The partition of these offsets."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def size(self) -> int:
-        """The number of offsets in it, and so the largest number of records."""
+        """Number of offsets in it, and so the maximum number of records."""
         return self.until - self.start
 
     def within(self, first: int, until: int | None) -> OffsetRange:
@@ -51,10 +51,10 @@ def plan_tasks(
     max_tasks: int | None = None,
     cores: int = 1,
 ) -> list[tuple[OffsetRange, ...]]:
-    """What each task reads.
+    """Return the ranges of each task.
 
-    A partition's offsets stay in one task, in order, unless ``min_partitions`` or ``max_records`` say otherwise; small
-    ranges share a task. Without ``min_partitions`` up to ``cores`` tasks run at a time. Empty ranges are dropped.
+    A partition's offsets stay in one task, in order, unless ``min_partitions`` or ``max_records`` require otherwise;
+    small ranges share a task. Without ``min_partitions`` up to ``cores`` tasks run at a time. Empty ranges are dropped.
     """
     parts = split(ranges, min_partitions=min_partitions, max_records=max_records)
     offsets = sum(part.size for part in parts)
@@ -68,7 +68,7 @@ def plan_tasks(
 def split(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """The ranges in equal parts: none above ``max_records``, and ``min_partitions`` parts if there are offsets enough.
+    """Split the ranges into equal parts: none above ``max_records``, at least ``min_partitions`` if possible.
 
     The largest parts are divided first.
     """
@@ -94,9 +94,9 @@ def _divide(found: OffsetRange, count: int) -> list[OffsetRange]:
 
 
 def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """Ranges by task, evenly: the largest first, each to the task with the fewest offsets.
+    """Distribute ranges to tasks evenly: the largest first, each to the task with the fewest offsets.
 
-    At most ``tasks`` tasks, but for those that ``max_records`` makes necessary.
+    Returns at most ``tasks`` tasks, plus the ones that ``max_records`` makes necessary.
     """
     loads: list[tuple[int, int]] = [(0, at) for at in range(max(1, min(tasks, len(ranges))))]
     contents: list[list[OffsetRange]] = [[] for _ in loads]

@@ -1,4 +1,4 @@
-"""The columns of Spark's connector, and which of them a query wants."""
+"""The columns of Spark's connector, and the selection by a query."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COLUMNS = StructType(
 
 
 def full_schema(options: Mapping[str, str]) -> StructType:
-    """The connector's columns; ``headers`` and ``_corrupt`` if options ask for them, and typed ones (see `schemas`)."""
+    """Return the connector's columns; ``headers`` and ``_corrupt`` if requested, and typed ones (see `schemas`)."""
     fields = [*_COLUMNS.fields, _HEADERS] if boolean(options, "includeHeaders", False) else _COLUMNS.fields
     if bad_records(options).mode is OnBadRecord.NULL:
         fields = [*fields, _CORRUPT]
@@ -52,7 +52,7 @@ def full_schema(options: Mapping[str, str]) -> StructType:
 
 
 def check_schema(schema: StructType) -> None:
-    """Raise ValueError unless a user's schema is made of these columns; leaving some out makes reading cheaper."""
+    """Raise ValueError unless a user's schema consists of these columns; omitting some makes reading cheaper."""
     known = {field.name: field.dataType for field in [*_COLUMNS.fields, _HEADERS, _CORRUPT]}
     for field in schema.fields:
         if field.name not in known:

@@ -1,11 +1,11 @@
 """``spark.readStream``: a topic's records, micro-batch by micro-batch.
 
-The driver keeps one reader for a query, in a process of its own; tasks get copies that only read. Its traps: Spark
-does not store the initial offset and asks for it twice; it compares offsets as text; `stop` may never be called.
+The driver keeps one reader for a query, in a separate process; tasks get copies that only read. Pitfalls: Spark does
+not store the initial offset and asks for it twice; it compares offsets as text; `stop` may never be called.
 
-A first micro-batch that is repeated after a restart has to begin where it began before, wherever the log begins by
-then. Spark gives a Python source neither its checkpoint's place nor anything to store there but the end of each
-micro-batch, before that runs. So the first one's end says where it begins.
+A first micro-batch that is repeated after a restart must begin at the same offsets as before, even if the log begins
+later by then. Spark tells a Python source neither the location of its checkpoint nor lets it store anything there but
+the end of each micro-batch, before that runs. So the first one's end includes its start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["KafkaStreamReader"]
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver and reads them in tasks. Each imports what it needs when it does."""
+    """Plans micro-batches on the driver and reads them in tasks. Each imports its part on demand."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema)
@@ -49,32 +49,32 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.parsed: SourceOptions = stream_options(options)
         self.schema = schema
         self._driver: StreamDriver | None = None
-        """Made when the driver first asks; a task's copy has none."""
+        """Created on first use by the driver; a task's copy has none."""
         self._initial: Progress | None = None
-        """Where a query without a checkpoint begins, once that was asked for."""
+        """Start of a query without a checkpoint, once requested."""
         self._pins = False
-        """``Trigger.AvailableNow``: the query ends where the partitions end when that is asked for first."""
+        """True for ``Trigger.AvailableNow``: the query ends at the ends of partitions at the first request."""
         self._pinned: Progress | None = None
-        """That end."""
+        """Those ends."""
         self._latest: Progress | None = None
-        """The ends when they were asked for last."""
+        """The latest known ends."""
         self._triggered_at: float | None = None
-        """When the last micro-batch was let go."""
+        """Time at which the last micro-batch was released."""
 
     # --- on the driver -----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (PySpark's name)
-        """Where the query begins if it has no checkpoint: the same at each call."""
+        """Return the start of the query if it has no checkpoint: the same at each call."""
         if self._initial is None:
             self._initial = replace(self._ask().start(), initial=True)
         return self._initial.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """End where the partitions end at the first micro-batch, whatever comes later."""
+        """End the query at the partitions' ends at the first micro-batch, whatever arrives later."""
         self._pins = True
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The options' limit; `ReadAllAvailable` (as ``Trigger.Once`` has it) overrides all of them."""
+        """Return the options' limit; `ReadAllAvailable` (from ``Trigger.Once``) overrides all of them."""
         if self.parsed.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.parsed.max_offsets_per_trigger)
         if self.parsed.min_offsets_per_trigger is not None:
@@ -82,7 +82,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next micro-batch ends: at ``start`` if there shall be none."""
+        """Return the end of the next micro-batch: ``start`` for none."""
         begun = Progress.from_json(start)
         self._ask().commit(begun)
         self._latest = ends = self._ends(begun)
@@ -93,16 +93,16 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if ends.at_same_place(begun) else ends.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The ends, for the query's progress."""
+        """Return the ends, for the query's progress."""
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch: the same whenever it is planned."""
+        """Return the tasks of a micro-batch: always the same ones."""
         begun, ends = Progress.from_json(start), Progress.from_json(end)
         if ends.began is not None:
             begun = replace(begun, offsets=ends.began)
         elif begun.initial and not is_certain(self.parsed.starting, begun.offsets):
-            # Planned by Spark's connector, which stores the beginning in a place that is not known here.
+            # Planned by Spark's connector, which stores the beginning in a place that is unknown here.
             unknown = "where the first micro-batch began is not in the checkpoint: records before its end may be lost"
             report([unknown], fail=self.parsed.fail_on_data_loss)
             begun = begun.at_most(ends)
@@ -113,7 +113,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return partitions_of(ranges, self.parsed)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A micro-batch is done: commit its end for ``commitGroupId``."""
+        """Commit the end of a finished micro-batch for ``commitGroupId``."""
         self._ask().commit(Progress.from_json(end))
 
     def stop(self) -> None:
@@ -132,7 +132,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, begun: Progress) -> Progress:
         if self._pinned is not None:
             return self._pinned
-        # A query that ends with what is there now has no later trigger that could report a loss.
+        # A query that ends with the present records has no later trigger that could report a loss.
         ends = self._ask().ends(begun, certain=self._pins)
         if self._pins:
             self._pinned = ends
@@ -144,7 +144,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         available = sum(end - starts[tp] for tp, end in ends.offsets.items() if tp in starts)
         now = time.monotonic()
         since_last_ms = None if self._triggered_at is None else (now - self._triggered_at) * 1000
-        # What AvailableNow has to read does not grow: waiting for more would take for ever.
+        # The range of AvailableNow does not grow: waiting for more would never end.
         least = None if self._pinned is not None else parsed.min_offsets_per_trigger
         if waits(available, least, since_last_ms, parsed.max_trigger_delay_ms):
             return start
@@ -156,7 +156,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- in tasks ----------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one task."""
+        """Return the records of one task."""
         from .task import read_ranges
 
         assert isinstance(partition, RangePartition)

@@ -1,4 +1,4 @@
-"""What a task does, in a process that Spark uses for many tasks."""
+"""The reading part of a task, in a process that Spark uses for many tasks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .typed import batch_reader_of
 __all__ = ["read_ranges"]
 
 SIGN_OF_LIFE_S = 0.5
-"""After a silence as long Spark gets an empty batch: it kills a cancelled task that does not notice for a second."""
+"""Spark gets an empty batch after this long a silence: it kills a cancelled task that does not notice for a second."""
 
 
 def read_ranges(
     options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a task's ranges, as Arrow batches."""
+    """Return the records of a task's ranges, as Arrow batches."""
     freeze_imports()
     loop = client_loop()
     typed = batch_reader_of(options, schema, parsed.bad_records.mode)

@@ -22,7 +22,7 @@ __all__ = ["batch_reader_of", "check_typed", "with_types"]
 
 
 def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
-    """The columns, those typed that the options say. Asks the registry; raises ValueError."""
+    """Return the columns, typed as the options require. Asks the registry; raises ValueError."""
     typed = typed_columns(options)
     if typed is None:
         return schema
@@ -33,7 +33,7 @@ def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
 
 
 def check_typed(field: StructField) -> bool:
-    """Whether a column is one that `with_types` has made."""
+    """Return True if a column was created by `with_types`."""
     found = from_metadata(field.metadata)
     return found is not None and field.dataType == _type_of(found, None)
 
@@ -41,7 +41,7 @@ def check_typed(field: StructField) -> bool:
 def batch_reader_of(
     options: Mapping[str, str], schema: StructType, mode: OnBadRecord
 ) -> Callable[[RecordBatch[Any, Any], int], Awaitable[pa.RecordBatch]] | None:
-    """What makes Arrow of a record batch where columns are typed; None where none is."""
+    """Return the conversion of a record batch with typed columns to Arrow; None if no column is typed."""
     typed = typed_columns(options)
     if typed is None:
         return None
@@ -81,7 +81,7 @@ def _field(typed: Typed, field: StructField, topic: str | None) -> StructField:
 
 
 def _type_of(schema: Schema, typed: Typed | None) -> DataType:
-    """Spark's type of a column; references are asked for where ``typed`` says whom."""
+    """Return Spark's type of a column; references are requested if ``typed`` names the registry."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     from ...schema.arrow import ArrowReader

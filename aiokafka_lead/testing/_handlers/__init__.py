@@ -1,4 +1,4 @@
-"""What each API does: one module for an API, or for a family of them."""
+"""The handlers of the APIs: one module for an API, or for a family of APIs."""
 
 from __future__ import annotations
 

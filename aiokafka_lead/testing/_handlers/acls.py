@@ -1,4 +1,4 @@
-"""CreateAcls, DescribeAcls and DeleteAcls: rules are stored, and enforced by nobody."""
+"""CreateAcls, DescribeAcls and DeleteAcls: rules are stored, but not enforced."""
 
 from __future__ import annotations
 

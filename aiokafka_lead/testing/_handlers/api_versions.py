@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker serves (KIP-35, KIP-511)."""
+"""ApiVersions: the versions that this broker serves (KIP-35, KIP-511)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    # From version 5 on a client says whom it means (KIP-1242).
+    # From version 5 on a client names the intended broker (KIP-1242).
     means_cluster = request.cluster_id in (None, context.engine.state.cluster_id)
     if not means_cluster or request.node_id not in (-1, context.node.node_id):
         return ApiVersionsResponse(error_code=RebootstrapRequiredError.code)

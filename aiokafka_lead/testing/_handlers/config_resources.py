@@ -1,4 +1,4 @@
-"""ListConfigResources (KIP-714, KIP-1142): what has, or may have, a configuration of its own."""
+"""ListConfigResources (KIP-714, KIP-1142): resources that have, or may have, a configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTS: dict[int, Callable[[RequestContext], Iterable[object]]] = {
     _CLIENT_METRICS: lambda context: context.engine.client_metrics.names,
     32: lambda context: context.engine.groups.configs.names,
 }
-"""By type: topics, brokers, their loggers, client metrics, groups."""
+"""Lists by type: topics, brokers, their loggers, client metrics, groups."""
 
 
 def list_config_resources(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:

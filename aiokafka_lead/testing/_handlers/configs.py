@@ -1,6 +1,6 @@
 """DescribeConfigs, IncrementalAlterConfigs (KIP-339) and AlterConfigs: of topics, groups and client metrics.
 
-Brokers have none here.
+Brokers have no configurations here.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 class _Owner(Protocol):
-    """What has options: a topic, a group, or a subscription to clients' metrics."""
+    """An owner of options: a topic, a group, or a subscription to clients' metrics."""
 
     source: int
-    """What DescribeConfigs says of options that are its own."""
+    """Source in DescribeConfigs of options set for it."""
     overrides: Mapping[str, str]
     types: Mapping[str, ConfigType]
 
     def get(self, name: str) -> str: ...
 
     def checked(self, overrides: Mapping[str, str]) -> Callable[[], None]:
-        """What gives it other options, all at once. Raises what is wrong with them."""
+        """Return a function that replaces its options. Raises an error for invalid ones."""
         ...
 
 
@@ -188,7 +188,7 @@ def incremental_alter_configs(
 
 
 def _operate(owner: _Owner, config: AlterableConfig) -> str | None:
-    """The value that an operation leaves; None for the default."""
+    """Return the value after an operation; None for the default."""
     if config.config_operation == _DELETE:
         if owner.source == _FROM_TOPIC and config.name not in owner.types:
             raise InvalidConfigError(f"Unknown topic config name: {config.name}")
@@ -208,7 +208,7 @@ def _operate(owner: _Owner, config: AlterableConfig) -> str | None:
 
 
 def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """All options at once: those that are not named go back to their defaults."""
+    """Replace all options: ones that are not named are reset to their defaults."""
     response = AlterConfigsResponse()
     for resource in request.resources:
         result = AlterConfigsResourceResponse(

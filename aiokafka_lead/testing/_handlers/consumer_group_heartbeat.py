@@ -26,13 +26,13 @@ from .._state.server_assignors import SERVER_ASSIGNORS
 from .coordinators import check_coordinator
 
 _OWN_ID_FROM = 1
-"""From this version on members choose their ids themselves."""
+"""First version in which members choose their ids themselves."""
 
 _NONE_SAID = -1
 
 
 def check_consumer_groups(context: RequestContext) -> None:
-    """Raise UnsupportedVersionError in a cluster that has no groups of the new protocol (group.version 0)."""
+    """Raise UnsupportedVersionError in a cluster without groups of the new protocol (group.version 0)."""
     if context.engine.apis.features.level("group.version") < 1:
         raise UnsupportedVersionError("The version of API is not supported.")
 
@@ -113,7 +113,7 @@ def _assignment(result: BeatResult) -> Assignment | None:
 
 
 def by_topic(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
-    """Partitions grouped by topic, in order."""
+    """Return partitions grouped by topic, in order."""
     grouped: dict[UUID, list[int]] = {}
     for topic_id, index in sorted(slots):
         grouped.setdefault(topic_id, []).append(index)

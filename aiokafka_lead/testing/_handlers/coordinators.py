@@ -55,7 +55,7 @@ def _find(context: RequestContext, kind: int, key: str) -> BrokerNode:
 
 
 def check_coordinator(context: RequestContext, kind: int, key: str) -> None:
-    """Raise NotCoordinatorError at any other broker than the key's coordinator."""
+    """Raise NotCoordinatorError at any broker other than the key's coordinator."""
     if kind == GROUP and not key:
         raise InvalidGroupIdError("a group needs an id")
     if kind == TRANSACTION and not key:

@@ -1,4 +1,4 @@
-"""Fetch: sessions (KIP-227), long polls, and what a partition answers."""
+"""Fetch: sessions (KIP-227), long polls, and the answers of partitions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
 
 
 class _Fetch:
-    """One fetch: tries to answer, waits on its partitions, answers."""
+    """One fetch: tries to answer, waits for its partitions, answers."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class _Fetch:
         self.request = request
         # Without a session.
         self.wanted = wanted
-        # None for a request without a session, and for one that may begin one.
+        # None for a request without a session, and for one that may open one.
         self.session = session
         self.committed_only = request.isolation_level == _READ_COMMITTED
         self.pending = Pending()
-        # What it waits for: these partitions, these bytes, this time.
+        # The conditions of its wait: these partitions, these bytes, this time.
         self._watched: list[Partition] = []
         self._missing_bytes = 0
         self._timer: Timer | None = None
@@ -114,7 +114,7 @@ class _Fetch:
         return self.pending
 
     def _changed(self, appended_bytes: int) -> None:
-        """A partition got records, or another leader, or was deleted."""
+        """Handle a partition that got records, or another leader, or was deleted."""
         if appended_bytes >= 0:
             self._missing_bytes -= appended_bytes
             if self._missing_bytes > 0:
@@ -142,7 +142,7 @@ class _Fetch:
         self.pending.complete(self._response(_Read(self)))
 
     def _response(self, read: _Read) -> FetchResponse:
-        """Leave out what an answer of the session has said before, or begin a session."""
+        """Omit data that an earlier answer of the session has sent, or open a session."""
         session = self.session
         answers = read.answers
         if session is not None:
@@ -184,9 +184,9 @@ def _by_topic(answers: Iterable[tuple[SessionPartition, PartitionData]]) -> list
 
 
 class _Read:
-    """What all partitions of a fetch answer at one moment.
+    """The answers of all partitions of a fetch at one moment.
 
-    ``answers_now`` is set when the client has to hear it at once, however little it is (Java:
+    ``answers_now`` is set if the client must get the answer immediately, however small (Java:
     ``ReplicaManager.fetchMessages``): an error, another replica to read from, a diverging epoch.
     """
 
@@ -208,7 +208,7 @@ class _Read:
             self.answers_now = self.answers_now or not self.partitions
 
     def _read_session(self, fetch: _Fetch, session: FetchSession) -> None:
-        """The partitions that something may have happened to; the nearest replica is looked for each time."""
+        """Read the partitions that may have changed; the nearest replica is determined each time."""
         may_be_quiet = fetch.context.is_faultless and not self._rack
         node_id = fetch.context.node.node_id
         if not may_be_quiet:
@@ -318,7 +318,7 @@ class _Read:
             raise NotLeaderOrFollowerError(f"{partition.topic.name}-{partition.index} has no leader")
 
     def _diverges(self, part: SessionPartition, partition: Partition, data: PartitionData) -> bool:
-        """Whether the log was truncated behind the client's back (KIP-320, KIP-595)."""
+        """Return True if the log was truncated since the client's last fetch (KIP-320, KIP-595)."""
         epoch, end_offset = partition.log.end_of_epoch(part.last_fetched_epoch)
         if epoch < 0:
             raise OffsetOutOfRangeError(f"leader epoch {part.last_fetched_epoch} of the last fetched record is unknown")
@@ -328,7 +328,7 @@ class _Read:
         return False
 
     def _preferred_replica(self, part: SessionPartition, partition: Partition) -> int | None:
-        """A follower in the client's rack, where the leader is in another one (Java: ``RackAwareReplicaSelector``)."""
+        """Return a follower in the client's rack, unless the leader is in it (Java: ``RackAwareReplicaSelector``)."""
         state = self._context.engine.state
         if not self._rack or self._context.node.node_id != partition.leader_id:
             return None

@@ -68,7 +68,7 @@ def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
 
 
 def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """The groups that this broker coordinates."""
+    """List the groups coordinated by this broker."""
     engine = context.engine
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
@@ -86,7 +86,7 @@ def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGrou
 
 
 def _kind_and_state(groups: GroupCoordinator, group_id: str) -> tuple[str, str, str]:
-    """The group's type, state and protocol type."""
+    """Return the group's type, state and protocol type."""
     consumers = groups.consumers.get(group_id)
     if consumers is not None:
         return _CONSUMER, consumers.state_name, PROTOCOL_TYPE

@@ -1,4 +1,4 @@
-"""What the handlers of a leader's APIs share: whose request it is to answer, and whom to name instead (KIP-951)."""
+"""Common to the APIs of leaders: the check of leadership, and the leader to name instead (KIP-951)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ E = TypeVar("E")
 
 
 class NamedLeader(NamedTuple):
-    """A leader to tell a client of, and where it is: an empty host for no endpoint."""
+    """A leader named to a client, with its address: an empty host for no endpoint."""
 
     leader_id: int
     leader_epoch: int
@@ -23,7 +23,7 @@ class NamedLeader(NamedTuple):
 
 
 def named_leader(context: RequestContext, partition: Partition) -> NamedLeader:
-    """Whom this broker takes for the leader; a fault may have it lie."""
+    """Return the leader in this broker's view; a fault may falsify it."""
     leader_id, epoch = partition.leader_known_to(context.node.node_id)
     endpoint: tuple[str, int] | tuple[()] | None = None
     lie = context.hint(partition.topic.name, partition.index)
@@ -40,7 +40,7 @@ def named_leader(context: RequestContext, partition: Partition) -> NamedLeader:
 
 
 class Endpoints:
-    """The node endpoints of an answer: each leader that its partitions name, once."""
+    """The node endpoints of an answer: each leader named by its partitions, once."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, NamedLeader] = {}
@@ -57,7 +57,7 @@ class Endpoints:
 
 
 def check_epoch(partition: Partition, client_epoch: int) -> None:
-    """Compare the client's leader epoch with the partition's (KIP-320); -1 is none."""
+    """Compare the client's leader epoch with the partition's (KIP-320); -1 means none."""
     if client_epoch < 0 or client_epoch == partition.leader_epoch:
         return
     known = f"leader epoch {client_epoch}, the broker's is {partition.leader_epoch}"

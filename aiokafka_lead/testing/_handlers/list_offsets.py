@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: questions about points of a log."""
+"""ListOffsets and OffsetForLeaderEpoch: queries of positions in a log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EARLIEST_LOCAL = -4
 _READ_COMMITTED = 1
 _NEVER = 2**15
 _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
-"""The first version in which a special timestamp may be asked for; -5 and -6 are of tiered storage."""
+"""First version that supports each special timestamp; -5 and -6 are of tiered storage."""
 _LEADER_EPOCH_FROM = 4
 
 
@@ -67,7 +67,7 @@ def _at(log: PartitionLog, timestamp: int, *, committed_only: bool) -> OffsetAt:
     if timestamp == _MAX_TIMESTAMP:
         return log.at_max_timestamp()
     if timestamp < 0:
-        # Of tiered storage, which there is none of here.
+        # Tiered storage, which does not exist here.
         return NOWHERE
     found = log.at_time(timestamp)
     if committed_only and found.offset >= log.last_stable_offset:

@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster and DescribeTopicPartitions: who is there and who leads."""
+"""Metadata, DescribeCluster and DescribeTopicPartitions: brokers, topics and leaders."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
             for broker in brokers
         ],
     )
-    # No topics are all topics; before version 1 the empty list was.
+    # Null means all topics; before version 1 the empty list did.
     if request.topics is None or (context.api_version == 0 and not request.topics):
         views = (
             stale.topics.values() if stale is not None else map(engine.state.topic_view, engine.state.topics.values())
@@ -110,7 +110,7 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     options = engine.options
     if create and options.auto_create_topics and (registered := len(engine.state.registered())):
         engine.state.create_topic(name, options.num_partitions, min(options.replication_factor, registered), {})
-    # As from a broker: metadata has the topic that was just created from the next request on.
+    # As at a broker: metadata includes the new topic from the next request on.
     raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 
 
@@ -157,7 +157,7 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
 def describe_topic_partitions(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """Topics in the order of their names, so many partitions at a time (KIP-966)."""
+    """Describe topics in the order of their names, a limited number of partitions at a time (KIP-966)."""
     state = context.engine.state
     response = DescribeTopicPartitionsResponse()
     cursor = request.cursor

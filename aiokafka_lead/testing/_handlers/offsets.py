@@ -59,7 +59,7 @@ _TOPIC_IDS_FROM = 10
 _TOPIC_IDS_IN_TRANSACTIONS_FROM = 6
 _BATCHED_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
-"""Older clients know ILLEGAL_GENERATION instead."""
+"""First version whose clients know GROUP_ID_NOT_FOUND; older ones get ILLEGAL_GENERATION instead."""
 
 
 def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -98,7 +98,7 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
     groups = context.engine.groups
     try:
         check_coordinator(context, GROUP, request.group_id)
-        # Before the group is looked at: the offsets may be part of the transaction even if they are refused.
+        # Before the group is examined: the offsets may be part of the transaction even if they are refused.
         ask_for_group(context, request.transactional_id, request.producer_id, request.producer_epoch, request.group_id)
         groups.check_commit(
             request.group_id,
@@ -129,7 +129,7 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
 
 
 def _name(context: RequestContext, name: str, topic_id: UUID, *, by_id: bool) -> tuple[str, int]:
-    """The topic's name, and an error where its id is unknown."""
+    """Return the topic's name, and an error if its id is unknown."""
     if not by_id:
         return name, 0
     topic = context.engine.state.topics_by_id.get(topic_id)
@@ -143,7 +143,7 @@ def _keep(
     part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     check: Callable[[Key], None] | None = None,
 ) -> int:
-    """Take a position up; returns what is wrong with it."""
+    """Store a position; return the code of any error."""
     metadata = part.committed_metadata or ""
     try:
         if check is not None:
@@ -252,7 +252,7 @@ def _not_here(context: RequestContext, group_id: str) -> int:
 def _wanted(
     context: RequestContext, group_id: str, topics: list[tuple[str, list[int]]] | None
 ) -> list[tuple[str, list[int]]]:
-    """The partitions asked for; all that the group has positions in for None."""
+    """Return the requested partitions; for None, all in which the group has positions."""
     if topics is not None:
         return topics
     found: dict[str, list[int]] = {}
@@ -304,7 +304,7 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Offs
 
 
 def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]:
-    """Whether a group's members subscribe to a topic. Groups that are not of consumers must have no members."""
+    """Return a predicate for topics of a group's subscriptions. Groups other than consumers' must have no members."""
     consumers = context.engine.groups.consumers.get(group_id)
     if consumers is not None:
         return consumers.is_subscribed_to
@@ -319,7 +319,7 @@ def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]
             try:
                 topics.update(read_subscription(metadata).topics)
             except MalformedMessageError:
-                # As at a broker: nobody knows what such a member wants.
+                # As at a broker: such a member's subscription is unknown.
                 return lambda topic: True
     return topics.__contains__
 

@@ -1,4 +1,4 @@
-"""ElectLeaders, reassignments (KIP-455) and DeleteRecords: what is done to partitions."""
+"""ElectLeaders, reassignments (KIP-455) and DeleteRecords: operations on partitions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def alter_partition_reassignments(
             try:
                 _reassign(context, context.engine.state.partition(topic.name, wanted.partition_index), wanted)
             except NoReassignmentInProgressError as error:
-                result.error_code = error.code  # of which Kafka says no more
+                result.error_code = error.code  # Kafka adds no text to this error
             except BrokerError as error:
                 result.error_code, result.error_message = error.code, error.message
     return response

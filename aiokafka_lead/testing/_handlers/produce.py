@@ -39,7 +39,7 @@ _HINTS_FROM = 10
 
 _RETRY_S = 0.02
 _RETRY_MAX_S = 0.1
-"""How long, and how often, a broker waits for the end of the transaction before: its clients wait longer (KAFKA-18654,
+"""Limits for a broker's wait for the end of the previous transaction: its clients wait longer (KAFKA-18654,
 add.partitions.to.txn.retry.backoff.ms and .max.ms)."""
 
 _LOG_START_UNTOLD = (
@@ -69,7 +69,7 @@ def _meets_concurrent(refused: Refused) -> bool:
 
 
 def _wait_for_markers(context: RequestContext, request: ProduceRequest) -> Pending:
-    """The transaction before is about to end: ask again for a while."""
+    """Retry for a while, because the previous transaction is about to end."""
     timers = context.engine.timers
     pending = Pending()
     until = timers.now() + _RETRY_MAX_S
@@ -118,19 +118,19 @@ def _produce(context: RequestContext, request: ProduceRequest, refused: Refused)
                         leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
                     )
             answer.partition_responses.append(result)
-            # The request is kept in the log of requests: its records are not.
+            # The request stays in the log of requests, but without its records.
             data.records = None
     response.node_endpoints = endpoints.build(NodeEndpoint)
     if request.acks == 0:
         if failed:
-            # The only way to tell a client that waits for no answer.
+            # The only signal to a client that awaits no answer.
             raise CloseConnection
         return None
     return response
 
 
 class _RefusedRecordsError(Exception):
-    """Some of a batch's records are refused, and with them all of it."""
+    """Some of a batch's records are refused, and so the whole batch."""
 
     def __init__(self, error: BrokerError, indexes: list[int]) -> None:
         super().__init__(error.message)
@@ -139,7 +139,7 @@ class _RefusedRecordsError(Exception):
 
 
 def _failure(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
-    """An error's answer. It has the log start where the log itself has refused the batch."""
+    """Return an error answer, with the log start if the log itself has refused the batch."""
     has_log_start = partition is not None and not isinstance(error, _LOG_START_UNTOLD)
     return PartitionProduceResponse(
         index=index,

@@ -9,7 +9,7 @@ from .._state.coordinators import TRANSACTION
 from .coordinators import check_coordinator
 
 _FENCED_FROM = 4
-"""Older clients know INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
+"""First version whose clients know PRODUCER_FENCED; older ones get INVALID_PRODUCER_EPOCH."""
 
 
 def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:

@@ -38,7 +38,7 @@ STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 """Errors that come with the name of the leader."""
 
 Outcomes = dict[Slot, BrokerError | None]
-"""What became of the acknowledgements of each partition."""
+"""Results of the acknowledgements of each partition."""
 
 
 class _Batch(Protocol):
@@ -99,7 +99,7 @@ def share_acknowledge(context: RequestContext, request: ShareAcknowledgeRequest)
 
 
 def member_key(context: RequestContext, group_id: str | None, member_id: str | None) -> tuple[str, str]:
-    """Group and member of a request. Raises what is wrong with them."""
+    """Return group and member of a request. Raises an error if they are invalid."""
     check_share_groups(context)
     if group_id is None:
         raise InvalidRequestError("Invalid group id in the request.")
@@ -116,7 +116,7 @@ def find_partition(context: RequestContext, slot: Slot) -> Partition | None:
 def acknowledge(
     context: RequestContext, key: tuple[str, str], topics: Iterable[AcknowledgingTopic], *, is_renewal: bool
 ) -> Outcomes:
-    """Take the acknowledgements of a request, each partition's for itself."""
+    """Process the acknowledgements of a request, independently for each partition."""
     outcomes: Outcomes = {}
     silent: list[Slot] = []
     for topic in topics:
@@ -136,7 +136,7 @@ def acknowledge(
             except BrokerError as error:
                 outcomes[slot] = error
     if outcomes:
-        # As at a broker: they are only spoken of where there is something to say of others.
+        # As at a broker: they are only reported together with other results.
         outcomes.update(dict.fromkeys(silent))
     return outcomes
 
@@ -173,7 +173,7 @@ def _take(
     raise_for_code(context.fault_code(partition.topic.name, partition.index))
     shares = context.engine.share_broker(context.node.node_id).loaded(key[0], partition)
     if shares is None:
-        # Nothing was acquired at this broker, or another one leads now.
+        # No records were acquired at this broker, or another one leads now.
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     shares.acknowledge(key[1], batches)
 

@@ -1,4 +1,4 @@
-"""ShareFetch: sessions, long polls and what a member of a share group gets (KIP-932, KIP-1206).
+"""ShareFetch: sessions, long polls and the records for a member of a share group (KIP-932, KIP-1206).
 
 Java: ``KafkaApis.handleShareFetchRequest``, ``DelayedShareFetch``.
 """
@@ -38,7 +38,7 @@ from .leaders import Endpoints, named_leader
 from .share_acknowledge import STALE_LEADER, Outcomes, acknowledge, find_partition, member_key
 
 _RECORD_LIMIT = 1
-"""The acquire mode in which a member never gets more records than it asked for (KIP-1206)."""
+"""The acquire mode in which a member never gets more records than requested (KIP-1206)."""
 
 
 def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse | Pending:
@@ -48,7 +48,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFet
         _check_renewal(request)
         session = _session(context, request, key, acknowledges=acknowledges)
     except ShareSessionLimitReachedError as error:
-        # Members that cannot have a session do not come back at once.
+        # Members that cannot have a session do not return immediately.
         pending = Pending()
         refusal = ShareFetchResponse(error_code=error.code, error_message=error.message)
         context.engine.timers.call_later(request.max_wait_ms / 1000, lambda: pending.complete(refusal))
@@ -60,7 +60,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFet
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
-    """A request that renews locks fetches nothing."""
+    """Check that a request that renews locks fetches nothing."""
     names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     wrong = [name for name in names if request.is_renew_ack and getattr(request, name) != 0]
     if wrong:
@@ -70,7 +70,7 @@ def _check_renewal(request: ShareFetchRequest) -> None:
 def _session(
     context: RequestContext, request: ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
 ) -> ShareSession | None:
-    """The session of a request; None for one that ends it."""
+    """Return the session of a request; None for one that ends it."""
     broker = context.engine.share_broker(context.node.node_id)
     wanted = [(topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions]
     if request.share_session_epoch == FINAL_EPOCH:
@@ -90,7 +90,7 @@ def _session(
 
 
 class _ShareFetch:
-    """One fetch: tries to answer, waits on its partitions, answers."""
+    """One fetch: tries to answer, waits for its partitions, answers."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _ShareFetch:
         return self._pending
 
     def _find(self, slots: list[Slot]) -> None:
-        """The partitions of the session, in turn the first, and what is wrong with some."""
+        """Find the partitions of the session, rotating the first one, and their errors."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         turn = self._request.share_session_epoch % len(slots) if slots else 0
         for slot in [*slots[turn:], *slots[:turn]]:
@@ -146,7 +146,7 @@ class _ShareFetch:
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def _ready(self) -> dict[Slot, SharePartition]:
-        """The partitions of which records may be acquired. One that this broker has lost is none of them."""
+        """Return the partitions with records to acquire, without ones that this broker has lost."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         return {
             slot: shares
@@ -175,11 +175,11 @@ class _ShareFetch:
         )
 
     def _appended(self, _: int) -> None:
-        """A partition got records, or another leader, or was deleted."""
+        """Handle a partition that got records, or another leader, or was deleted."""
         self._changed()
 
     def _changed(self) -> None:
-        """There may be more to acquire."""
+        """Check if there is more to acquire."""
         if not self._pending.done and self._is_satisfied():
             self._finish()
 
@@ -198,7 +198,7 @@ class _ShareFetch:
     # --- answering ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> dict[Slot, PartitionData]:
-        """Acquire what there is."""
+        """Acquire available records."""
         request = self._request
         ready = self._ready()
         left = request.max_records
@@ -269,7 +269,7 @@ class _ShareFetch:
 
 
 def _bytes_of(stored: list[StoredBatch], acquired: list[Acquired]) -> list[bytes]:
-    """The stored batches that hold what was acquired."""
+    """Return the stored batches that contain the acquired records."""
     first, last = acquired[0].first, acquired[-1].last
     return [batch.data for batch in stored if batch.base_offset <= last and batch.last_offset >= first]
 

@@ -20,13 +20,13 @@ _MEMBER_ID_MAX = 36
 
 
 def check_share_groups(context: RequestContext) -> None:
-    """Raise UnsupportedVersionError in a cluster that has no share groups (share.version 0)."""
+    """Raise UnsupportedVersionError in a cluster without share groups (share.version 0)."""
     if context.engine.apis.features.level("share.version") < 1:
         raise UnsupportedVersionError("The version of API is not supported.")
 
 
 def check_member_id(member_id: str | None) -> None:
-    """Raise InvalidRequestError for an id that no member may have."""
+    """Raise InvalidRequestError for an invalid member id."""
     if not member_id or len(member_id) > _MEMBER_ID_MAX:
         raise InvalidRequestError("Invalid member id in the request.")
 

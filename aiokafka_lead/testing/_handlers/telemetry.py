@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions and PushTelemetry (KIP-714), where the brokers have a receiver of metrics."""
+"""GetTelemetrySubscriptions and PushTelemetry (KIP-714), if the brokers have a receiver of metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._state.client_metrics import TelemetryPush, codec_name
 
 
 def _about(context: RequestContext) -> dict[str, str]:
-    """What subscriptions may choose this client by."""
+    """Return the properties by which subscriptions select this client."""
     address, _, port = context.connection.peer.rpartition(":")
     name, version = context.connection.software
     return {

@@ -112,7 +112,7 @@ def create_partitions(context: RequestContext, request: CreatePartitionsRequest)
         try:
             _add_partitions(context, wanted, validate_only=request.validate_only)
         except UnknownTopicOrPartitionError as error:
-            result.error_code = error.code  # of which Kafka says no more
+            result.error_code = error.code  # Kafka adds no text to this error
         except BrokerError as error:
             result.error_code, result.error_message = error.code, error.message
     return response

@@ -1,4 +1,4 @@
-"""What can be asked about transactions and producers, and how an operator ends a transaction that hangs (KIP-664)."""
+"""Queries of transactions and producers, and the end of a hanging transaction by an operator (KIP-664)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from .leaders import check_leader
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _OWN_EPOCH_FROM = 2
-"""From this level of transaction.version a marker has a newer epoch than the records before it (KIP-1228)."""
+"""From this level of transaction.version on, a marker has a newer epoch than its records (KIP-1228)."""
 
 
 def describe_transactions(
@@ -83,7 +83,7 @@ def _describe(context: RequestContext, transactional_id: str) -> TransactionStat
 
 
 def list_transactions(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """The transactional ids that this broker coordinates."""
+    """List the transactional ids coordinated by this broker."""
     known = {state.value for state in TxnState}
     pattern = None
     if request.transactional_id_pattern:
@@ -112,7 +112,7 @@ def _is_listed(txn: Transaction, request: ListTransactionsRequest, now_ms: int) 
         return False
     if request.producer_id_filters and txn.producer_id not in request.producer_id_filters:
         return False
-    # As at a broker: what is over counts from its start, too, and what never began from long ago.
+    # As at a broker: the duration also counts for ended transactions, and for ones that never began.
     return request.duration_filter < 0 or now_ms - txn.started_ms > request.duration_filter
 
 
@@ -170,7 +170,7 @@ def write_txn_markers(context: RequestContext, request: WriteTxnMarkersRequest) 
 
 
 def _write_marker(context: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> int:
-    """Append one marker; returns what is wrong with it."""
+    """Append one marker; return the code of any error."""
     engine = context.engine
     try:
         raise_for_code(context.fault_code(topic, index))

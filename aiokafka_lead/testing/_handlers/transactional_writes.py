@@ -1,7 +1,7 @@
-"""Writes that are part of a transaction: what the partition's leader asks the coordinator before it appends (KIP-890).
+"""Writes in a transaction: the question of a partition's leader to the coordinator before it appends (KIP-890).
 
-Up to Produce 11 and TxnOffsetCommit 4 it asks whether the partition was added; from the next version on the question
-adds it. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
+Up to Produce 11 and TxnOffsetCommit 4 it asks if the partition was added; from the next version on the question adds
+it. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PRODUCE_ADDS_FROM = 12
 _PRODUCE_ABORTABLE_FROM = 11
 _COMMIT_ADDS_FROM = 5
 _COMMIT_ABORTABLE_FROM = 4
-"""From these versions of Produce and TxnOffsetCommit clients know TRANSACTION_ABORTABLE."""
+"""First versions of Produce and TxnOffsetCommit whose clients know TRANSACTION_ABORTABLE."""
 
 _TOPIC_IDS_FROM = 13
 
@@ -41,7 +41,7 @@ Refused = dict[Partition, BrokerError]
 
 
 def written_partition(context: RequestContext, name: str, topic_id: UUID, index: int) -> Partition:
-    """The partition that a Produce names: by the topic's id in newer versions."""
+    """Return the partition named in a Produce request: by the topic's id in newer versions."""
     state = context.engine.state
     topic = state.topic_by_id(topic_id) if context.api_version >= _TOPIC_IDS_FROM else state.topic(name)
     if not 0 <= index < len(topic.partitions):
@@ -50,7 +50,7 @@ def written_partition(context: RequestContext, name: str, topic_id: UUID, index:
 
 
 def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refused:
-    """The partitions of a Produce that the coordinator does not let the producer write to, each with its error."""
+    """Return the partitions of a Produce request that the coordinator does not permit, each with its error."""
     assert request.transactional_id is not None
     asked: list[Partition] = []
     producers: set[tuple[int, int]] = set()
@@ -67,7 +67,7 @@ def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refu
                 raise_for_code(context.fault_code(partition.topic.name, partition.index))
                 check_leader(context, partition, -1)
             except BrokerError:
-                # The append will say so.
+                # The append reports it.
                 continue
             if partition.log.producers.begin_verification(*producer, header.base_sequence, from_zero=adds):
                 asked.append(partition)
@@ -98,7 +98,7 @@ def _ask_for_partitions(
     except (CoordinatorNotAvailableError, ConcurrentTransactionsError) as error:
         if adds and isinstance(error, ConcurrentTransactionsError):
             return dict.fromkeys(partitions, error)
-        # Older clients try again after this one.
+        # Older clients retry after this error.
         message = f"Unable to verify the partition has been added to the transaction. Underlying error: {error}"
         return dict.fromkeys(partitions, NotEnoughReplicasError(message))
     except ProducerFencedError as error:
@@ -115,7 +115,7 @@ def _ask_for_partitions(
 
 
 def ask_for_group(context: RequestContext, transactional_id: str, producer_id: int, epoch: int, group_id: str) -> None:
-    """Raise unless the coordinator lets the producer commit a group's offsets."""
+    """Raise an error unless the coordinator lets the producer commit a group's offsets."""
     if context.engine.groups.offsets.is_open(producer_id, epoch, group_id):
         return
     transactions = context.engine.transactions

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: what belongs to a transaction, and its end."""
+"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: the parts of a transaction, and its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .coordinators import check_coordinator
 
 _BATCHED_FROM = 4
 _FENCED_FROM = 2
-"""Older clients know INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED, in each of these APIs."""
+"""First version, in each of these APIs, whose clients know PRODUCER_FENCED; older ones get INVALID_PRODUCER_EPOCH."""
 _BUMP_FROM = 5
 
 
@@ -75,7 +75,7 @@ def _add_partitions(
     *,
     verify_only: bool,
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """All or none: where one is unknown, the others are answered with OPERATION_NOT_ATTEMPTED."""
+    """Add all partitions or none: if one is unknown, the rest are answered with OPERATION_NOT_ATTEMPTED."""
     engine = context.engine
     codes: dict[tuple[str, int], int] = {}
     partitions: list[Partition] = []

@@ -1,1 +1,1 @@
-"""What the embedded schema registry is made of."""
+"""The parts of the embedded schema registry."""

@@ -1,6 +1,6 @@
-"""Avro's schemas as a registry sees them: whether one is valid, and whether one can read what another one wrote.
+"""Validity of Avro schemas, and compatibility of a reader's schema with a writer's, for the registry.
 
-The rules are those of the specification's "Schema Resolution".
+The rules are in the specification's "Schema Resolution".
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _PROMOTIONS = {
 
 
 class InvalidAvro(ValueError):
-    """This is no Avro schema."""
+    """The schema is not valid Avro."""
 
 
 class AvroSchema:
-    """A schema whose names are checked; ``named`` are the types of others that it may refer to."""
+    """A schema with checked names; ``named`` are types of other schemas that it may refer to."""
 
     def __init__(self, text: str, named: Mapping[str, Any]) -> None:
         self.named = dict(named)
@@ -78,7 +78,7 @@ class AvroSchema:
             schema[part] = self._settled(schema[part], space)
 
     def _settled(self, schema: Any, space: str) -> Any:
-        """The schema, with the full name in place of a name."""
+        """Return the schema with full names in place of names."""
         self._check(schema, space)
         if isinstance(schema, list):
             return [self._settled_name(each, space) for each in schema]
@@ -92,7 +92,7 @@ class AvroSchema:
         return name if "." in name or not space else f"{space}.{name}"
 
     def at(self, schema: Any) -> Any:
-        """The type that a name stands for."""
+        """Return the type of a name."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         if isinstance(schema, dict) and (schema["type"] in _PRIMITIVES or not isinstance(schema["type"], str)):
@@ -101,7 +101,7 @@ class AvroSchema:
 
 
 def unreadable(reader: AvroSchema, writer: AvroSchema) -> list[str]:
-    """Why the reader cannot read what the writer wrote; empty where it can."""
+    """Return the reasons why the reader cannot read the writer's data; empty if it can."""
     return _Comparison(reader, writer).differences(reader.root, writer.root, "/")
 
 

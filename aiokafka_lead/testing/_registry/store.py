@@ -1,4 +1,4 @@
-"""What a registry knows: schemas by id, subjects with versions, compatibility levels. Without I/O; not thread-safe."""
+"""The content of a registry: schemas by id, subjects with versions, compatibility levels. No I/O; not thread-safe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INCOMPATIBLE = 409
 
 
 class Refusal(Exception):
-    """An answer that is an error: HTTP's status, the registry's code, and a text."""
+    """An error answer: HTTP's status, the registry's code, and a text."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(message)
@@ -31,21 +31,21 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Stored:
-    """A schema as it was sent."""
+    """A schema as sent."""
 
     text: str
     kind: str = "AVRO"
     references: tuple[tuple[str, str, int], ...] = ()
-    """Name, subject and version of each."""
+    """Name, subject and version of each reference."""
 
     @property
     def guid(self) -> str:
-        """The same in every registry."""
+        """The GUID, the same in every registry."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, repr((self.text, self.kind, self.references))))
 
     @property
     def normal(self) -> Stored:
-        """The same for texts of JSON that differ in white space and the order of keys alone."""
+        """The same for JSON texts that differ only in white space and the order of keys."""
         try:
             text = json.dumps(json.loads(self.text), sort_keys=True)
         except ValueError:
@@ -55,7 +55,7 @@ class Stored:
 
 @dataclass
 class Subject:
-    """Versions by number; those that are deleted keep their numbers."""
+    """Versions by number; deleted ones keep their numbers."""
 
     versions: dict[int, int] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
@@ -93,7 +93,7 @@ class Store:
         return found
 
     def version(self, name: str, version: str) -> tuple[int, int]:
-        """The number and the schema's id."""
+        """Return the version's number and the schema's id."""
         live = self.subject(name).live()
         if version == "latest":
             number = live[-1]
@@ -106,7 +106,7 @@ class Store:
         return number, self.subjects[name].versions[number]
 
     def lookup(self, name: str, schema: Stored, *, normalize: bool) -> tuple[int, int] | None:
-        """The version that a schema is, of a subject that exists."""
+        """Return the version of a schema in an existing subject."""
         found = self.subjects.get(name)
         for number in [] if found is None else reversed(found.live()):
             assert found is not None
@@ -118,7 +118,7 @@ class Store:
     # --- changing ---
 
     def register(self, name: str, schema: Stored, *, normalize: bool) -> int:
-        """The schema's id."""
+        """Register the schema and return its id."""
         self._check(schema)
         known = self.lookup(name, schema, normalize=normalize)
         if known is not None:
@@ -160,10 +160,10 @@ class Store:
         else:
             self.subjects.setdefault(name, Subject()).level = level
 
-    # --- compatibility: of Avro; any other schema goes with any ---
+    # --- compatibility, only of Avro: all other schemas are compatible
 
     def incompatibilities(self, name: str, schema: Stored, version: str, *, transitive: bool = False) -> list[str]:
-        """Why a schema does not go with a version, or, under a transitive level, with any."""
+        """Return the reasons why a schema is incompatible with a version, or, under a transitive level, with any."""
         subject = self.subjects.get(name)
         live = [] if subject is None else subject.live()
         if subject is None or not live:

@@ -1,4 +1,4 @@
-"""The APIs that the embedded brokers serve, and in which versions."""
+"""The APIs that the embedded brokers serve, with their versions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..faults import set_errors
 from ..request_log import api_key_of
 
 _PRODUCE_MIN_ADVERTISED = 0
-"""Kafka 4 tells Produce from version 0, though it serves it from 3: librdkafka wants to see it (KAFKA-18659)."""
+"""Kafka 4 advertises Produce from version 0, though it serves it from 3: librdkafka requires that (KAFKA-18659)."""
 
 _ZERO_LEVELS_FROM = 4
-"""Older ApiVersions do not tell features that can be lowered to 0: older clients refuse them (KAFKA-17011)."""
+"""Older ApiVersions omit features that can be lowered to 0: older clients refuse them (KAFKA-17011)."""
 
 
 class Apis:
-    """Which APIs are served, with the lowest and highest version of each.
+    """The APIs served, with the lowest and highest version of each.
 
     ``max_versions`` caps APIs, given by name, number or request class, to play an older broker; -1 takes an API away.
     """
@@ -42,7 +42,7 @@ class Apis:
         self.max_versions: dict[str | int | type[Request[Any]], int] = {}
 
     def range(self, api_key: int) -> tuple[int, int]:
-        """Lowest and highest version; the lowest is above the highest for an API that is not served."""
+        """Return the lowest and highest version; the lowest exceeds the highest for an API that is not served."""
         if api_key not in self._served:
             return 0, -1
         request = request_class(api_key)
@@ -66,7 +66,7 @@ class Apis:
                 yield ApiVersion(api_key=api_key, min_version=low, max_version=high)
 
     def answer(self, version: int) -> ApiVersionsResponse:
-        """What ApiVersions tells in a version of it."""
+        """Return the answer to ApiVersions in this version."""
         features = self.features
         return ApiVersionsResponse(
             api_keys=list(self.versions()),
@@ -83,12 +83,12 @@ class Apis:
         )
 
     def unsupported_answer(self) -> ApiVersionsResponse:
-        """What ApiVersions tells in version 0 to a client that asks in an unknown version (KIP-511)."""
+        """Return the answer to ApiVersions in version 0, for a request in an unknown version (KIP-511)."""
         return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=list(self.versions()))
 
     @staticmethod
     def error_answer(frame: RequestFrame, code: int) -> Response:
-        """An answer that says nothing but an error for the whole request."""
+        """Return an answer that only reports an error for the whole request."""
         response: Response = frame.request.RESPONSE()
         set_errors(response, code, None, None)
         return response

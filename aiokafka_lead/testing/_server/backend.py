@@ -1,4 +1,4 @@
-"""Which event loop runs this code."""
+"""Detection of the running event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["running_backend"]
 
 
 def running_backend() -> str | None:
-    """``"asyncio"``, ``"trio"``, or None outside of an event loop. trio is asked first: it may be asyncio's guest."""
+    """Return ``"asyncio"``, ``"trio"`` or None. trio is checked first, because it may be asyncio's guest."""
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
         return "trio"

@@ -35,22 +35,22 @@ class BrokerServer:
         self._connections: set[ServerConnection] = set()
         self._shares = engine.share_broker(node.node_id)
         self.leads_to: BrokerServer | None = None
-        """The broker that answers at this one's address; None while it does itself."""
+        """The broker that answers at this one's address; None for this one itself."""
 
     @property
     def connections(self) -> list[ServerConnection]:
-        """The connections that are open."""
+        """The open connections."""
         return list(self._connections)
 
     async def start(self, port: int) -> int:
-        """Listen; returns the port, which is another one only for 0."""
+        """Listen; return the port, which differs from ``port`` only for 0."""
         options = self._engine.options
         self._listener = await listen(self._bind_host, port, options, self._accept, self._task_group)
         self.node.running = True
         return self._listener.port
 
     async def stop(self, *, reset: bool) -> None:
-        """Stop listening, and close what is open: with a reset as a killed process does, or after what is written."""
+        """Stop listening, and close connections: with a reset like a killed process, or after pending writes."""
         self.node.running = False
         self.node.fetch_sessions.clear()
         self._shares.clear()
@@ -63,7 +63,7 @@ class BrokerServer:
             connection.close()
 
     def reset_connections(self) -> None:
-        """Reset what is open, as a proxy does that leads somewhere else from now on."""
+        """Reset open connections, like a proxy that changes its target."""
         for connection in self.connections:
             connection.abort()
 
@@ -71,7 +71,7 @@ class BrokerServer:
         return (self.leads_to or self).connect(transport, peer)
 
     def connect(self, transport: Transport, peer: str) -> ServerConnection:
-        """Take a client's connection; it is reset at once when the broker does not run."""
+        """Accept a client's connection; reset it immediately if the broker does not run."""
         connection = ServerConnection(
             self._engine,
             self._handlers,

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 _QUEUED_BYTES_MAX = 1_048_576
-"""How much of what a client pipelines is read ahead of the request that is being served."""
+"""Maximum size of pipelined requests read ahead of the one being served."""
 
 
 class Transport(Protocol):
-    """What a connection needs of its socket. Calls return at once; bytes are sent in the order of the calls."""
+    """The socket of a connection. Calls return immediately; bytes are sent in the order of the calls."""
 
     certificate: str | None
     """The subject of the client's certificate."""
@@ -43,8 +43,8 @@ class Transport(Protocol):
 
 
 class ServerConnection:
-    """Frames in, frames out. As at a Kafka broker the connection is muted from a request until its answer is sent:
-    a fetch that waits for records holds back everything behind it.
+    """Frames in, frames out. As at a Kafka broker the connection is muted from a request until its answer is sent: a
+    fetch that waits for records delays all later requests.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ServerConnection:
         # The client's address, for group members' descriptions.
         self.peer = peer
         self.authentication = Authentication(engine.options.sasl)
-        # The client's name and version, once it has said them.
+        # The client's name and version, once sent.
         self.software: tuple[str, str] = ("", "")
         self._transport = transport
         self._on_closed = on_closed
@@ -76,14 +76,14 @@ class ServerConnection:
         self._busy = False
         self._pumping = False
         self._closed = False
-        # The answer that is awaited, to be given up when the client goes.
+        # The pending answer, to be abandoned if the client disconnects.
         self._pending: Pending | None = None
 
     @property
     def closed(self) -> bool:
         return self._closed
 
-    # --- what the transport tells ------------------------------------------------------------------------------------
+    # --- events of the transport -------------------------------------------------------------------------------------
 
     def frames_received(self, frames: list[bytes | bytearray]) -> None:
         if self._closed:
@@ -97,7 +97,7 @@ class ServerConnection:
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """The client does not read its answers: serve no more requests for now."""
+        """Stop serving requests while the client does not read its answers."""
         self._writing_paused = True
 
     def resume_writing(self) -> None:
@@ -105,23 +105,23 @@ class ServerConnection:
         self._pump()
 
     def connection_lost(self) -> None:
-        """The socket is gone, or is about to be."""
+        """Handle the end of the socket, past or imminent."""
         if self._closed:
             return
         self._closed = True
         self._frames.clear()
         try:
-            # What waits for an answer goes first: it must not get what the connection's end gives back.
+            # Pending answers go first: they must not get data that the connection's end releases.
             if self._pending is not None:
                 pending, self._pending = self._pending, None
                 pending.give_up()
             self._on_closed(self)
         except Exception as error:
-            # Not out of here: asyncio would only log it, and on trio it would end the cluster's tasks at once.
+            # Not raised here: asyncio would only log it, and on trio it would end the cluster's tasks immediately.
             self.engine.failed(error)
 
     def close(self) -> None:
-        """Close once what was written is sent."""
+        """Close once pending writes are sent."""
         if not self._closed:
             self._transport.close()
             self.connection_lost()
@@ -135,7 +135,7 @@ class ServerConnection:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Serve queued requests until one has to wait."""
+        """Serve queued requests until one must wait."""
         if self._pumping:
             return
         self._pumping = True
@@ -153,7 +153,7 @@ class ServerConnection:
             self._transport.resume_reading()
 
     def _receive(self, frame: bytes | bytearray) -> None:
-        """Start on a request."""
+        """Begin to process a request."""
         try:
             header = decode_request(frame)
         except UnsupportedRequestError as error:
@@ -186,24 +186,24 @@ class ServerConnection:
         _Job(self, header, record, self.engine.faults.concerning(record, header.request)).start()
 
     def _answer_unsupported(self, api_key: int, version: int, correlation_id: int) -> None:
-        """An unknown version of ApiVersions is answered in version 0 (KIP-511); any other ends the connection."""
+        """Answer an unknown version of ApiVersions in version 0 (KIP-511); any other ends the connection."""
         if api_key == ApiKey.API_VERSIONS:
             self.send(encode_response(self.engine.apis.unsupported_answer(), 0, correlation_id), 0)
         else:
             self.refuse(UnsupportedVersionError(f"API {api_key} version {version}"))
 
     def refuse(self, error: Exception) -> None:
-        """What a broker does with bytes that it cannot serve: it closes the connection."""
+        """Close the connection, as a broker does after bytes that it cannot serve."""
         self.engine.protocol_errors.append((self.node.node_id, self.peer, error))
         self.close()
 
     def fail(self, error: Exception) -> None:
-        """This broker's own mistake: the cluster's block ends with it, the connection now."""
+        """Report an error of this broker itself: it ends the cluster's block, and the connection now."""
         self.engine.failed(error)
         self.abort()
 
     def wait_for(self, pending: Pending, on_done: Callable[[Response | None], None]) -> None:
-        """The answer comes later; until then the connection is muted."""
+        """Wait for a later answer; until then the connection is muted."""
         self._pending = pending
 
         def done(response: Response | None) -> None:
@@ -216,7 +216,7 @@ class ServerConnection:
         pending.on_done = done
 
     def send(self, chunks: list[Buffer], mute_ms: float) -> None:
-        """Send an answer and go on with the next request, after a while if the client is throttled (KIP-219)."""
+        """Send an answer and continue with the next request, after a delay if the client is throttled (KIP-219)."""
         if self._closed:
             return
         if chunks:
@@ -231,13 +231,13 @@ class ServerConnection:
         self.resume()
 
     def resume(self) -> None:
-        """Something that held the connection up is over."""
+        """Continue after an interruption of the connection."""
         self.engine.run_deferred()
         self._pump()
 
 
 class _Job:
-    """A request on its way through a broker, with the faults that strike it."""
+    """A request being processed by a broker, with the faults that affect it."""
 
     __slots__ = ("connection", "error_code", "frame", "garbage", "record", "rules", "throttle_ms")
 
@@ -247,7 +247,7 @@ class _Job:
         self.connection = connection
         self.frame = frame
         self.record = record
-        # All rules for this request. Those for parts of it are asked by the handler, those for afterwards at the end.
+        # All rules for this request. The handler evaluates rules for its parts; rules for afterwards apply at the end.
         self.rules = rules
         # The error to answer with instead of processing the request.
         self.error_code: int | None = None
@@ -287,7 +287,7 @@ class _Job:
             self.connection.resume()
 
     def _run_released(self) -> None:
-        """The request has arrived at last, from a client that may have gone."""
+        """Process a request that has finally arrived, possibly from a disconnected client."""
         self._run()
         self.connection.resume()
 

@@ -1,4 +1,4 @@
-"""What a handler is given, and what it may return."""
+"""The argument of a handler, and its possible results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CloseConnection", "Connection", "Handler", "Handlers", "Pending", "R
 
 
 class CloseConnection(Exception):
-    """A handler's way to end the connection without an answer, as brokers do."""
+    """Raised by a handler to end the connection without an answer, as brokers do."""
 
 
 class Pending:
@@ -28,14 +28,13 @@ class Pending:
     def __init__(self) -> None:
         self.done = False
         self.response: Response | None = None
-        # Both are forgotten at the end: what they belong to refers to this.
-        # The connection's, to send the answer.
+        # Both are cleared at the end: their owners refer to this.
         self.on_done: Callable[[Response | None], None] | None = None
-        # The handler's, for when the client has gone.
+        # The handler's, for the end of the client's connection.
         self.on_give_up: Callable[[], None] | None = None
 
     def complete(self, response: Response | None) -> None:
-        """Answer; only the first call counts."""
+        """Send the answer; only the first call counts."""
         if not self.done:
             self.response = response
             on_done = self.on_done
@@ -55,14 +54,14 @@ class Pending:
 
 
 class Connection(Protocol):
-    """What a handler may know of its request's connection, and do with it."""
+    """The connection of a request, as seen by a handler."""
 
     @property
     def node(self) -> BrokerNode: ...
 
     @property
     def number(self) -> int:
-        """Which of the process's connections it is."""
+        """Number of the connection in this process."""
         ...
 
     @property
@@ -74,10 +73,10 @@ class Connection(Protocol):
     def authentication(self) -> Authentication: ...
 
     software: tuple[str, str]
-    """The client's name and version (KIP-511), empty where it has not said."""
+    """The client's name and version (KIP-511), empty if it has sent none."""
 
     def close(self) -> None:
-        """Close once what was written is sent."""
+        """Close once pending writes are sent."""
 
 
 class RequestContext:
@@ -91,24 +90,24 @@ class RequestContext:
         self.node = connection.node
         self.api_version = frame.version
         self.client_id = frame.client_id
-        # Faults for single topics or partitions, and whether each strikes this request: asked once.
+        # Faults for single topics or partitions, and if each applies to this request: evaluated once.
         self._rules = rules
         self._struck: dict[int, bool] = {}
 
     @property
     def is_faultless(self) -> bool:
-        """Whether no rule is for this request's topics and partitions."""
+        """True if no rule applies to this request's topics and partitions."""
         return not self._rules
 
     def fault_code(self, topic: str, partition: int | None = None) -> int:
-        """The error that a rule demands for a topic or a partition, or 0."""
+        """Return the error that a rule demands for a topic or a partition, or 0."""
         for rule in self._rules:
             if rule.error_code is not None and self._strikes(rule, topic, partition):
                 return rule.error_code
         return 0
 
     def hint(self, topic: str, partition: int) -> Hint | None:
-        """The leader that a rule wants named instead of the true one."""
+        """Return the leader that a rule names instead of the true one."""
         for rule in self._rules:
             if rule.hint is not None and self._strikes(rule, topic, partition):
                 return rule.hint
@@ -125,4 +124,4 @@ class RequestContext:
 
 Handler = Callable[[RequestContext, Any], "Response | Pending | None"]
 Handlers = Mapping[int, Handler]
-"""By the API's number."""
+"""Handlers by the API's number."""

@@ -1,4 +1,4 @@
-"""What all embedded brokers share: the state, the timers, the rules of what goes wrong, the log of what came."""
+"""The parts common to all embedded brokers: the state, the timers, the rules of faults, the log of requests."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class BrokerOptions:
-    """Options that all brokers of the cluster have in common."""
+    """Options common to all brokers of the cluster."""
 
     auto_create_topics: bool = True
     num_partitions: int = 1
     replication_factor: int = 1
     sasl: SaslOptions = field(default_factory=SaslOptions)
-    # For connections that are made from now on; None: no TLS.
+    # For connections from now on; None: no TLS.
     ssl_context: ssl.SSLContext | None = None
     max_frame_bytes: int = 104_857_600
     groups: GroupOptions = field(default_factory=GroupOptions)
@@ -46,7 +46,7 @@ class BrokerOptions:
 
 @dataclass
 class StaleMetadata:
-    """Old metadata that a broker tells some more times instead of the truth."""
+    """Old metadata with which a broker answers a few more times."""
 
     view: MetadataView
     broker: int | None
@@ -87,7 +87,7 @@ class Engine:
         self.requests = RequestLog(request_log_size)
         self.faults = Faults(self._name_of)
         self.stale_metadata: list[StaleMetadata] = []
-        # (broker, client's address, what was wrong): connections that were closed for what the client sent.
+        # (broker, client's address, error): connections closed because of invalid data from the client.
         self.protocol_errors: deque[tuple[int, str, Exception]] = deque(maxlen=1000)
         # Errors of this cluster itself. They end the cluster's block with an exception.
         self.failures: list[Exception] = []
@@ -98,7 +98,7 @@ class Engine:
         return None if topic is None else topic.name
 
     def share_broker(self, node_id: int) -> ShareBroker:
-        """What a broker knows of share groups."""
+        """Return a broker's state of share groups."""
         found = self._share_brokers.get(node_id)
         if found is None:
             found = self._share_brokers[node_id] = ShareBroker(node_id, self._share_world)
@@ -106,16 +106,16 @@ class Engine:
 
     @staticmethod
     def now_ms() -> int:
-        """Wall-clock time, for timestamps."""
+        """Return the wall-clock time, for timestamps."""
         return time.time_ns() // 1_000_000
 
     def failed(self, error: Exception) -> None:
-        """This cluster itself made a mistake."""
+        """Report an error of this cluster itself."""
         _log.error("an embedded broker failed", exc_info=error)
         self.failures.append(error)
 
     def move_coordinator(self, kind: int, key: str, to: int | None) -> int:
-        """Give a group or a transactional id, and those that share its slot, to another broker. Returns it."""
+        """Move a group or a transactional id, with all that share its slot, to another broker. Returns the broker."""
         broker = self.state.coordinators.move(kind, key, to)
         slot = slot_of(key)
         if kind == TRANSACTION:
@@ -126,7 +126,7 @@ class Engine:
         return broker
 
     def defer(self, call: Callable[[], None]) -> None:
-        """Do something once the answer of the request being served is on its way."""
+        """Do something once the answer of the current request has been sent."""
         self._deferred.append(call)
 
     def run_deferred(self) -> None:

@@ -1,4 +1,4 @@
-"""Bytes into frames: a length of four bytes, then that many."""
+"""Splits bytes into frames: a length of four bytes, then that number of bytes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _SCRATCH_BYTES = 65_536
 
 
 class FrameReader:
-    """Collects what arrives. Sans-I/O: take `buffer`, fill some of it, tell `advance` how much.
+    """Collects incoming bytes. Sans-I/O: fill part of `buffer`, and pass the number of bytes to `advance`.
 
     Small frames are cut out of one scratch buffer; a frame that does not fit there is read into a buffer of its exact
-    size. Each frame that comes out has memory of its own.
+    size. Each returned frame has its own memory.
     """
 
     __slots__ = ("_filled", "_large", "_large_filled", "_max_bytes", "_scratch")
@@ -20,18 +20,18 @@ class FrameReader:
         self._max_bytes = max_bytes
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._filled = 0
-        # The frame that is too large for the scratch buffer, while it arrives.
+        # A frame too large for the scratch buffer, while it arrives.
         self._large: bytearray | None = None
         self._large_filled = 0
 
     def buffer(self) -> memoryview:
-        """Where the next bytes belong; never empty."""
+        """Return the buffer for the next bytes; never empty."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled :]
         return memoryview(self._scratch)[self._filled :]
 
     def advance(self, count: int) -> list[bytes | bytearray]:
-        """``count`` bytes were put into `buffer`; the frames that they complete. Raises FrameTooLargeError."""
+        """Note ``count`` bytes put into `buffer`; return the completed frames. Raises FrameTooLargeError."""
         if self._large is not None:
             self._large_filled += count
             if self._large_filled < len(self._large):
@@ -62,7 +62,7 @@ class FrameReader:
         return frames
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
-        """The same for bytes that came in a buffer of their own."""
+        """Do the same for bytes in a separate buffer."""
         frames: list[bytes | bytearray] = []
         view = memoryview(data)
         while view:

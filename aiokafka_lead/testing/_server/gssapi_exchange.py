@@ -11,7 +11,7 @@ from gssapi.raw.misc import GSSError  # pyright: ignore[reportMissingImports]
 from ...errors import SaslAuthenticationFailedError
 
 _OFFER = b"\x01\0\0\0"
-"""No security layer, as Kafka offers it."""
+"""No security layer, as offered by Kafka."""
 
 
 class GssapiExchange:

@@ -1,4 +1,4 @@
-"""Who a client is: the server's side of SASL, and of PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628)."""
+"""Authentication of clients: the server's side of SASL, and of PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .scram import SCRAM_HASHES, DelegationToken, ScramExchange
 _BEFORE_AUTHENTICATION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 OAuthValidator = Callable[[str, Mapping[str, str]], str | tuple[str, float] | None]
-"""From a token and its extensions to the user, or the user and when the token ends (``time.time()``); None refuses."""
+"""Takes a token and its extensions; returns the user, or a pair of user and expiry, or None to refuse."""
 
 
 @dataclass(frozen=True)
 class SaslOptions:
-    """How the brokers authenticate clients."""
+    """The brokers' authentication of clients."""
 
     # user -> password, for PLAIN and SCRAM.
     users: Mapping[str, str] | None = None
@@ -32,12 +32,12 @@ class SaslOptions:
     keytab: str | None = None
     # Delegation tokens (KIP-48) by their ids.
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
-    # How long a session lasts (KIP-368); None: for as long as the connection, or a token.
+    # Lifetime of sessions (KIP-368); None: until the end of the connection, or of a token.
     session_ms: float | None = None
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Those that are offered; none where there is no authentication."""
+        """The offered mechanisms; none without authentication."""
         offered = () if self.users is None else ("PLAIN", *SCRAM_HASHES)
         if self.oauth_validator is not None:
             offered += ("OAUTHBEARER",)
@@ -47,34 +47,36 @@ class SaslOptions:
 class _Exchange(Protocol):
     @property
     def ends_at(self) -> float:
-        """When what the client has shown is no longer good, in wall-clock seconds."""
+        """Time at which the client's credentials expire, in wall-clock seconds."""
         ...
 
     def step(self, message: bytes) -> tuple[bytes, str | None]:
-        """The answer to a client's message, and the user once he is known."""
+        """Return the answer to a client's message, and the user once known."""
         ...
 
 
 class Authentication:
-    """One connection's way to a user, and the session that it leads to."""
+    """The authentication of one connection, and the resulting session."""
 
     def __init__(self, options: SaslOptions) -> None:
         self._options = options
-        # The user, once known; None before, and where there is no authentication.
+        # The user, once known; None before that, and without authentication.
         self.user: str | None = None
-        # When the session ends, in wall-clock seconds.
+        # End of the session, in wall-clock seconds.
         self._ends_at = math.inf
         self._exchange: _Exchange | None = None
 
     def permits(self, api_key: int) -> bool:
-        """Whether the connection may use an API now."""
+        """Return True if the connection may use an API now."""
         if not self._options.mechanisms or api_key in _BEFORE_AUTHENTICATION:
             return True
         return self.user is not None and time.time() < self._ends_at
 
     def begin(self, mechanism: str) -> None:
-        """Expect the messages of a mechanism. Raises UnsupportedSaslMechanismError, and IllegalSaslStateError where
-        there is no authentication."""
+        """Expect the messages of a mechanism.
+
+        Raises UnsupportedSaslMechanismError, and IllegalSaslStateError without authentication.
+        """
         options = self._options
         if not options.mechanisms:
             raise IllegalSaslStateError("this listener does not use SASL")
@@ -86,7 +88,7 @@ class Authentication:
         elif mechanism == "PLAIN":
             self._exchange = _Plain(options.users or {})
         elif mechanism == "GSSAPI":
-            from .gssapi_exchange import GssapiExchange  # of an extra
+            from .gssapi_exchange import GssapiExchange  # needs an extra
 
             assert options.keytab is not None
             self._exchange = GssapiExchange(options.keytab)
@@ -112,7 +114,7 @@ class Authentication:
 
     @property
     def lifetime_ms(self) -> int:
-        """What is left of the session, or 0 where it does not end (KIP-368)."""
+        """Remaining lifetime of the session, or 0 for an unlimited one (KIP-368)."""
         if self.user is None or self._ends_at == math.inf:
             return 0
         return max(0, int((self._ends_at - time.time()) * 1000))
@@ -125,7 +127,7 @@ class _OAuthBearer:
     def __init__(self, validator: OAuthValidator) -> None:
         self.ends_at = math.inf
         self._validator = validator
-        # What the client has to acknowledge before it gets the error.
+        # The message that the client must acknowledge before it gets the error.
         self._refusal: bytes | None = None
 
     def step(self, message: bytes) -> tuple[bytes, str | None]:

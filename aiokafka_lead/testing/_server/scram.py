@@ -17,7 +17,7 @@ _ITERATIONS = 4096
 
 
 class DelegationToken(NamedTuple):
-    """What stands in for a user's password; clients log in with ``token_id`` and ``hmac``."""
+    """A substitute for a user's password; clients log in with ``token_id`` and ``hmac``."""
 
     owner: str
     token_id: str
@@ -62,7 +62,7 @@ class ScramExchange:
         return self._server_first, None
 
     def _known(self, bare: bytes, encoded: bytes) -> tuple[str, str | None]:
-        """The user, and the password; of a delegation token its owner, and its HMAC."""
+        """Return the user and the password; for a delegation token, its owner and its HMAC."""
         name = encoded.decode(errors="replace").replace("=2C", ",").replace("=3D", "=")
         if b"tokenauth=true" not in bare.split(b","):
             return name, self._users.get(name)
@@ -93,5 +93,5 @@ class ScramExchange:
 
 
 def _fields(message: bytes) -> dict[str, bytes]:
-    """The attributes of a SCRAM message: letter=value, between commas."""
+    """Return the attributes of a SCRAM message: letter=value, separated by commas."""
     return {part[:1].decode("latin-1"): part[2:] for part in message.split(b",") if part[1:2] == b"="}

@@ -1,4 +1,4 @@
-"""Timers on whatever event loop there is: one task for all of them."""
+"""Timers on any event loop: one task for all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Timer", "Timers"]
 
 
 class Timer:
-    """A call to come; `cancel` prevents it."""
+    """A future call; `cancel` prevents it."""
 
     __slots__ = ("_call",)
 
@@ -34,12 +34,12 @@ class Timer:
 
 
 class Timers:
-    """Calls functions at times of `time.monotonic`. Cancelled ones cost nothing but their place in the heap."""
+    """Calls functions at times of `time.monotonic`. Cancelled ones only cost their place in the heap."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
-        # Set when something earlier than what the task sleeps for was added; None before the task runs.
+        # Set if a timer earlier than the task's sleep was added; None before the task runs.
         self._earlier: anyio.Event | None = None
         self._sleeps_until = float("-inf")
 
@@ -65,7 +65,7 @@ class Timers:
                 await earlier.wait()
 
     def _fire_due(self) -> float:
-        """Fire what is due; returns when the next one is."""
+        """Fire due timers; return the time of the next one."""
         self._sleeps_until = float("-inf")
         while self._heap:
             when, _, timer = self._heap[0]

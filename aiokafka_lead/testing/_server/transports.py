@@ -1,6 +1,6 @@
-"""Sockets under connections: asyncio protocols for their speed, anyio streams everywhere else.
+"""Sockets of connections: asyncio protocols for their speed, anyio streams everywhere else.
 
-Both deliver frames to a `ServerConnection` and send what it writes, without a task per request.
+Both deliver frames to a `ServerConnection` and send its output, without a task per request.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from .frames import FrameReader
 __all__ = ["Listener", "listen"]
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-"""SO_LINGER with time 0: closing sends a reset, as a killed process does to those who talk to it."""
+"""SO_LINGER with time 0: closing sends a reset, as a killed process does."""
 
 _HIGH_WATER_BYTES = 1_048_576
-"""How much may wait to be sent to a client before no more of its requests are served."""
+"""Maximum unsent data for a client before no more of its requests are served."""
 
 _ACCEPT_PAUSE_S = 1.0
-"""How long nothing is accepted after the operating system could not give a file descriptor (as asyncio's server)."""
+"""Pause in accepting after the operating system had no free file descriptor (as in asyncio's server)."""
 
 _TLS_HANDSHAKE_S = 30.0
 
 _CLOSE_ROUNDS = 10
-"""A bound for what takes asyncio one or two rounds of its loop."""
+"""A bound for work that takes asyncio one or two iterations of its loop."""
 
 _CLOSE_S = 1.0
 """The same as a time."""
@@ -47,7 +47,7 @@ _CLOSE_S = 1.0
 _Sockets = MultiListener[anyio.abc.SocketStream]
 
 Connect = Callable[[Transport, str], ServerConnection]
-"""Makes the connection for an accepted socket; the text is the client's address."""
+"""Creates the connection for an accepted socket; the text is the client's address."""
 
 
 async def listen(
@@ -66,7 +66,7 @@ async def listen(
 
 
 class Listener:
-    """Listening sockets, and the tasks of what arrives there."""
+    """Listening sockets, and the tasks of arriving connections."""
 
     def __init__(self, sockets: _Sockets, admission: _Admission) -> None:
         self.port: int = sockets.extra(anyio.abc.SocketAttribute.local_port)
@@ -76,28 +76,28 @@ class Listener:
         self._ended = anyio.Event()
 
     async def serve(self) -> None:
-        """Work until closed or cancelled; the listening sockets are closed then."""
+        """Work until closed or cancelled; then the listening sockets are closed."""
         try:
             with self._scope:
                 async with anyio.create_task_group() as arrivals:
                     await self._admission.accept(self._sockets, arrivals)
         finally:
-            # Here, since asyncio's Task.cancel may interrupt those that wait in close().
+            # Here, because asyncio's Task.cancel may interrupt tasks waiting in close().
             with anyio.CancelScope(shield=True):
                 await self._sockets.aclose()
             self._ended.set()
 
     async def close(self) -> None:
-        """Stop listening, and drop what has arrived and is no connection yet. Connections are not touched."""
+        """Stop listening, and drop arrivals that are not connections yet. Connections are not touched."""
         self._scope.cancel()
         await self._ended.wait()
 
 
 class _Admission:
-    """Accepts what arrives, and makes connections of it.
+    """Accepts arrivals, and turns them into connections.
 
-    What has been accepted belongs to a task, which closes it when it is cancelled: to one of ``arrivals`` until the
-    connection is made, TLS included, and then to one of ``task_group``.
+    An accepted socket belongs to a task, which closes it when it is cancelled: to one of ``arrivals`` until the
+    connection is set up, including TLS, and then to one of ``task_group``.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ _SHORT = {
 
 
 def _subject(certificate: Any) -> str | None:
-    """Whose certificate a client has presented, as Kafka names a principal (RFC 2253); None without one."""
+    """Return the subject of the client's certificate as a principal (RFC 2253); None without a certificate."""
     if not certificate:
         return None
     names = [name for part in certificate["subject"] for name in part]
@@ -145,8 +145,8 @@ def _reset_when_closed(raw_socket: Any) -> None:
 
 
 class _SocketAdmission(_Admission):
-    """Not by asyncio's own server: what that has accepted and not yet made a connection of stays open, without an
-    owner, when the server is closed (CPython's gh-109564), and TLS handshakes go on after it.
+    """Does not use asyncio's own server: its accepted sockets that are not connections yet stay open, without an owner,
+    when the server is closed (CPython's gh-109564), and TLS handshakes continue after that.
     """
 
     async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
@@ -154,12 +154,12 @@ class _SocketAdmission(_Admission):
             arrivals.start_soon(self._accept, listener.extra(anyio.abc.SocketAttribute.raw_socket), arrivals)
 
     async def _accept(self, listening: socket.socket, arrivals: anyio.abc.TaskGroup) -> None:
-        # Not by the loop's sock_accept: what that accepts while it is being cancelled is lost, and stays open.
+        # Not by the loop's sock_accept: a socket that it accepts while being cancelled is lost, and stays open.
         while True:
             await anyio.wait_readable(listening)
             try:
                 accepted, _ = listening.accept()
-            except (BlockingIOError, ConnectionError):  # the client is gone again
+            except (BlockingIOError, ConnectionError):  # the client has disconnected again
                 continue
             except OSError:  # too few file descriptors: clients wait until some are free
                 await anyio.sleep(_ACCEPT_PAUSE_S)
@@ -181,14 +181,14 @@ class _SocketAdmission(_Admission):
         except BaseException as error:
             with anyio.CancelScope(shield=True):
                 await _wait_closed(accepted)
-            if not isinstance(error, OSError):  # the client is gone, or speaks no TLS
+            if not isinstance(error, OSError):  # the client has disconnected, or does not speak TLS
                 raise
         else:
             self._task_group.start_soon(protocol.run)
 
 
 async def _wait_closed(dropped: socket.socket) -> None:
-    """Wait until asyncio has closed the socket of a transport that it was made to drop."""
+    """Wait until asyncio has closed the socket of a dropped transport."""
     for _ in range(_CLOSE_ROUNDS):
         if dropped.fileno() < 0:
             return
@@ -196,7 +196,7 @@ async def _wait_closed(dropped: socket.socket) -> None:
 
 
 class _Protocol(asyncio.BufferedProtocol):
-    """Reads straight into the frame reader's buffers, and serves requests in the callback that brought them."""
+    """Reads directly into the frame reader's buffers, and serves requests in the callback that delivered them."""
 
     def __init__(self, connect: Connect, max_frame_bytes: int) -> None:
         self._connect = connect
@@ -206,7 +206,7 @@ class _Protocol(asyncio.BufferedProtocol):
         self._ended = anyio.Event()
 
     async def run(self) -> None:
-        """Hold the connection, once it is made, until its socket is closed; a cancellation closes that at once."""
+        """Hold the connection, once set up, until its socket is closed; a cancellation closes that immediately."""
         assert self._transport is not None
         try:
             await self._ended.wait()
@@ -290,7 +290,7 @@ class _StreamAdmission(_Admission):
             except BaseException as error:
                 with anyio.CancelScope(shield=True):
                     await anyio.aclose_forcefully(accepted)
-                if not isinstance(error, Exception):  # the client is gone, or speaks no TLS
+                if not isinstance(error, Exception):  # the client has disconnected, or does not speak TLS
                     raise
                 return
         self._task_group.start_soon(_StreamTransport(stream).serve, self._connect, self._options.max_frame_bytes)
@@ -303,10 +303,10 @@ class _StreamTransport:
         self._stream = stream
         self.certificate = _subject(stream.extra(TLSAttribute.peer_certificate, None))
         self._outgoing: list[Buffer] = []
-        # What was written and is not sent, what is being sent included.
+        # Unsent output, including the part being sent.
         self._outgoing_bytes = 0
         self._paused = False
-        # Wakes the sending task, which sleeps on it when there is nothing to send.
+        # Wakes the sending task, which sleeps on it when there is no output.
         self._wake = anyio.Event()
         self._may_read: anyio.Event | None = None
         self._closing = False

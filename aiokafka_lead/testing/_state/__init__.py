@@ -1,1 +1,1 @@
-"""The embedded cluster's state machine: no sockets, no clock, no tasks. What depends on time is passed the time."""
+"""The embedded cluster's state machine: no sockets, no clock, no tasks. Time is passed as an argument."""

@@ -1,4 +1,4 @@
-"""Access control rules, as stored: the embedded brokers keep and tell them, and enforce none."""
+"""Access control rules, as stored: the embedded brokers keep and report them, but do not enforce them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 __all__ = ["Acls", "Rule", "RuleFilter"]
 
 _ANY = 1
-"""In a filter, of every enumeration."""
+"""Matches every value of an enumeration in a filter."""
 _MATCH, _LITERAL, _PREFIXED = 2, 3, 4
 _WILDCARD = "*"
 
@@ -25,7 +25,7 @@ class Rule(NamedTuple):
 
 
 class RuleFilter(NamedTuple):
-    """Which rules are meant; None is any text."""
+    """A filter of rules; None matches any text."""
 
     resource_type: int
     name: str | None
@@ -36,7 +36,7 @@ class RuleFilter(NamedTuple):
     permission: int
 
     def accepts(self, rule: Rule) -> bool:
-        """Whether a rule agrees with all that is given (Java: ``AclBindingFilter.matches``)."""
+        """Return True if a rule matches the whole filter (Java: ``AclBindingFilter.matches``)."""
         return (
             self.resource_type in (_ANY, rule.resource_type)
             and self.principal in (None, rule.principal)

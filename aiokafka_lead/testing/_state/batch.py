@@ -1,6 +1,6 @@
-"""Record batches as a broker keeps them: whole, in the bytes that the producer sent, with the offset written in.
+"""Record batches as a broker keeps them: the producer's bytes, with the offset written into them.
 
-Nothing here decodes a record, except where a question can be answered in no other way (`first_record_at`).
+No record is decoded, except if a question cannot be answered otherwise (`first_record_at`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ZSTD = CODEC_NAMES.index("zstd")
 
 
 class NotOneBatchError(InvalidRecordError):
-    """What a broker answers before it even looks for the log."""
+    """A broker's answer before it even looks for the log."""
 
 
 class BatchHeader(NamedTuple):
@@ -73,7 +73,7 @@ class StoredBatch:
     def __init__(
         self, header: BatchHeader, data: bytes, base_offset: int, leader_epoch: int, max_timestamp_ms: int
     ) -> None:
-        # The header as the producer sent it: for its offset, epoch and timestamps the attributes below hold.
+        # The producer's header: the attributes below replace its offset, epoch and timestamps.
         self.header = header
         self.data = data
         self.base_offset = base_offset
@@ -86,7 +86,7 @@ class StoredBatch:
 def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> BatchHeader:
     """Check a produce request's records as a broker does: one batch, whole, of format 2, with its CRC right.
 
-    Raises what the broker would answer (Java: ``ProduceRequest.validateRecords``, ``LogValidator.validateBatch``).
+    Raises the error of a broker's answer (Java: ``ProduceRequest.validateRecords``, ``LogValidator.validateBatch``).
     """
     size = len(records)
     if size > MAGIC_AT and records[MAGIC_AT] > _MAGIC:
@@ -102,7 +102,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
         raise CorruptRecordError("the batch's CRC does not match its bytes")
     codec = header.attributes & CODEC_MASK
     if codec >= len(CODEC_NAMES):
-        # What a broker makes of it: an exception that it did not expect.
+        # A broker's answer to it: an unexpected exception.
         raise UnknownServerError(f"there is no compression codec {codec}")
     if codec == _ZSTD and produce_version < 7:
         raise UnsupportedCompressionTypeError("zstd needs Produce version 7 (KIP-110)")
@@ -120,7 +120,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
 
 
 def transactional_header(records: memoryview | None) -> BatchHeader | None:
-    """The header of a batch that is part of a transaction, before it is validated; None for any other."""
+    """Return the header of a batch in a transaction, before it is validated; None for any other."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
         return None
     header = BatchHeader._make(HEADER.unpack_from(records))
@@ -130,9 +130,9 @@ def transactional_header(records: memoryview | None) -> BatchHeader | None:
 def store(
     records: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int, append_time_ms: int | None
 ) -> StoredBatch:
-    """A validated batch with its place in the log written into it.
+    """Return a validated batch with its place in the log written into it.
 
-    ``append_time_ms`` is the time to stamp on a topic with log-append time, None elsewhere.
+    ``append_time_ms`` is the timestamp for a topic with log-append time, otherwise None.
     """
     data = assign_offsets(records, base_offset, leader_epoch, log_append_time_ms=append_time_ms)
     max_timestamp_ms = header.max_timestamp_ms if append_time_ms is None else append_time_ms
@@ -149,7 +149,7 @@ def marker(
     committed: bool,
     coordinator_epoch: int,
 ) -> StoredBatch:
-    """The control batch that ends a transaction."""
+    """Return the control batch that ends a transaction."""
     data = control_batch(
         ControlType.COMMIT if committed else ControlType.ABORT,
         base_offset=base_offset,
@@ -163,7 +163,7 @@ def marker(
 
 
 def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
-    """Offset and timestamp of the batch's first record at or after a time and an offset; None when there is none."""
+    """Return offset and timestamp of the batch's first record at or after a time and an offset, or None."""
     for record in _records(batch.data):
         if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
             return record.offset, record.timestamp_ms
@@ -171,12 +171,12 @@ def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> 
 
 
 def without_key(records: memoryview) -> list[int]:
-    """Indexes of the records that have no key: a compacted topic refuses them."""
+    """Return indexes of the records without a key: a compacted topic refuses them."""
     return [index for index, record in enumerate(_records(records)) if record.key is None]
 
 
 def later_than(records: memoryview, timestamp_ms: int) -> list[int]:
-    """Indexes of the records with a timestamp after a time."""
+    """Return indexes of the records with a timestamp after a time."""
     return [index for index, record in enumerate(_records(records)) if record.timestamp_ms > timestamp_ms]
 
 
@@ -184,5 +184,5 @@ def _records(buffer: bytes | memoryview) -> Iterator[ConsumerRecord[bytes | None
     for view in read_batches(buffer, check_crcs=False):
         try:
             yield from view.records("", 0)
-        except BatchTooLargeError as error:  # a broker of Kafka takes the memory, or dies of it
+        except BatchTooLargeError as error:  # a broker of Kafka allocates the memory, or crashes
             raise MessageTooLargeError(error.message) from None

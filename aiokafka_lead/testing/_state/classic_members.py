@@ -1,6 +1,6 @@
 """Members of the classic protocol in a group of the new one: JoinGroup and the like lead them as heartbeats do.
 
-What such a member is to give up or to get it learns by joining again, to which its heartbeats send it.
+Such a member is notified of partitions to give up or to get by joining again, which its heartbeats demand.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _VERSION_BYTES = 2
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Raises MalformedMessageError."""
+    """Decode the subscription. Raises MalformedMessageError."""
     version = min(int.from_bytes(metadata[:_VERSION_BYTES], "big"), ConsumerProtocolSubscription.MAX_VERSION)
     return decode(ConsumerProtocolSubscription, version, metadata[_VERSION_BYTES:])
 
 
 def read_assignment(assignment: bytes, cluster: ClusterState) -> list[Slot]:
-    """The partitions in it, of topics that exist. Raises MalformedMessageError."""
+    """Return the partitions in it, for topics that exist. Raises MalformedMessageError."""
     if not assignment:
         return []
     version = min(int.from_bytes(assignment[:_VERSION_BYTES], "big"), ConsumerProtocolAssignment.MAX_VERSION)
@@ -67,14 +67,14 @@ def slots_of(topics: Iterable[tuple[str, Iterable[int]]], cluster: ClusterState)
 
 
 class ClassicMembers:
-    """What a classic group does, for a consumer group."""
+    """The operations of a classic group, for a consumer group."""
 
     def __init__(self, group: ConsumerGroup, cluster: ClusterState) -> None:
         self._group = group
         self._cluster = cluster
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """A member joins or joins again. Raises what is wrong, or answers through ``reply``, at once."""
+        """Handle a member that joins or joins again. Raises an error, or answers through ``reply``, immediately."""
         self._check_protocols(request)
         if not request.member_id and request.instance_id is None and request.known_id_required:
             reply(JoinResult(str(uuid4()), MemberIdRequiredError()))
@@ -136,7 +136,7 @@ class ClassicMembers:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """A member asks for its assignment; what it would assign to others does not count."""
+        """Return a member's assignment; assignments that it makes for other members do not count."""
         member, joined = self._checked(member_id, instance_id, generation)
         chosen, metadata = joined.protocols[0]
         if protocol_type not in (None, PROTOCOL_TYPE) or protocol not in (None, chosen):
@@ -153,7 +153,7 @@ class ClassicMembers:
         reply(SyncResult(None, PROTOCOL_TYPE, chosen, assignment))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """A member is alive. Raises RebalanceInProgressError where it should join again."""
+        """Keep a member alive. Raises RebalanceInProgressError if it should join again."""
         member, joined = self._checked(member_id, instance_id, generation)
         self._group.heard_of(member, joined.session_timeout_ms)
         if (
@@ -165,7 +165,7 @@ class ClassicMembers:
             raise RebalanceInProgressError()
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """A member goes, named by its id, or by its instance id alone; returns its id."""
+        """Remove a member, identified by its id, or only by its instance id; return its id."""
         if instance_id is not None and not member_id:
             member_id = self._group.static.get(instance_id, "")
         member = self._group.known_member(member_id, instance_id)

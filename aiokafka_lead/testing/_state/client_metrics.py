@@ -1,4 +1,4 @@
-"""Which metrics of clients are wanted, and the clients that push them (KIP-714).
+"""Subscriptions to clients' metrics, and the clients that push them (KIP-714).
 
 Java: ``ClientMetricsManager``, ``ClientMetricsConfigs``, ``ClientMetricsInstance``.
 """
@@ -45,7 +45,7 @@ _ABOUT = frozenset(
         "client_source_port",
     }
 )
-"""What a subscription may choose clients by."""
+"""Properties by which a subscription may select clients."""
 
 _MAX_DECOMPRESSED = 64 * 1024 * 1024
 
@@ -65,22 +65,22 @@ DEFINITIONS = {
 
 
 class TelemetryPush(NamedTuple):
-    """One push of a client's metrics, as a broker's plugin would have got it."""
+    """One push of a client's metrics, as a broker's plugin would receive it."""
 
     broker: int
     client_id: str
     client_instance_id: UUID
     subscription_id: int
     terminating: bool
-    """Whether the client said that it stops."""
+    """True if the client said that it stops."""
     compression_type: str
-    """In which it came."""
+    """Its compression in transit."""
     metrics: bytes
     """Not compressed: ``MetricsData`` of opentelemetry-proto."""
 
 
 class Wanted(NamedTuple):
-    """What one client is to push."""
+    """The metrics that one client should push."""
 
     subscription_id: int
     metrics: tuple[str, ...]
@@ -96,13 +96,13 @@ class _Instance:
         self.wanted = wanted
         self.version = version
         self.got_ms = 0
-        """When it asked for its subscription last; likewise ``pushed_ms``."""
+        """Time of its last request for the subscription; likewise ``pushed_ms``."""
         self.pushed_ms = 0
         self.terminating = False
 
 
 class ClientMetrics:
-    """The subscriptions of a cluster, what its brokers accept, and what was pushed."""
+    """The subscriptions of a cluster, the formats accepted by its brokers, and the pushes."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -110,7 +110,7 @@ class ClientMetrics:
         self._version = 0
         self._instances: dict[tuple[int, UUID], _Instance] = {}
         self.accepted = list(ACCEPTED)
-        """Compression types, the favourite first."""
+        """Compression types, preferred first."""
         self.max_bytes = 1_048_576
         self.delta = True
         self.pushes: deque[TelemetryPush] = deque(maxlen=10_000)
@@ -129,7 +129,7 @@ class ClientMetrics:
         return DEFINITIONS[option].default if value is None else value
 
     def check(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Raise what is wrong with a subscription."""
+        """Raise an error for an invalid subscription."""
         if not name:
             raise InvalidRequestError("Subscription name can't be empty")
         for option in overrides:
@@ -148,7 +148,7 @@ class ClientMetrics:
         _patterns(overrides.get("match", ""))
 
     def replace(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Give a subscription other options, which were checked; with none it is gone."""
+        """Replace the options of a subscription, which were checked; without options it is removed."""
         self._version += 1
         if overrides:
             self._overrides[name] = dict(overrides)
@@ -171,7 +171,7 @@ class ClientMetrics:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def subscription(self, broker: int, client_instance_id: UUID, about: Mapping[str, str]) -> tuple[UUID, Wanted]:
-        """What a client is to push, and its id, which is new where it has none. Raises what brokers answer."""
+        """Return a client's id, a new one if it has none, and its subscription. Raises errors of brokers."""
         if client_instance_id == NO_ID:
             client_instance_id = uuid4()
         instance, now = self._instance(broker, client_instance_id, about), self._now_ms()
@@ -181,14 +181,14 @@ class ClientMetrics:
         return client_instance_id, instance.wanted
 
     def push(self, push: TelemetryPush, about: Mapping[str, str]) -> None:
-        """Take a push, still compressed. Raises what brokers answer."""
+        """Accept a push, still compressed. Raises the errors of brokers' answers."""
         if push.client_instance_id == NO_ID:
             raise InvalidRequestError("invalid client instance id")
         instance, now = self._instance(push.broker, push.client_instance_id, about), self._now_ms()
         before, instance.terminating = instance.terminating, push.terminating
         if before:
             raise InvalidRequestError("the client has said before that it stops")
-        # The first one after a subscription may come early: clients spread it.
+        # The first one after a subscription may come early, because clients spread it.
         due = instance.got_ms > instance.pushed_ms or now - instance.pushed_ms >= instance.wanted.interval_ms
         if not due and not push.terminating:
             raise ThrottlingQuotaExceededError("the request arrived before the next push interval time")
@@ -233,5 +233,5 @@ def _decompressed(push: TelemetryPush) -> bytes:
 
 
 def codec_name(number: int) -> str:
-    """A compression type by its number; one that nobody knows under no name."""
+    """Return a compression type by its number, with a made-up name for an unknown one."""
     return CODEC_NAMES[number] if 0 <= number < len(CODEC_NAMES) else f"type {number}"

@@ -1,4 +1,4 @@
-"""How the state machine learns the time."""
+"""The source of time for the state machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol
 
 
 class TimerHandle(Protocol):
-    """A call to come."""
+    """A future call."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """The time in seconds, from any start, and calls to come."""
+    """The time in seconds, from any start, and future calls."""
 
     def now(self) -> float: ...
     def call_at(self, when: float, call: Callable[[], None]) -> TimerHandle: ...

@@ -27,24 +27,24 @@ from .fetch_sessions import FetchSessions
 from .topics import NO_LEADER, BrokerView, Partition, PartitionView, Resignation, Topic, TopicView
 
 _PARTITIONS_MAX = 10_000
-"""How many partitions one request may make (Java: MAX_PARTITIONS_PER_BATCH)."""
+"""Maximum number of partitions created by one request (Java: MAX_PARTITIONS_PER_BATCH)."""
 
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def check_topic_name(name: str) -> None:
-    """Raise InvalidTopicError for a name that no topic may have."""
+    """Raise InvalidTopicError for an invalid topic name."""
     if not _LEGAL_TOPIC.fullmatch(name) or name in (".", ".."):
         raise InvalidTopicError(f"the topic name {name!r} is illegal")
 
 
 def _allows_unclean(partition: Partition) -> bool:
-    """Whether a replica that was not in sync may lead when nobody else can."""
+    """Return True if a replica that was not in sync may lead when no other can."""
     return partition.topic.configs.get("unclean.leader.election.enable") == "true"
 
 
 class MetadataView(NamedTuple):
-    """What Metadata answers tell at one moment. Frozen copies of it serve as stale answers."""
+    """The content of Metadata answers at one moment. Frozen copies of it serve as stale answers."""
 
     brokers: tuple[BrokerView, ...]
     controller_id: int
@@ -52,19 +52,19 @@ class MetadataView(NamedTuple):
 
 
 class BrokerNode:
-    """A broker as the cluster knows it."""
+    """A broker in the cluster's view."""
 
     __slots__ = ("fetch_sessions", "host", "node_id", "port", "rack", "registered", "running")
 
     def __init__(self, node_id: int, host: str, rack: str | None, fetch_session_slots: int) -> None:
         self.node_id = node_id
-        # Where metadata says that clients connect.
+        # Address for clients in metadata.
         self.host = host
         self.port = 0
         self.rack = rack
         # Serves clients. A killed broker stays registered until the controller notices.
         self.running = False
-        # The controller takes it for alive: metadata lists it and it may lead.
+        # Alive in the controller's view: metadata lists it and it may lead.
         self.registered = False
         self.fetch_sessions = FetchSessions(fetch_session_slots)
 
@@ -73,7 +73,7 @@ class BrokerNode:
 
 
 class ClusterState:
-    """Brokers and topics. Changes wake the fetches that wait on the partitions they touch."""
+    """Brokers and topics. Changes wake the fetches that wait for affected partitions."""
 
     def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None, topic_configs: Mapping[str, str]) -> None:
         self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
@@ -84,12 +84,12 @@ class ClusterState:
         self.topics_by_id: dict[UUID, Topic] = {}
         # Called with a topic after it was deleted.
         self.deletion_listeners: list[Callable[[Topic], None]] = []
-        # Reassignments stay under way until `complete_reassignments`; else they are done at once.
+        # True if reassignments stay pending until `complete_reassignments`; otherwise they are immediate.
         self.hold_reassignments = False
         self.coordinators = Coordinators(lambda: [node.node_id for node in self.registered()])
         self._next_producer_id = 0
 
-    # --- looking things up -------------------------------------------------------------------------------------------
+    # --- queries -----------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> Topic:
         topic = self.topics.get(name)
@@ -142,7 +142,7 @@ class ClusterState:
         return tuple(node.view() for node in self.registered())
 
     def freeze(self) -> MetadataView:
-        """What metadata says now, to be said again later."""
+        """Return the current metadata, to be repeated later."""
         topics = {topic.name: self.topic_view(topic) for topic in self.topics.values()}
         return MetadataView(self.broker_views(), self.controller_id, topics)
 
@@ -199,7 +199,7 @@ class ClusterState:
             listener(topic)
 
     def _spread(self, first: int, count: int, replication_factor: int) -> list[list[int]]:
-        """Replicas for new partitions: leaders round robin over the brokers, racks in turn."""
+        """Return replicas for new partitions: leaders round robin over the brokers, racks in turn."""
         ids = self._by_rack_in_turn()
         if count <= 0:
             raise InvalidPartitionsError("Number of partitions must be larger than 0.")
@@ -243,14 +243,14 @@ class ClusterState:
     def move_leader(self, partition: Partition, to: int | None = None, resigned_until: float | None = None) -> int:
         """Make another replica the leader; by default the next one of the ISR. Returns its id.
 
-        ``resigned_until`` is the end of a time in which the old leader has resigned and the new one does not know yet.
-        The replica need not have been in sync: replication is instant here.
+        ``resigned_until`` is the end of the period in which the old leader has resigned and the new one does not know
+        yet. The replica need not have been in sync: replication is instant here.
         """
         if to is None:
             alive = [replica for replica in partition.isr if self.is_registered(replica)]
             if not alive:
                 raise PreferredLeaderNotAvailableError(f"{partition.topic.name}-{partition.index} has no replica alive")
-            # After the present leader in the replicas' order; a lone replica is elected anew.
+            # After the present leader in the replicas' order; a lone replica is elected again.
             order = partition.replicas
             at = order.index(partition.leader_id) if partition.leader_id in order else -1
             to = next(r for step in range(1, len(order) + 1) if (r := order[(at + step) % len(order)]) in alive)
@@ -279,7 +279,7 @@ class ClusterState:
         self.move_leader(partition, preferred)
 
     def elect_unclean(self, partition: Partition) -> None:
-        """Give a leaderless partition any replica that is alive (ElectLeaders, type UNCLEAN)."""
+        """Give a leaderless partition to any replica that is alive (ElectLeaders, type UNCLEAN)."""
         if partition.leader_id != NO_LEADER:
             raise ElectionNotNeededError("Leader election not needed for topic partition.")
         alive = next((replica for replica in partition.replicas if self.is_registered(replica)), None)
@@ -290,15 +290,15 @@ class ClusterState:
         partition.notify()
 
     def truncate(self, partition: Partition, offset: int) -> None:
-        """Lose records, as an unclean election does: the log ends at ``offset``, and its leader has a new epoch."""
+        """Lose records, like an unclean election: the log ends at ``offset``, and its leader has a new epoch."""
         partition.log.truncate(offset)
         partition.set_leader(partition.leader_id)
         partition.notify()
 
     def broker_gone(self, node_id: int) -> None:
-        """The controller takes a broker for dead, or lets it go: it leaves every ISR, and others lead in its place.
+        """Handle a broker that is dead or leaving: it leaves every ISR, and other replicas lead instead.
 
-        The last in-sync replica stays in the ISR without leading: nobody else may lead before it is back.
+        The last in-sync replica stays in the ISR without leading: no other may lead before it is back.
         """
         self.nodes[node_id].registered = False
         for partition in self.partitions():
@@ -318,9 +318,9 @@ class ClusterState:
                 partition.notify()
 
     def broker_back(self, node_id: int) -> None:
-        """A broker registers: it joins its partitions' ISR again, and leads those that only wait for it.
+        """Handle a broker's registration: it rejoins its partitions' ISR, and leads leaderless ones that need it.
 
-        With ``unclean.leader.election.enable`` it also leads those without a leader though it was not in sync.
+        With ``unclean.leader.election.enable`` it also leads leaderless ones though it was not in sync.
         """
         self.nodes[node_id].registered = True
         for partition in self.partitions():
@@ -339,7 +339,7 @@ class ClusterState:
     # --- reassignment (KIP-455) --------------------------------------------------------------------------------------
 
     def reassign(self, partition: Partition, target: Sequence[int]) -> None:
-        """Begin to move a partition to other replicas, and finish it unless reassignments are held."""
+        """Begin to move a partition to other replicas, and finish immediately unless reassignments are held."""
         self._check_replicas(target)
         present = [replica for replica in partition.replicas if replica not in partition.adding]
         partition.adding = [replica for replica in target if replica not in present]

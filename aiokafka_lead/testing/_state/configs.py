@@ -1,4 +1,4 @@
-"""Topic configurations: those that this cluster acts on, and those that it only keeps."""
+"""Topic configurations: ones that affect this cluster, and ones that it only stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...errors import InvalidConfigError
 
 
 class ConfigType(IntEnum):
-    """How DescribeConfigs names a value's type."""
+    """Names of value types in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -22,7 +22,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigDefinition(NamedTuple):
-    """One topic option: its type, its default as text, and the values it may have (empty: any of its type)."""
+    """One topic option: its type, its default as text, and its permitted values (empty: any of its type)."""
 
     type: ConfigType
     default: str
@@ -31,7 +31,7 @@ class ConfigDefinition(NamedTuple):
 
 
 TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
-    # Acted on:
+    # With effect:
     "cleanup.policy": ConfigDefinition(ConfigType.LIST, "delete", ("delete", "compact")),
     "max.message.bytes": ConfigDefinition(ConfigType.INT, "1048588", minimum=0),
     "message.timestamp.after.max.ms": ConfigDefinition(ConfigType.LONG, "3600000", minimum=0),
@@ -39,7 +39,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
     "min.insync.replicas": ConfigDefinition(ConfigType.INT, "1", minimum=1),
     "retention.bytes": ConfigDefinition(ConfigType.LONG, "-1", minimum=-1),
     "segment.bytes": ConfigDefinition(ConfigType.INT, "1073741824", minimum=14),
-    # Kept and described, without effect:
+    # Stored and described, without effect:
     "compression.type": ConfigDefinition(
         ConfigType.STRING, "producer", ("uncompressed", *reversed(CODEC_NAMES[1:]), "producer")
     ),
@@ -60,7 +60,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
 
 
 class TopicDefaults:
-    """What topics have that do not say otherwise: the brokers' options, over Kafka's defaults."""
+    """Defaults of topics' options: the brokers' options, over Kafka's defaults."""
 
     __slots__ = ("_overrides",)
 
@@ -74,7 +74,7 @@ class TopicDefaults:
 
 
 class TopicConfigs:
-    """A topic's options: what was set, over the defaults. The ones that appends ask for are plain attributes."""
+    """A topic's options: explicit values over the defaults. The ones needed by appends are plain attributes."""
 
     __slots__ = (
         "_defaults",
@@ -106,7 +106,7 @@ class TopicConfigs:
         return self._defaults.get(name) if value is None else value
 
     def replaced(self, overrides: Mapping[str, str]) -> TopicConfigs:
-        """Other options over the same defaults."""
+        """Return other options over the same defaults."""
         return TopicConfigs(overrides, self._defaults)
 
 
@@ -115,7 +115,7 @@ def split_list(text: str) -> list[str]:
 
 
 def validate_config(name: str, value: str) -> None:
-    """Raise InvalidConfigError unless the option exists and may have the value."""
+    """Raise InvalidConfigError unless the option exists and permits the value."""
     definition = TOPIC_CONFIGS.get(name)
     if definition is None:
         raise InvalidConfigError(f"Unknown topic config name: {name}")

@@ -1,8 +1,8 @@
 """A consumer group of the new protocol (KIP-848; Java: ``ConsumerGroup`` and its part of ``GroupMetadataManager``).
 
-The group epoch grows with every change of members, subscriptions or topics; a target assignment is made for it at the
-next heartbeat; each member is led there by its own heartbeats. Members of the classic protocol may be among the others:
-see `classic_members`.
+The group epoch increases with every change of members, subscriptions or topics; a target assignment is computed for it
+at the next heartbeat; each member is led there by its own heartbeats. Members may use the classic protocol: see
+`classic_members`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .cluster import ClusterState
 
 _FIRST_COMMIT_VERSION = 9
-"""Of OffsetCommit, that members of the new protocol may use."""
+"""First version of OffsetCommit for members of the new protocol."""
 
 
 class ConsumerGroup:
@@ -54,24 +54,24 @@ class ConsumerGroup:
         self._options = options
         self._configs = configs
         self._cluster = cluster
-        # Called when the last member of the new protocol is gone and others are still there.
+        # Called when the last member of the new protocol has left and other members remain.
         self._only_classic_left = only_classic_left
         self.epoch = 1
-        # The epoch that the target assignment was made for.
+        # The epoch of the target assignment.
         self.target_epoch = 0
         self.target: dict[str, frozenset[Slot]] = {}
         self.members: dict[str, ConsumerMember] = {}
         # Static members' ids by instance id.
         self.static: dict[str, str] = {}
-        # The topics that members want, as they were when the group last looked.
+        # The topics of the members' subscriptions when the group last looked.
         self._subscribed: dict[UUID, int] = {}
-        # The assignor that most of them named then.
+        # The assignor named by most of them at that time.
         self._preferred = DEFAULT_ASSIGNOR
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat(self, beat: Beat) -> BeatResult:
-        """A member joins, lives, changes its subscription, has given up partitions, or leaves. Raises its errors."""
+        """Process a heartbeat, which may join, keep up or leave, or report changes. Raises its errors."""
         if beat.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
             return self._leave(beat)
         member = self._joining(beat) if beat.epoch == 0 else self._checked(beat)
@@ -84,7 +84,7 @@ class ConsumerGroup:
 
     @property
     def _session_timeout_ms(self) -> int:
-        """Of members of the new protocol."""
+        """Session timeout of members of the new protocol."""
         return self._configs.number(self.group_id, "consumer.session.timeout.ms")
 
     def _joining(self, beat: Beat) -> ConsumerMember:
@@ -105,7 +105,7 @@ class ConsumerGroup:
         return member
 
     def add_static(self, member_id: str, instance_id: str) -> ConsumerMember:
-        """A static member; it takes the place of the one that had its instance id."""
+        """Add a static member; it replaces the previous one with its instance id."""
         old = self.static_member(instance_id)
         if old is None:
             member = self.add(member_id)
@@ -122,7 +122,7 @@ class ConsumerGroup:
         return self.members.get(self.static.get(instance_id, ""))
 
     def known_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """Raises UnknownMemberIdError and FencedInstanceIdError."""
+        """Return a member; raise UnknownMemberIdError and FencedInstanceIdError."""
         if instance_id is not None:
             static = self.static_member(instance_id)
             if static is None:
@@ -139,7 +139,7 @@ class ConsumerGroup:
         if beat.epoch > member.epoch:
             raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, not {beat.epoch} yet")
         if beat.epoch < member.epoch:
-            # The answer with the new epoch may have been lost: then it still has only what it had before.
+            # The answer with the new epoch may have been lost: then it still has only its earlier partitions.
             only_old = beat.owned is not None and beat.owned <= member.assigned.keys()
             if beat.epoch != member.previous_epoch or not only_old:
                 raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, no longer {beat.epoch}")
@@ -156,7 +156,7 @@ class ConsumerGroup:
     # --- epochs and the target ---------------------------------------------------------------------------------------
 
     def advance(self, member: ConsumerMember, *, changed: bool, owned: frozenset[Slot] | None) -> None:
-        """A new epoch if anything changed, a target for it, and a step of the member towards that."""
+        """Advance the epoch after a change, compute its target, and move the member one step towards it."""
         subscribed, assignor = self._topics_wanted(), self.assignor
         if changed or subscribed != self._subscribed or assignor != self._preferred:
             self.epoch += 1
@@ -175,12 +175,12 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The one that most members name; the default one if as many name that, or nobody names any."""
+        """The assignor named by most members; the default on a tie, or if no member names one."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return max(votes, key=lambda name: (votes[name], name == DEFAULT_ASSIGNOR), default=DEFAULT_ASSIGNOR)
 
     def _subscriptions(self) -> dict[tuple[frozenset[str], str], Mapping[UUID, int]]:
-        """The topics behind each different subscription of a member, with their partition counts."""
+        """Return the topics of each distinct subscription, with their partition counts."""
         return {
             (names, pattern): {
                 topic.topic_id: len(topic.partitions)
@@ -199,7 +199,7 @@ class ConsumerGroup:
 
     @property
     def state_name(self) -> str:
-        """With the names that ConsumerGroupDescribe tells."""
+        """Name of the state in ConsumerGroupDescribe."""
         if not self.members:
             return "Empty"
         if self.epoch > self.target_epoch:
@@ -208,12 +208,12 @@ class ConsumerGroup:
         return "Stable" if settled else "Reconciling"
 
     def is_waiting(self, member: ConsumerMember) -> bool:
-        """Whether others still have what a member is to get."""
+        """Return True if other members still have partitions of this member's target."""
         missing = self.target.get(member.member_id, frozenset()) - member.assigned.keys()
         return any(map(self._is_held, missing))
 
     def _is_held(self, slot: Slot) -> bool:
-        """Whether a member has it, or has not given it up yet."""
+        """Return True if a member has it, or has not given it up yet."""
         return any(slot in each.assigned or slot in each.revoking for each in self.members.values())
 
     # --- commits -----------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class ConsumerGroup:
     def check_commit(
         self, member_id: str, epoch: int, version: int, *, transactional: bool
     ) -> Callable[[Key], None] | None:
-        """Whether somebody may commit at all; returns a check for each partition where it depends on that."""
+        """Check if a commit is permitted at all; return a check for each partition if it depends on that."""
         if epoch < 0 and not self.members:
             return None
         member = self.known_member(member_id, None)
@@ -246,7 +246,7 @@ class ConsumerGroup:
         return check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Whether a member may ask for its positions."""
+        """Raise an error if a member may not fetch its positions."""
         if member_id is None and epoch < 0:
             return
         member = self.known_member(member_id or "", None)
@@ -256,7 +256,7 @@ class ConsumerGroup:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def heard_of(self, member: ConsumerMember, session_timeout_ms: int) -> None:
-        """Its session begins anew. The timer is not moved: it looks at the deadline when it fires."""
+        """Restart its session. The timer is not moved: it checks the deadline when it fires."""
         member.deadline = self.clock.now() + session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -271,7 +271,7 @@ class ConsumerGroup:
             self.remove(member)
 
     def _watch_revocation(self, member: ConsumerMember) -> None:
-        """A member of the new protocol that does not give up in its rebalance timeout is out."""
+        """Watch the rebalance timeout of a member of the new protocol, which removes it if it keeps its partitions."""
         if member.classic is not None or member.state is not MemberState.UNREVOKED:
             if member.rebalance_timer is not None:
                 member.rebalance_timer.cancel()
@@ -281,7 +281,7 @@ class ConsumerGroup:
             member.rebalance_timer = self.clock.call_at(when, lambda: self.remove(member))
 
     def remove(self, member: ConsumerMember) -> None:
-        """A member left, or is out: a new epoch for the others."""
+        """Remove a member that left, or timed out: a new epoch for the rest."""
         if self.members.get(member.member_id) is not member:
             return
         del self.members[member.member_id]
@@ -294,16 +294,16 @@ class ConsumerGroup:
             return
         self.epoch += 1
         self._subscribed, self._preferred = self._topics_wanted(), self.assignor
-        if not self.members:  # nothing is left to be assigned
+        if not self.members:  # no partitions are left to assign
             self.target_epoch = self.epoch
 
     def coordinator_moved(self) -> None:
-        """Sessions begin anew at another coordinator."""
+        """Restart sessions at another coordinator."""
         for member in self.members.values():
             timeout_ms = self._session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
             self.heard_of(member, timeout_ms)
 
     def close(self) -> None:
-        """Cancel every timer: the group is deleted, or becomes one of the classic protocol."""
+        """Cancel every timer: the group is deleted, or becomes a classic one."""
         for member in self.members.values():
             member.cancel_timers()

@@ -1,4 +1,4 @@
-"""Members of consumer groups of the new protocol (KIP-848), and how each is led to its target assignment.
+"""Members of consumer groups of the new protocol (KIP-848), and the steps to their target assignments.
 
 Java: ``ConsumerGroupMember`` and ``CurrentAssignmentBuilder``.
 """
@@ -14,17 +14,17 @@ from .clock import TimerHandle
 from .members import JoinRequest
 
 LEAVES = -1
-"""The member epoch of a heartbeat that says farewell."""
+"""The member epoch of a heartbeat that leaves the group."""
 
 LEAVES_FOR_A_WHILE = -2
-"""The same of a static member, which keeps its partitions until its session ends."""
+"""The same for a static member, which keeps its partitions until its session ends."""
 
 Slot = tuple[UUID, int]
 """A topic's id and a partition."""
 
 
 class Beat(NamedTuple):
-    """A heartbeat. None for what it does not say; ``owned`` is said in full or not at all."""
+    """A heartbeat. Absent fields are None; ``owned`` is complete or absent."""
 
     member_id: str
     epoch: int
@@ -40,7 +40,7 @@ class Beat(NamedTuple):
 
 
 class BeatResult(NamedTuple):
-    """The answer to a heartbeat; ``assignment`` None where there is nothing new."""
+    """The answer to a heartbeat; ``assignment`` is None if unchanged."""
 
     member_id: str
     epoch: int
@@ -48,13 +48,13 @@ class BeatResult(NamedTuple):
 
 
 class MemberState(Enum):
-    """How far a member is on its way to the target assignment."""
+    """Progress of a member towards the target assignment."""
 
     STABLE = auto()
     UNREVOKED = auto()
-    """It has partitions that it must give up first."""
+    """It must give up partitions first."""
     UNRELEASED = auto()
-    """It waits for partitions that others have."""
+    """It waits for partitions of other members."""
 
 
 class ConsumerMember:
@@ -94,33 +94,33 @@ class ConsumerMember:
         self.client_host = ""
         self.rebalance_timeout_ms = 0
         self.topics: frozenset[str] = frozenset()
-        # A regular expression that is sought in topics' whole names, besides ``topics``.
+        # A regular expression for topics' whole names, in addition to ``topics``.
         self.pattern = ""
         self.assignor: str | None = None
         self.epoch = 0
         self.previous_epoch = 0
         self.state = MemberState.STABLE
-        # With the epoch in which each was assigned: commits of that epoch and later ones count (KIP-1251).
+        # With the epoch of each one's assignment: commits of that epoch and later ones count (KIP-1251).
         self.assigned: dict[Slot, int] = {}
         self.revoking: frozenset[Slot] = frozenset()
-        # What it said when it joined, if it uses the classic protocol.
+        # Its join request, if it uses the classic protocol.
         self.classic: JoinRequest | None = None
-        # When its session ends unless it is heard of, and the timer that looks then.
+        # End of its session without a further request, and the timer that checks it.
         self.deadline = float("inf")
         self.session_timer: TimerHandle | None = None
-        # Ends the wait for it to give up partitions; of classic members, to join again, and to ask for its assignment.
+        # Limits the wait for it to give up partitions; for classic members, to join again, and to sync.
         self.rebalance_timer: TimerHandle | None = None
         self.join_timer: TimerHandle | None = None
         self.sync_timer: TimerHandle | None = None
 
     def succeed(self, old: ConsumerMember) -> None:
-        """Take the place of a static member that was known by another id."""
+        """Replace a static member known by another id."""
         self.instance_id, self.rack, self.assignor = old.instance_id, old.rack, old.assignor
         self.topics, self.pattern, self.rebalance_timeout_ms = old.topics, old.pattern, old.rebalance_timeout_ms
         self.state, self.assigned, self.revoking = old.state, old.assigned, old.revoking
 
     def update(self, beat: Beat) -> bool:
-        """Take over what a heartbeat says; returns whether the subscription is another one."""
+        """Take over the data of a heartbeat; return True if the subscription changed."""
         before = self.topics, self.pattern
         self.client_id, self.client_host = beat.client_id, beat.client_host
         self.classic = None
@@ -148,7 +148,7 @@ class ConsumerMember:
     def reconcile(
         self, target_epoch: int, target: Set[Slot], owned: Set[Slot] | None, is_free: Callable[[Slot], bool]
     ) -> None:
-        """One step towards the target: first it gives up, then it gets what is free; ``owned`` is what it says."""
+        """Move one step towards the target: give up partitions first, then get free ones; ``owned`` is its report."""
         if self.is_reconciled(target_epoch):
             return
         epoch = self.epoch
@@ -176,9 +176,9 @@ class ConsumerMember:
 
 
 class Candidate(NamedTuple):
-    """A member as a server-side assignor sees it."""
+    """A member as seen by a server-side assignor."""
 
     member_id: str
     instance_id: str | None
     wanted: Mapping[UUID, int]
-    """The topics that it wants, with their partition counts."""
+    """Subscribed topics, with their partition counts."""

@@ -1,7 +1,7 @@
-"""Which broker coordinates a group or a transactional id.
+"""Coordinators of groups and transactional ids.
 
 As on a real cluster a key belongs to one of 50 slots (the partitions of ``__consumer_offsets`` and
-``__transaction_state``), and each slot to a broker, which keeps it until it is gone.
+``__transaction_state``), and each slot to a broker, which keeps it until it fails.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ SLOTS = 50
 
 GROUP = 0
 TRANSACTION = 1
-"""What is coordinated, by its number in FindCoordinator."""
+"""Type of a coordinator's key, by its number in FindCoordinator."""
 
 
 class Coordinators:
-    """Slots and their brokers. ``registered`` tells the brokers that are alive, in order."""
+    """Slots and their brokers. ``registered`` returns the brokers that are alive, in order."""
 
     def __init__(self, registered: Callable[[], list[int]]) -> None:
         self._registered = registered
         self._brokers: dict[tuple[int, int], int] = {}
-        # How often each slot has changed its broker.
+        # Number of times that each slot has changed its broker.
         self._epochs: dict[tuple[int, int], int] = {}
 
     def of(self, kind: int, key: str) -> int:
-        """The broker for a key, or NO_LEADER when none is alive."""
+        """Return the broker for a key, or NO_LEADER if none is alive."""
         slot = kind, slot_of(key)
         alive = self._registered()
         broker = self._brokers.get(slot, NO_LEADER)
@@ -36,7 +36,7 @@ class Coordinators:
         return broker
 
     def epoch(self, kind: int, key: str) -> int:
-        """How often a key's coordinator has changed."""
+        """Return the number of changes of a key's coordinator."""
         self.of(kind, key)
         return self._epochs[kind, slot_of(key)]
 
@@ -47,7 +47,7 @@ class Coordinators:
         return broker
 
     def move(self, kind: int, key: str, to: int | None) -> int:
-        """Give a key's slot to another broker, by default the next one. Returns it."""
+        """Move a key's slot to another broker, by default the next one. Returns the broker."""
         alive = self._registered()
         if to is None:
             present = self.of(kind, key)
@@ -56,7 +56,7 @@ class Coordinators:
 
 
 def slot_of(key: str) -> int:
-    """Java's ``String.hashCode``, without its sign, modulo the number of slots."""
+    """Return Java's ``String.hashCode``, without its sign, modulo the number of slots."""
     units = key.encode("utf-16-be")
     value = 0
     for at in range(0, len(units), 2):

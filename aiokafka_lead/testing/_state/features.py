@@ -1,11 +1,11 @@
-"""Finalized features (KIP-584): what the whole cluster has been raised to."""
+"""Finalized features (KIP-584): the levels to which the whole cluster has been raised."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 DEFAULT_LEVELS = {"metadata.version": 29, "transaction.version": 2, "group.version": 1, "share.version": 1}
-"""What the brokers tell of: transaction.version 2 is KIP-890, group.version 1 KIP-848, share.version 1 KIP-932."""
+"""The brokers' features: transaction.version 2 is KIP-890, group.version 1 KIP-848, share.version 1 KIP-932."""
 
 _SUPPORTED = {
     "metadata.version": (7, 30),
@@ -16,12 +16,12 @@ _SUPPORTED = {
 
 
 class Features:
-    """Levels by name; level 0 is that of a feature which is not finalized."""
+    """Levels by name; level 0 means a feature that is not finalized."""
 
     def __init__(self, levels: Mapping[str, int]) -> None:
         self._levels = dict(levels)
         self.supported = {name: _SUPPORTED.get(name, (0, level)) for name, level in levels.items()}
-        # Rises with every change.
+        # Increases with every change.
         self.epoch = 1
 
     @property

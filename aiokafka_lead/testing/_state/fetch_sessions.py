@@ -10,19 +10,19 @@ from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, Inv
 from .topics import Partition
 
 FINAL_EPOCH = -1
-"""The request closes its session, or wants none."""
+"""The request closes its session, or uses none."""
 
 INITIAL_EPOCH = 0
-"""The request wants a new session."""
+"""The request opens a new session."""
 
 _EPOCHS = 2**31 - 1
 
 PartitionKey = tuple[str | UUID, int]
-"""What a request names a partition by: topic name, or topic id from Fetch 13 on, and its index."""
+"""Key of a partition in a request: topic name, or topic id from Fetch 13 on, and its index."""
 
 
 class SessionPartition:
-    """A partition in a fetch request, or in a session: what is asked for, and what was answered last."""
+    """A partition in a fetch request, or in a session: the request, and the last answer."""
 
     __slots__ = (
         "fetch_offset",
@@ -51,12 +51,12 @@ class SessionPartition:
         self.partition = partition
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
-        # The client's idea of the leader's epoch, and the epoch of the last record it has; -1 for none.
+        # The client's view of the leader's epoch, and the epoch of its last record; -1 for none.
         self.leader_epoch = leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
-        # The partition itself, once it was found.
+        # The partition itself, once found.
         self.target: Partition | None = None
-        # The session that it is part of, and the partition that tells this of its news.
+        # The session that it belongs to, and the partition that notifies this of changes.
         self.session: FetchSession | None = None
         self.watched: Partition | None = None
         # High watermark and log start of the last answer, -1 for none.
@@ -68,7 +68,7 @@ class SessionPartition:
         return self.topic, self.partition
 
     def watch(self) -> None:
-        """Have the session hear of this partition's news."""
+        """Notify the session of this partition's changes."""
         if self.watched is not self.target and self.session is not None:
             self.unwatch()
             self.watched = self.target
@@ -85,10 +85,10 @@ class SessionPartition:
             self.session.stir(self, appended_bytes)
 
     def is_quiet(self, node_id: int, *, committed_only: bool) -> bool:
-        """Whether the leader has nothing to tell of this partition: no records, no change, no doubt.
+        """Return True if the leader has nothing to report about this partition: no records, no change, no doubt.
 
-        True only where a closer look would find the same: most partitions of a large session are quiet most of the
-        time, and are not worth one.
+        True only if a closer look would find the same: most partitions of a large session are quiet most of the time,
+        and do not deserve one.
         """
         target = self.target
         if target is None or target.topic.deleted or target.leader_id != node_id or target.resignation is not None:
@@ -103,9 +103,9 @@ class SessionPartition:
         )
 
     def is_news(self, error_code: int, high_watermark: int, start_offset: int) -> bool:
-        """Whether an answer without records says anything new; remembers that it was given.
+        """Return True if an answer without records has new information; remember that it was sent.
 
-        After an error the partition is answered again, to say that the error is over.
+        After an error the partition is answered again, to report the end of the error.
         """
         changed = (
             error_code != 0 or high_watermark != self.told_high_watermark or start_offset != self.told_start_offset
@@ -121,7 +121,7 @@ WHOLE_LOOK_EVERY_S = 0.5
 class FetchSession:
     """One consumer's session at one broker.
 
-    A fetch looks at the partitions that something has happened to, and twice a second at all of them.
+    A fetch examines the partitions with changes, and all of them twice a second.
     """
 
     __slots__ = ("epoch", "loud", "partitions", "session_id", "used_at", "uses_topic_ids", "waiting", "whole_look_at")
@@ -130,32 +130,32 @@ class FetchSession:
         self.session_id = session_id
         # The epoch that the next request must carry.
         self.epoch = 1
-        # In the order in which they are served: one that got records goes to the end.
+        # In the order in which they are served: one that got records moves to the end.
         self.partitions: dict[PartitionKey, SessionPartition] = {}
         self.uses_topic_ids = uses_topic_ids
         self.used_at = now
-        # Those that may not be quiet.
+        # Partitions that may not be quiet.
         self.loud: dict[PartitionKey, SessionPartition] = {}
-        # When all partitions are looked at next.
+        # Time of the next examination of all partitions.
         self.whole_look_at = now
-        # Called with what a partition's watchers are, while a fetch of this session waits.
+        # Called by changes of partitions, while a fetch of this session waits.
         self.waiting: Callable[[int], None] | None = None
 
     def to_look_at(self, now: float) -> list[SessionPartition]:
-        """The partitions that a fetch has to look at now."""
+        """Return the partitions that a fetch must examine now."""
         if now < self.whole_look_at:
             return list(self.loud.values())
         self.whole_look_at = now + WHOLE_LOOK_EVERY_S
         return list(self.partitions.values())
 
     def stir(self, partition: SessionPartition, appended_bytes: int) -> None:
-        """Something has happened to this partition."""
+        """Record a change of this partition."""
         self.loud[partition.key] = partition
         if self.waiting is not None:
             self.waiting(appended_bytes)
 
     def release(self) -> None:
-        """Hear of no more news: the session is over."""
+        """Stop watching: the session has ended."""
         for partition in self.partitions.values():
             partition.unwatch()
             partition.session = None
@@ -180,14 +180,14 @@ class FetchSession:
                 gone.session = None
 
     def move_to_end(self, partition: SessionPartition) -> None:
-        """It got records: the others come first next time."""
+        """Move a partition that got records to the end: other ones come first next time."""
         for partitions in (self.partitions, self.loud):
             if partitions.pop(partition.key, None) is not None:
                 partitions[partition.key] = partition
 
 
 class FetchSessions:
-    """The sessions of one broker, at most ``slots``: the one that was idle longest makes room."""
+    """The sessions of one broker, at most ``slots``: the longest idle one is evicted."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -198,12 +198,12 @@ class FetchSessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """A restarted broker knows no sessions."""
+        """Forget all sessions, like a restarted broker."""
         for session_id in list(self._sessions):
             self.close(session_id)
 
     def create(self, *, uses_topic_ids: bool, now: float) -> FetchSession | None:
-        """A new session with an unpredictable id, or None when there are no slots."""
+        """Return a new session with an unpredictable id, or None if there are no slots."""
         if self.slots <= 0:
             return None
         if len(self._sessions) >= self.slots:
@@ -216,7 +216,7 @@ class FetchSessions:
         return session
 
     def continued(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now: float) -> FetchSession:
-        """The session of an incremental request; its epoch advances."""
+        """Return the session of an incremental request, and advance its epoch."""
         session = self._sessions.get(session_id)
         if session is None:
             raise FetchSessionIdNotFoundError(f"there is no fetch session {session_id}")

@@ -1,7 +1,7 @@
 """A classic consumer group (Java: ``ClassicGroup`` and its part of ``GroupMetadataManager``).
 
-Replies to JoinGroup and SyncGroup come later, through the function that was passed with the request: a generation
-starts when every member has joined, or when the rebalance timeout has passed.
+Replies to JoinGroup and SyncGroup are sent later, by the function passed with the request: a generation starts when
+every member has joined, or when the rebalance timeout has passed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .members import GroupOptions, GroupState, JoinRequest, JoinResult, Member, 
 class Group:
     """A group's members and its state.
 
-    Invariant: in EMPTY there are no members; ``leader`` is a member in every other state once a generation began.
+    Invariant: EMPTY has no members; ``leader`` is a member in every other state once a generation began.
     """
 
     def __init__(self, group_id: str, clock: Clock, options: GroupOptions) -> None:
@@ -42,7 +42,7 @@ class Group:
         self.members: dict[str, Member] = {}
         # Static members' ids by instance id (KIP-345).
         self.static: dict[str, str] = {}
-        # Ids that were given out and have not joined yet, with the timers that forget them.
+        # Ids that were assigned and have not joined yet, with the timers that forget them.
         self._promised: dict[str, TimerHandle] = {}
         # Ends the wait for joins, or for syncs.
         self._phase_timer: TimerHandle | None = None
@@ -52,7 +52,7 @@ class Group:
     # --- joining -----------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """A member joins or joins again. Raises what is wrong, or answers through ``reply``, at once or later."""
+        """Handle a member that joins or joins again. Raises an error, or answers by ``reply``, possibly later."""
         if self.members and (
             request.protocol_type != self.protocol_type or not self._has_common(request.protocols, request.member_id)
         ):
@@ -112,12 +112,12 @@ class Group:
             reply(self._joined(member, tell_members=False))
             return
         member.request = request
-        # A request that is still open is answered by the one that follows it.
+        # A pending request is answered by its successor.
         member.reply_join = reply
         self._prepare_rebalance()
 
     def _replace_static(self, member_id: str, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """A static member came back without its id: it takes its own place, and the id before is fenced."""
+        """Handle a static member that returned without its id: it gets a new id, and the old one is fenced."""
         assert request.instance_id is not None
         old = self.members.pop(self.static[request.instance_id])
         fenced = FencedInstanceIdError(f"{request.instance_id} joined again")
@@ -132,8 +132,8 @@ class Group:
             self.leader = member_id
         self._heard_of(member)
         if self.state is GroupState.STABLE and self._select_protocol() == self.protocol:
-            # Nothing changed for the others. A leader whose version has no way to skip the assignment gets the name of
-            # another leader: the id that it had before.
+            # Nothing changed for the other members. A leader whose version cannot skip the assignment gets the name of
+            # another leader: its previous id.
             result = self._joined(member, tell_members=was_leader and request.may_skip)
             if was_leader:
                 result = result._replace(
@@ -174,7 +174,7 @@ class Group:
         self._maybe_complete_join()
 
     def _start_phase(self, timed_out: Callable[[], None]) -> None:
-        """A phase lasts at most as long as the most patient member allows."""
+        """Start a phase that lasts at most as long as the longest timeout of a member."""
         if self._phase_timer is not None:
             self._phase_timer.cancel()
         timeout_ms = max((member.request.rebalance_timeout_ms for member in self.members.values()), default=0)
@@ -187,7 +187,7 @@ class Group:
             self._begin_generation()
 
     def _join_timed_out(self) -> None:
-        """Who has not joined again is out, but static members: they keep their place until their session ends."""
+        """Remove members that have not joined again, except static ones, which stay until their session ends."""
         for member in list(self.members.values()):
             if member.reply_join is None and member.request.instance_id is None:
                 self._drop(member)
@@ -220,7 +220,7 @@ class Group:
             member.answer_join(self._joined(member, tell_members=member.member_id == self.leader))
 
     def _select_protocol(self) -> str:
-        """The one that most members like best, among those that all have."""
+        """Return the protocol preferred by most members, among the ones that all support."""
         candidates = {
             name
             for name, _ in next(iter(self.members.values())).request.protocols
@@ -243,7 +243,7 @@ class Group:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """A member asks for its assignment; the leader brings everyone's. Raises, or answers through ``reply``."""
+        """Handle a request for an assignment; the leader sends all. Raises an error, or answers by ``reply``."""
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
             raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
@@ -270,7 +270,7 @@ class Group:
         return SyncResult(None, self.protocol_type, self.protocol, member.assignment)
 
     def _sync_timed_out(self) -> None:
-        """Who has not synchronised in time is out; without the leader nobody has an assignment."""
+        """Remove members that have not synchronised in time; without the leader there are no assignments."""
         if self.state is not GroupState.COMPLETING:
             return
         for member in list(self.members.values()):
@@ -285,7 +285,7 @@ class Group:
     # --- staying and leaving -----------------------------------------------------------------------------------------
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """A member is alive. Raises what it has to hear instead of an acknowledgement."""
+        """Keep a member alive. Raises an error that it gets instead of an acknowledgement."""
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
             raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
@@ -294,7 +294,7 @@ class Group:
             raise RebalanceInProgressError()
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool) -> None:
-        """Whether a member, or somebody outside a group without members, may commit offsets now."""
+        """Raise an error if a member, or an outsider in a group without members, may not commit offsets now."""
         if generation < 0 and not self.members:
             return
         if generation < 0 and not member_id and instance_id is None:
@@ -309,7 +309,7 @@ class Group:
         self._heard_of(member)
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """A member goes, named by its id, or by its instance id alone; returns its id."""
+        """Remove a member, identified by its id, or only by its instance id; return its id."""
         if instance_id is not None and not member_id:
             member_id = self.static.get(instance_id, "")
         if member_id in self._promised:
@@ -337,7 +337,7 @@ class Group:
         return member
 
     def _heard_of(self, member: Member) -> None:
-        """Its session begins anew. The timer is not moved: it looks at the deadline when it fires."""
+        """Restart its session. The timer is not moved: it checks the deadline when it fires."""
         member.deadline = self._clock.now() + member.request.session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -348,7 +348,7 @@ class Group:
             return
         now = self._clock.now()
         if member.reply_join is not None or member.reply_sync is not None:
-            # It waits for this group: that it is silent is no wonder.
+            # It waits for this group, so its silence is expected.
             self._heard_of(member)
         elif now < member.deadline:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -378,19 +378,19 @@ class Group:
             self._prepare_rebalance()
 
     def coordinator_moved(self, error: BrokerError) -> None:
-        """Members that wait for an answer have to ask the new coordinator; sessions begin anew there."""
+        """Send waiting members to the new coordinator; sessions restart there."""
         self.answer_all(error)
         for member in self.members.values():
             self._heard_of(member)
 
     def answer_all(self, error: BrokerError) -> None:
-        """Members that wait for an answer get this one."""
+        """Answer all waiting members with this error."""
         for member in list(self.members.values()):
             member.answer_join(JoinResult(member.member_id, error))
             member.answer_sync(SyncResult(error))
 
     def take_over(self, generation: int, protocol_type: str, members: Iterable[tuple[str, JoinRequest, bytes]]) -> None:
-        """Begin with the members of a group of the new protocol, with what each had: they are to join again."""
+        """Begin with the members of a group of the new protocol, and their assignments: they should join again."""
         self.generation, self.protocol_type, self.state = generation, protocol_type, GroupState.STABLE
         for member_id, request, assignment in members:
             member = self.members[member_id] = Member(member_id, request)
@@ -403,7 +403,7 @@ class Group:
         self._prepare_rebalance()
 
     def close(self) -> None:
-        """Cancel every timer: the group is deleted, or goes on under another protocol."""
+        """Cancel every timer: the group is deleted, or continues under another protocol."""
         for member in self.members.values():
             self._stop_session(member)
         for timer in self._promised.values():

@@ -1,4 +1,4 @@
-"""Options that groups have of their own (ConfigResource GROUP; Java: ``GroupConfig``, ``ShareGroupConfig``)."""
+"""Options of single groups (ConfigResource GROUP; Java: ``GroupConfig``, ``ShareGroupConfig``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .configs import ConfigType
 from .members import GroupOptions
 
 EARLIEST, LATEST = "earliest", "latest"
-"""Where the records of a share group begin."""
+"""Start of the records of a share group."""
 
 _DURATION = re.compile(
     r"by_duration:P(?=[\dT])(?:(?P<days>\d+)D)?"
@@ -21,7 +21,7 @@ _DURATION = re.compile(
 
 
 class GroupConfigDefinition(NamedTuple):
-    """One option of groups: its type, its default as text, and the values that a group may give it."""
+    """One option of groups: its type, its default as text, and its permitted values."""
 
     type: ConfigType
     default: str
@@ -35,10 +35,10 @@ def _number(default: int, high: int, low: int = 1) -> GroupConfigDefinition:
 
 
 def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
-    """Real brokers have higher bounds below (``group.share.min.session.timeout.ms``, ...): tests may be quicker."""
+    """Return the definitions, with lower minimums than real brokers (``group.share.min.session.timeout.ms``, ...)."""
     interval = _number(1000, 15_000, 0)
     return {
-        # Acted on:
+        # With effect:
         "consumer.session.timeout.ms": _number(options.consumer_session_timeout_ms, 60_000),
         "consumer.heartbeat.interval.ms": _number(options.consumer_heartbeat_interval_ms, 15_000),
         "share.session.timeout.ms": _number(options.share_session_timeout_ms, 60_000),
@@ -51,7 +51,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
             ConfigType.STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
         ),
         "share.renew.acknowledge.enable": GroupConfigDefinition(ConfigType.BOOLEAN, "true", choices=("true", "false")),
-        # Kept and described, without effect: assignments are made at once, and there are no streams groups.
+        # Stored and described, without effect: assignments are immediate, and there are no streams groups.
         "consumer.assignment.interval.ms": interval,
         "share.assignment.interval.ms": interval,
         "streams.session.timeout.ms": _number(45_000, 60_000),
@@ -63,7 +63,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
 
 
 class ShareSettings(NamedTuple):
-    """What holds for one share group. ``reset``: see `reset_time_ms`."""
+    """Settings of one share group. ``reset``: see `reset_time_ms`."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -76,17 +76,17 @@ class ShareSettings(NamedTuple):
 
 
 class GroupConfigs:
-    """The options that were set, by group, over those of the brokers."""
+    """Explicit options by group, over the brokers' defaults."""
 
     def __init__(self, options: GroupOptions) -> None:
         self.definitions = _definitions(options)
         self._overrides: dict[str, dict[str, str]] = {}
-        # Asked for with each record.
+        # Needed for each record.
         self._share: dict[str, ShareSettings] = {}
 
     @property
     def names(self) -> list[str]:
-        """The groups that have options of their own."""
+        """Groups with options of their own."""
         return sorted(self._overrides)
 
     def overrides(self, group_id: str) -> Mapping[str, str]:
@@ -115,7 +115,7 @@ class GroupConfigs:
         return found
 
     def check(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Raise what is wrong with a group's options."""
+        """Raise an error for invalid options of a group."""
         if not group_id:
             raise InvalidRequestError("Default group resources are not allowed.")
         for name in overrides:
@@ -142,7 +142,7 @@ class GroupConfigs:
             )
 
     def _check_bounds(self, name: str, value: str) -> None:
-        """What the brokers' own options allow."""
+        """Check the bounds in the brokers' own options."""
         definition = self.definitions[name]
         if definition.type is not ConfigType.INT:
             return
@@ -162,7 +162,7 @@ class GroupConfigs:
                 raise InvalidConfigError(f"{session} must be greater than {heartbeat}")
 
     def replace(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Give a group other options, which were checked."""
+        """Replace a group's options, which were checked."""
         self._share.pop(group_id, None)
         if overrides:
             self._overrides[group_id] = dict(overrides)
@@ -171,7 +171,7 @@ class GroupConfigs:
 
 
 def reset_time_ms(reset: str, now_ms: int) -> int | None:
-    """The time at which a share group's records begin, for a policy by duration; None for any other."""
+    """Return the start time of a share group's records, for a policy by duration; None for any other."""
     found = _DURATION.fullmatch(reset)
     if found is None:
         return None

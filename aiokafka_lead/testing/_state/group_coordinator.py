@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ClassicApi(Protocol):
-    """What members of the classic protocol talk to, in a group of either kind."""
+    """The interface for members of the classic protocol, in a group of either kind."""
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None: ...
     def sync(
@@ -50,7 +50,7 @@ class ClassicApi(Protocol):
 
 
 class GroupCoordinator:
-    """Groups by id. A group is there from its first member, or as long as it has offsets.
+    """Groups by id. A group exists from its first member on, or as long as it has offsets.
 
     Invariant: no id is in two of ``groups``, ``consumers`` and ``shares``.
     """
@@ -59,9 +59,9 @@ class GroupCoordinator:
         self._clock = clock
         self.options = options
         self._cluster = cluster
-        # Of the classic protocol.
+        # Groups of the classic protocol.
         self.groups: dict[str, Group] = {}
-        # Of the new one; members of the classic protocol may be among theirs.
+        # Groups of the new one, possibly with members of the classic protocol.
         self.consumers: dict[str, ConsumerGroup] = {}
         self.shares: dict[str, ShareGroup] = {}
         self.share_states = ShareStates()
@@ -69,7 +69,7 @@ class GroupCoordinator:
         self.offsets = Offsets()
 
     def to_join(self, group_id: str, request: JoinRequest) -> ClassicApi:
-        """The group that somebody wants to join; a new one for a new member."""
+        """Return the group to join; a new one for a new member."""
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise InvalidSessionTimeoutError(
@@ -91,7 +91,7 @@ class GroupCoordinator:
         return group
 
     def of_member(self, group_id: str) -> ClassicApi:
-        """The group of somebody who says that he is a member by the classic protocol."""
+        """Return the group of a member of the classic protocol."""
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             return ClassicMembers(consumers, self._cluster)
@@ -101,7 +101,7 @@ class GroupCoordinator:
         return group
 
     def of_consumer(self, group_id: str, *, joining: bool) -> ConsumerGroup:
-        """The group of somebody who speaks the new protocol. Who joins moves a classic group to it."""
+        """Return the group of a member of the new protocol. Joining converts a classic group."""
         found = self.consumers.get(group_id)
         if found is not None:
             return found
@@ -126,7 +126,7 @@ class GroupCoordinator:
         move_to_classic(group, classic, self._cluster)
 
     def share_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
-        """A share group, by default one that is there. Raises GroupIdNotFoundError."""
+        """Return a share group, by default an existing one. Raises GroupIdNotFoundError."""
         found = self.shares.get(group_id)
         if found is not None:
             return found
@@ -140,14 +140,14 @@ class GroupCoordinator:
         return found
 
     def alter_share_offsets(self, group_id: str, offsets: Mapping[Slot, int]) -> None:
-        """Have a share group without members begin at other offsets; it is made if it is not there."""
+        """Make a share group without members begin at other offsets, creating it if necessary."""
         if self.share_group(group_id, create=True).members:
             raise NonEmptyGroupError("The group is not empty.")
         for slot, offset in offsets.items():
             self.share_states.reset(group_id, slot, offset)
 
     def empty_share_group(self, group_id: str) -> ShareGroup:
-        """A share group whose offsets may be deleted. Raises GroupIdNotFoundError and NonEmptyGroupError."""
+        """Return a share group whose offsets may be deleted. Raises GroupIdNotFoundError and NonEmptyGroupError."""
         group = self.share_group(group_id)
         if group.members:
             raise NonEmptyGroupError("The group is not empty.")
@@ -163,7 +163,7 @@ class GroupCoordinator:
         version: int = 0,
         transactional: bool = False,
     ) -> Callable[[Key], None] | None:
-        """Raises where nothing may be committed; returns a check for each partition where it depends on that."""
+        """Raise an error if no commit is permitted; return a check for each partition if it depends on that."""
         if group_id in self.shares:
             raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
         consumers = self.consumers.get(group_id)
@@ -179,7 +179,7 @@ class GroupCoordinator:
         return None
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
-        """Raises where a member of the new protocol may not ask for its group's positions."""
+        """Raise an error if a member of the new protocol may not fetch its group's positions."""
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             consumers.check_fetch(member_id, epoch)
@@ -207,12 +207,12 @@ class GroupCoordinator:
         self.offsets.delete_group(group_id)
 
     def topic_deleted(self, topic: Topic) -> None:
-        """A deleted topic's positions are gone."""
+        """Delete a topic's positions."""
         self.offsets.delete_topic(topic.name)
         self.share_states.delete_topic(topic.topic_id)
 
     def slot_moved(self, slot: int) -> None:
-        """The groups of a slot have another coordinator: nobody is answered at the old one."""
+        """Move the groups of a slot to another coordinator: waiting requests get an error."""
         for group in self.groups.values():
             if slot_of(group.group_id) == slot:
                 group.coordinator_moved(NotCoordinatorError())

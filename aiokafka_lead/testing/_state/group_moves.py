@@ -1,4 +1,4 @@
-"""Groups that go from the classic protocol to the new one, and back, with their members in them (KIP-848)."""
+"""Conversions of groups between the classic and the new protocol, with their members (KIP-848)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def move_to_consumer(old: Group, new: ConsumerGroup, cluster: ClusterState) -> None:
-    """The classic group's members with what they have, as settled members of the new group.
+    """Convert a classic group's members with their partitions to settled members of the new group.
 
-    Raises GroupIdNotFoundError, and changes nothing, where the members are no consumers that one can read.
+    Raises GroupIdNotFoundError, without changes, if the members are not readable as consumers.
     """
     try:
         if old.protocol_type != PROTOCOL_TYPE:
@@ -50,7 +50,7 @@ def _as_consumer(group: Group, member_id: str, cluster: ClusterState) -> Consume
 
 
 def move_to_classic(old: ConsumerGroup, new: Group, cluster: ClusterState) -> None:
-    """The group's members, all of the classic protocol, with what they have, in a rebalance."""
+    """Convert the group's members, all of the classic protocol, with their partitions, and start a rebalance."""
     old.close()
     members = [
         (member.member_id, member.classic, write_assignment(member.assigned, cluster, 0))

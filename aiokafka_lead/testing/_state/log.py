@@ -1,7 +1,7 @@
 """A partition's log: batches whole in memory, offsets, leader epochs, producers, transactions.
 
 All replicas of a partition share one log: in this cluster replication is instant, so that the high watermark is the
-log's end. What replication can lose, `PartitionLog.truncate` loses on request.
+log's end. `PartitionLog.truncate` simulates losses of replication.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .producers import ProducerStates
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction's extent, for consumers that read committed records only."""
+    """An aborted transaction's extent, for read_committed consumers."""
 
     producer_id: int
     first_offset: int
@@ -24,7 +24,7 @@ class AbortedTxn(NamedTuple):
 
 
 class OffsetAt(NamedTuple):
-    """An answer about a point of the log: -1 everywhere for none."""
+    """A position in the log: -1 everywhere for none."""
 
     offset: int
     timestamp_ms: int
@@ -35,7 +35,7 @@ NOWHERE = OffsetAt(-1, -1, -1)
 
 
 class PartitionLog:
-    """Appends, reads and answers questions. Offsets outside it raise OffsetOutOfRangeError.
+    """Appends, reads and answers queries. Offsets outside it raise OffsetOutOfRangeError.
 
     Invariant: ``_last_offsets[i] == batches[i].last_offset``, rising; ``start_offset <= end_offset``.
     """
@@ -45,7 +45,7 @@ class PartitionLog:
         # Last offset of each batch, for bisection.
         self._last_offsets: list[int] = []
         self.start_offset = 0
-        # The offset that the next record gets. Also the high watermark: see above.
+        # The offset of the next record. Also the high watermark: see above.
         self.end_offset = 0
         self.size_bytes = 0
         # (epoch, first offset written under it or after it began), rising in both.
@@ -57,20 +57,20 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where read_committed ends (LSO): the first offset of the oldest open transaction, or the log's end."""
+        """The end for read_committed (LSO): the first offset of the oldest open transaction, or the log's end."""
         return self.end_offset if self.stable_offset is None else self.stable_offset
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader starts: what it writes comes after the log's end of now."""
+        """Begin a leader's epoch at the current end of the log."""
         if self.epochs and self.epochs[-1][1] == self.end_offset:
-            # The epoch before wrote nothing; it leaves no trace, as in Java's LeaderEpochFileCache.
+            # The previous epoch wrote nothing; it leaves no trace, as in Java's LeaderEpochFileCache.
             self.epochs.pop()
         self.epochs.append((epoch, self.end_offset))
 
     def append(
         self, records: memoryview, header: BatchHeader, leader_epoch: int, append_time_ms: int | None
     ) -> StoredBatch:
-        """Append a batch that was validated."""
+        """Append a validated batch."""
         batch = store(records, header, self.end_offset, leader_epoch, append_time_ms)
         if header.producer_id >= 0:
             self.producers.appended(
@@ -124,9 +124,9 @@ class PartitionLog:
         self.size_bytes += batch.size
 
     def read(self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool) -> tuple[list[bytes], int]:
-        """Whole batches from the one that holds ``offset``, and their size in bytes together.
+        """Return whole batches from the one with ``offset`` on, and their total size in bytes.
 
-        ``at_least_one``: the first batch comes even if it is larger than ``max_bytes`` (KIP-74).
+        ``at_least_one``: the first batch is included even if it is larger than ``max_bytes`` (KIP-74).
         """
         batches, size = self.stored(offset, max_bytes, committed_only=committed_only, at_least_one=at_least_one)
         return [batch.data for batch in batches], size
@@ -134,7 +134,7 @@ class PartitionLog:
     def stored(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
     ) -> tuple[list[StoredBatch], int]:
-        """What `read` reads, as it is stored."""
+        """Return the same as `read`, in stored form."""
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         end = self.last_stable_offset if committed_only else self.end_offset
@@ -150,7 +150,7 @@ class PartitionLog:
         return found, size
 
     def aborted_batches(self, batches: Iterable[StoredBatch]) -> list[StoredBatch]:
-        """Those of batches that belong to aborted transactions, without the markers."""
+        """Return the batches of aborted transactions, without the markers."""
         return [
             batch
             for batch in batches
@@ -163,20 +163,20 @@ class PartitionLog:
         ]
 
     def aborted_in(self, offset: int, up_to: int) -> list[AbortedTxn]:
-        """Aborted transactions that reach into ``offset..up_to`` (exclusive)."""
+        """Return aborted transactions that overlap ``offset..up_to`` (exclusive)."""
         return [txn for txn in self.aborted if txn.last_offset >= offset and txn.first_offset < up_to]
 
     def next_offset_after(self, offset: int, batch_count: int) -> int:
-        """The offset behind ``batch_count`` batches that were read from ``offset``."""
+        """Return the offset after ``batch_count`` batches that were read from ``offset``."""
         return self._last_offsets[bisect_left(self._last_offsets, offset) + batch_count - 1] + 1
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch under which an offset was written, -1 before the first."""
+        """Return the leader epoch under which an offset was written, -1 before the first."""
         index = bisect_right(self.epochs, offset, key=lambda entry: entry[1])
         return self.epochs[index - 1][0] if index else -1
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch <= the one asked for, and where it ended (KIP-101, KIP-320); (-1, -1) for unknown.
+        """Return the largest epoch <= ``epoch``, and its end (KIP-101, KIP-320); (-1, -1) if unknown.
 
         Java: ``LeaderEpochFileCache.endOffsetFor``.
         """
@@ -198,7 +198,7 @@ class PartitionLog:
         return OffsetAt(offset, -1, self.epochs[-1][0] if self.epochs else -1)
 
     def at_time(self, timestamp_ms: int) -> OffsetAt:
-        """The first record at or after a time."""
+        """Return the first record at or after a time."""
         for batch in self.batches:
             if batch.max_timestamp_ms >= timestamp_ms:
                 found = first_record_at(batch, timestamp_ms, self.start_offset)
@@ -207,7 +207,7 @@ class PartitionLog:
         return NOWHERE
 
     def at_max_timestamp(self) -> OffsetAt:
-        """The first record that has the largest timestamp (KIP-734)."""
+        """Return the first record with the largest timestamp (KIP-734)."""
         newest = max(self.batches, key=lambda batch: batch.max_timestamp_ms, default=None)
         if newest is None:
             return NOWHERE
@@ -215,7 +215,7 @@ class PartitionLog:
         return NOWHERE if found is None else OffsetAt(*found, newest.leader_epoch)
 
     def delete_before(self, offset: int) -> None:
-        """Move the log's start (DeleteRecords, retention); batches that lie wholly before it are dropped."""
+        """Move the log's start (DeleteRecords, retention); batches completely before it are dropped."""
         if offset < 0 or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         if offset <= self.start_offset:
@@ -238,7 +238,7 @@ class PartitionLog:
         self.delete_before(self.batches[count].base_offset)
 
     def truncate(self, offset: int) -> None:
-        """Lose everything from ``offset`` on, as an unclean leader election does. Cuts at a batch's start."""
+        """Lose everything from ``offset`` on, like an unclean leader election. Cuts at a batch's start."""
         index = bisect_left(self._last_offsets, offset)
         self.size_bytes -= sum(batch.size for batch in self.batches[index:])
         del self.batches[index:], self._last_offsets[index:]
@@ -248,7 +248,7 @@ class PartitionLog:
         self._rebuild_producers()
 
     def _rebuild_producers(self) -> None:
-        """What is known of producers comes from the log: after a truncation it is read from there again."""
+        """Restore the producers' states from the log after a truncation."""
         self.producers = ProducerStates()
         for batch in self.batches:
             header = batch.header

@@ -1,4 +1,4 @@
-"""A group's members: what they say, what they are answered, and what is known of them."""
+"""A group's members: their requests, the answers, and their state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_GENERATION = -1
 
 
 class GroupState(Enum):
-    """With the names that DescribeGroups tells."""
+    """States with the names in DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -22,7 +22,7 @@ class GroupState(Enum):
 
 
 class MemberInfo(NamedTuple):
-    """A member as the leader sees it."""
+    """A member as seen by the leader."""
 
     member_id: str
     instance_id: str | None
@@ -52,7 +52,7 @@ class SyncResult(NamedTuple):
 
 
 class JoinRequest(NamedTuple):
-    """What a member says when it joins. ``known_id_required`` and ``may_skip`` follow from the request's version."""
+    """A member's request to join. ``known_id_required`` and ``may_skip`` follow from the request's version."""
 
     member_id: str
     instance_id: str | None
@@ -62,16 +62,16 @@ class JoinRequest(NamedTuple):
     rebalance_timeout_ms: int
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
-    # The member must come back with the id that it is given first (KIP-394).
+    # The member must return with the id assigned to it (KIP-394).
     known_id_required: bool
-    # It understands that its group goes on without a new assignment (KIP-814).
+    # It understands that its group may continue without a new assignment (KIP-814).
     may_skip: bool
 
 
 class GroupOptions(NamedTuple):
     """Broker options for consumer groups.
 
-    ``min_session_timeout_ms`` is 6000 at real brokers; here tests may be quicker. ``max_size`` None is no limit.
+    ``min_session_timeout_ms`` is 6000 at real brokers; tests here may be quicker. ``max_size`` None means no limit.
     Members of the new protocol (KIP-848) learn from the broker how often to send heartbeats, and their session is the
     broker's: ``consumer_heartbeat_interval_ms`` and ``consumer_session_timeout_ms``. The options that begin with
     ``share_`` are for share groups (KIP-932); ``share_max_sessions`` is each broker's limit of share sessions.
@@ -100,12 +100,12 @@ class Member:
 
     def __init__(self, member_id: str, request: JoinRequest) -> None:
         self.member_id = member_id
-        # What it said when it joined last.
+        # Its last join request.
         self.request = request
         self.assignment = b""
         self.reply_join: Callable[[JoinResult], None] | None = None
         self.reply_sync: Callable[[SyncResult], None] | None = None
-        # When its session ends unless it is heard of, and the timer that looks then.
+        # End of its session without a further request, and the timer that checks it.
         self.deadline = float("inf")
         self.session_timer: TimerHandle | None = None
 

@@ -1,4 +1,4 @@
-"""Committed offsets, and those that wait for their transaction's end."""
+"""Committed offsets, and pending ones of open transactions."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ NOT_COMMITTED = Committed(-1, -1, "")
 
 
 class _OpenOffsets:
-    """What a producer has committed in its open transaction."""
+    """A producer's commits in its open transaction."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        # By group: each position with its place in the order of all that were committed.
+        # By group: each position with its place in the order of all commits.
         self.groups: dict[str, dict[Key, tuple[int, Committed]]] = {}
 
 
 class Offsets:
-    """By group, topic and partition."""
+    """Offsets by group, topic and partition."""
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[Key, Committed]] = {}
-        # The places of the committed ones: a transaction that ends late does not undo what was committed after it.
+        # The places of the committed ones: a transaction that ends late does not undo later commits.
         self._orders: dict[tuple[str, Key], int] = {}
         self._next_order = 0
-        # By producer id, of transactions that are open.
+        # By producer id, for open transactions.
         self._pending: dict[int, _OpenOffsets] = {}
 
     def groups(self) -> Iterable[str]:
@@ -68,7 +68,7 @@ class Offsets:
         )
 
     def transaction_ended(self, producer_id: int, committed: bool) -> None:
-        """Java: ``OffsetMetadataManager.replayEndTransactionMarker``."""
+        """Apply or drop a transaction's offsets. Java: ``OffsetMetadataManager.replayEndTransactionMarker``."""
         pending = self._pending.pop(producer_id, None)
         if pending is None or not committed:
             return
@@ -77,12 +77,12 @@ class Offsets:
                 self._set(group_id, key, position, order)
 
     def is_open(self, producer_id: int, epoch: int, group_id: str) -> bool:
-        """Whether a producer's open transaction has offsets of the group."""
+        """Return True if a producer's open transaction has offsets of the group."""
         pending = self._pending.get(producer_id)
         return pending is not None and pending.epoch == epoch and group_id in pending.groups
 
     def is_pending(self, group_id: str, key: Key) -> bool:
-        """Whether a transaction that is open may still change a position (KIP-447)."""
+        """Return True if an open transaction may still change a position (KIP-447)."""
         return any(key in pending.groups.get(group_id, ()) for pending in self._pending.values())
 
     def delete(self, group_id: str, keys: Iterable[Key]) -> None:
@@ -99,6 +99,6 @@ class Offsets:
             pending.groups.pop(group_id, None)
 
     def delete_topic(self, topic: str) -> None:
-        """A deleted topic's positions are gone."""
+        """Delete a topic's positions."""
         for group_id in list(self._committed):
             self.delete(group_id, [key for key in self._committed[group_id] if key[0] == topic])

@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers (Java: ``ProducerStateManager``, ``ProducerAppendInfo``)."""
+"""A partition's state of idempotent producers (Java: ``ProducerStateManager``, ``ProducerAppendInfo``)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...errors import (
 )
 
 NO_EPOCH = -1
-"""The epoch of a producer of which nothing is known."""
+"""The epoch of an unknown producer."""
 
 BATCHES_RETAINED = 5
-"""How many of a producer's last batches are recognised when they arrive again (Java: NUM_BATCHES_TO_RETAIN)."""
+"""Number of a producer's last batches recognised as duplicates (Java: NUM_BATCHES_TO_RETAIN)."""
 
 _SEQUENCES = 2**31
 """Sequence numbers wrap to 0 after 2**31 - 1."""
 
 
 class AppendedBatch(NamedTuple):
-    """A batch that was appended before, as far as a duplicate's answer needs it."""
+    """An appended batch, as needed to answer a duplicate."""
 
     first_sequence: int
     last_sequence: int
@@ -33,9 +33,9 @@ class AppendedBatch(NamedTuple):
 
 
 class Verification:
-    """A producer's write into a transaction, from the question to the coordinator to the append (KIP-890).
+    """A producer's write in a transaction, from the question to the coordinator until the append (KIP-890).
 
-    It outlives answers after which the producer tries again: until then nothing behind the write is let in (Java:
+    It outlives answers after which the producer retries: until then no later write is permitted (Java:
     ``VerificationStateEntry``).
     """
 
@@ -63,7 +63,7 @@ class ProducerEntry:
         self.epoch = NO_EPOCH
         self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_RETAINED)
         self.last_timestamp_ms = -1
-        # First offset of the transaction that is open here, None outside one.
+        # First offset of the transaction open here, None outside one.
         self.txn_first_offset: int | None = None
         self.coordinator_epoch = -1
 
@@ -73,7 +73,7 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else -1
 
     def set_epoch(self, epoch: int) -> None:
-        """Another epoch starts with no batches and sequence 0."""
+        """Start another epoch without batches, at sequence 0."""
         if epoch != self.epoch:
             self.batches.clear()
             self.epoch = epoch
@@ -87,7 +87,7 @@ class ProducerStates:
         self._verifications: dict[int, Verification] = {}
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> bool:
-        """Whether the coordinator has to be asked about a transactional write: not where its transaction is open."""
+        """Return True if the coordinator must be asked about a transactional write: not if its transaction is open."""
         entry = self.entries.get(producer_id)
         if entry is not None and entry.txn_first_offset is not None and entry.epoch == epoch:
             return False
@@ -103,9 +103,9 @@ class ProducerStates:
     ) -> AppendedBatch | None:
         """Validate a client's batch as a broker does before the append.
 
-        Returns the batch that was appended before when this one is its duplicate: the broker answers with the original
-        offset and appends nothing. A producer that is not known here may start with any sequence number: its state may
-        have expired (Java: ``ProducerAppendInfo.checkSequence``).
+        Returns the original batch if this one is its duplicate: the broker answers with the original offset and appends
+        nothing. An unknown producer may start with any sequence number, because its state may have expired (Java:
+        ``ProducerAppendInfo.checkSequence``).
         """
         entry = self.entries.get(producer_id)
         verification = self._verifications.get(producer_id)
@@ -135,7 +135,7 @@ class ProducerStates:
 
     @staticmethod
     def _check_verified(producer_id: int, sequence: int, verification: Verification, *, is_new: bool) -> None:
-        """What a transaction's first write to a partition must keep to."""
+        """Check the rules of a transaction's first write to a partition."""
         if is_new and verification.from_zero and sequence != 0:
             raise OutOfOrderSequenceNumberError(f"producer {producer_id} starts at sequence {sequence}, not at 0")
         if sequence > verification.lowest_sequence:
@@ -154,7 +154,7 @@ class ProducerStates:
         *,
         transactional: bool,
     ) -> None:
-        """Remember a batch that `check` let through."""
+        """Remember a batch that `check` permitted."""
         if transactional:
             self._verifications.pop(producer_id, None)
         entry = self.entries.get(producer_id)
@@ -170,10 +170,10 @@ class ProducerStates:
     def marker_appended(
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, *, own_epoch: bool = False
     ) -> int | None:
-        """End the producer's transaction here; returns its first offset, or None when it had written nothing.
+        """End the producer's transaction here; return its first offset, or None if it had written nothing.
 
         ``own_epoch``: the marker ends a transaction of the second version, so that its epoch must be a newer one,
-        unless it comes again (KIP-1228).
+        unless it is repeated (KIP-1228).
         """
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -199,10 +199,10 @@ class ProducerStates:
         self._verifications.clear()
 
     def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction starts: the last stable offset, unless None."""
+        """Return the start of the oldest open transaction, which is the last stable offset; None if there is none."""
         return min((e.txn_first_offset for e in self.entries.values() if e.txn_first_offset is not None), default=None)
 
 
 def advance_sequence(sequence: int, by: int) -> int:
-    """The sequence number ``by`` further on, with the protocol's wrap from 2**31 - 1 to 0."""
+    """Return the sequence number ``by`` further on, with the protocol's wrap from 2**31 - 1 to 0."""
     return (sequence + by) % _SEQUENCES

@@ -8,7 +8,7 @@ from uuid import UUID
 from .consumer_members import Candidate, Slot
 
 Target = dict[str, frozenset[Slot]]
-"""What each member is to have, by its id."""
+"""Assignment of each member, by its id."""
 
 DEFAULT_ASSIGNOR = "uniform"
 
@@ -18,16 +18,16 @@ def _slots(topics: Mapping[UUID, int]) -> list[Slot]:
 
 
 def _in_order(members: Sequence[Candidate]) -> list[Candidate]:
-    """Static members first, by instance id."""
+    """Return static members first, by instance id."""
     return sorted(members, key=lambda member: (member.instance_id is None, member.instance_id or member.member_id))
 
 
 def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """Even, with few moves: members with too many give their last ones to those that want them and have fewest."""
+    """Assign evenly, with few moves: members with too many partitions give their last ones to the neediest."""
     given: dict[str, set[Slot]] = {}
     free: set[Slot] = set()
     seekers: dict[UUID, list[str]] = {}
-    alike: dict[int, set[Slot]] = {}  # members that subscribe alike share what they want
+    alike: dict[int, set[Slot]] = {}  # members with the same subscription share the topics
     for member in _in_order(members):
         wanted = alike.get(id(member.wanted))
         if wanted is None:
@@ -62,7 +62,7 @@ def uniform(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Ta
 
 
 def ranges(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """Consecutive partitions of each topic; the first members get one more."""
+    """Assign consecutive partitions of each topic; the first members get one more."""
     given: dict[str, set[Slot]] = {member.member_id: set() for member in members}
     topics = {topic: count for member in members for topic, count in member.wanted.items()}
     for topic, count in topics.items():

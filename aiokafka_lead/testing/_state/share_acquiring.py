@@ -1,4 +1,4 @@
-"""Which of the records that were read a member of a share group gets (Java: ``SharePartition.acquire``)."""
+"""Selects the records that a member of a share group gets from the ones read (Java: ``SharePartition.acquire``)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .share_deliveries import Acquired, Delivery, InFlightBatch, RecordState, jo
 from .share_records import InFlightRecords
 
 _CAREFUL_FROM = 2
-"""With more deliveries than this a record's last one is its own, and the ones before it are of fewer records."""
+"""From this delivery on a record's last one is separate, and earlier ones include fewer records."""
 
 
 class Acquisition:
-    """One member's turn at a share partition. ``exact``: never more records than wanted (KIP-1206)."""
+    """One member's turn at a share partition. ``exact``: never more records than requested (KIP-1206)."""
 
     def __init__(
         self,
@@ -30,11 +30,11 @@ class Acquisition:
         self._member_id = member_id
         self._offset = offset
         self._read = read
-        # A size of 0 must not make empty batches: each is a stored one then.
+        # A size of 0 must not create empty batches: each is then a stored one.
         self._batch_size = max(1, batch_size)
         self._exact = exact
         self._limit = shares.settings().delivery_count_limit
-        # From this delivery on fewer records are delivered at once, to find the one that does harm.
+        # From this delivery on fewer records are delivered together, to isolate a harmful one.
         self._throttled_from = max(_CAREFUL_FROM, -(-self._limit // 2))
 
     def run(self, max_records: int) -> list[Acquired]:
@@ -44,7 +44,7 @@ class Acquisition:
         if wanted <= 0:
             return []
         if shares.batches and self._offset < first and shares.archive(self._offset, first - 1, RecordState.AVAILABLE):
-            # They are gone from the log.
+            # They are no longer in the log.
             shares.may_have_available = True
         base = first
         floor = shares.floor(first)
@@ -74,7 +74,7 @@ class Acquisition:
         return acquired
 
     def _bounds(self, max_records: int) -> tuple[int, int]:
-        """How many records, and up to which offset. Where there is no room, records given back are still had."""
+        """Return the number of records, and the last offset. Without room, returned records are still available."""
         shares = self._shares
         wanted = min(max_records, shares.settings().partition_max_record_locks - shares.in_flight)
         last = self._read[-1].last_offset
@@ -92,7 +92,7 @@ class Acquisition:
         )
 
     def _of(self, batch: InFlightBatch, first: int, last: int, wanted: int, *, throttled: bool) -> list[Acquired]:
-        """What of a batch is available: all of it at once, or record by record."""
+        """Acquire the available part of a batch: all of it together, or record by record."""
         whole = batch.whole
         if whole is not None and whole.state is not RecordState.AVAILABLE:
             return []
@@ -158,7 +158,7 @@ class Acquisition:
         return runs
 
     def _pieces(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Records in batches of about the size that the member wants, cut where stored batches begin."""
+        """Split records into batches of about the size requested by the member, at the boundaries of stored batches."""
         pieces: list[tuple[int, int]] = []
         if not self._exact and last - first + 1 > self._batch_size:
             for stored in self._read:
@@ -168,7 +168,7 @@ class Acquisition:
         return [*pieces, (first, last)]
 
     def _end_of_stored(self, offset: int) -> int:
-        """The last offset of the stored batch that has an offset, or the offset itself."""
+        """Return the last offset of the stored batch with an offset, or the offset itself."""
         for stored in self._read:
             if stored.base_offset <= offset <= stored.last_offset:
                 return stored.last_offset

@@ -1,4 +1,4 @@
-"""The simple assignor of share groups: partitions are shared evenly (Java: ``SimpleAssignor`` of the coordinator)."""
+"""The simple assignor of share groups, which distributes partitions evenly (Java: ``SimpleAssignor``)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .server_assignors import Target
 
 
 def simple(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """The numbers of members of two partitions differ by one at most, and few members change their partitions.
+    """Assign so that the members of two partitions differ by one at most, with few changes.
 
-    Where all members want the same topics, all partitions are shared together; else each topic on its own.
+    If all members want the same topics, all partitions are distributed together; otherwise each topic separately.
     """
     target: dict[str, set[Slot]] = {member.member_id: set() for member in members}
     slots = sorted(
@@ -29,12 +29,12 @@ def simple(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Tar
 def _share(
     slots: Sequence[Slot], seekers: Sequence[str], before: Mapping[str, Set[Slot]], target: dict[str, set[Slot]]
 ) -> None:
-    """Share partitions among the members that want them, and add what each gets to ``target``."""
+    """Distribute partitions among the members that want them, and add each one's share to ``target``."""
     if not slots:
         return
     sharing = -(-len(seekers) // len(slots))
     places = sharing * len(slots)
-    # As even as whole numbers allow.
+    # As even as integers allow.
     wanted = {
         member_id: -(-places * (place + 1) // len(seekers)) + (-places * place // len(seekers))
         for place, member_id in enumerate(seekers)

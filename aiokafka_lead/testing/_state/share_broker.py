@@ -1,4 +1,4 @@
-"""What one broker knows of share groups: members' sessions, and partitions that it leads for them.
+"""One broker's state of share groups: members' sessions, and partitions that it leads for them.
 
 Java: ``SharePartitionManager``, ``ShareSessionCache``, ``SharePartitionCache``.
 """
@@ -27,7 +27,7 @@ FINAL_EPOCH = -1
 """The request ends its session."""
 
 INITIAL_EPOCH = 0
-"""The request begins a session."""
+"""The request opens a session."""
 
 _EPOCHS = 2**31 - 1
 
@@ -47,9 +47,9 @@ class ShareSession:
     def __init__(self, connection: int) -> None:
         # The epoch that the next request must carry.
         self.epoch = 1
-        # Each with whether the next answer has to speak of it even if there is nothing to say.
+        # Each with True if the next answer must include it even without news.
         self.partitions: dict[Slot, bool] = {}
-        # Those of topics that did not exist when they were added.
+        # Partitions of topics that did not exist when they were added.
         self.nameless: set[Slot] = set()
         self.connection = connection
 
@@ -61,19 +61,19 @@ class ShareSession:
             self.nameless.discard(slot)
 
     def must_tell(self, slot: Slot, *, has_records: bool, has_error: bool) -> bool:
-        """Whether an answer speaks of a partition; remembers that it did."""
+        """Return True if an answer includes a partition; remember that it did."""
         told = self.partitions.get(slot)
         if told is None:
             return has_records or has_error
         if has_records:
-            # The others come first next time.
+            # The other ones come first next time.
             del self.partitions[slot]
         self.partitions[slot] = has_error
         return told or has_records or has_error
 
 
 class ShareWorld(NamedTuple):
-    """What the share groups of all brokers have in common. ``now_ms`` is wall-clock time."""
+    """The state common to the share groups of all brokers. ``now_ms`` is wall-clock time."""
 
     clock: Clock
     now_ms: Callable[[], int]
@@ -90,14 +90,14 @@ class ShareBroker:
         self._world = world
         self.max_sessions = world.max_sessions
         self._sessions: dict[MemberKey, ShareSession] = {}
-        # The member whose session each connection has begun last.
+        # The member whose session each connection has opened last.
         self._connections: dict[int, MemberKey] = {}
         self._partitions: dict[tuple[str, Slot], SharePartition] = {}
 
     # --- sessions ----------------------------------------------------------------------------------------------------
 
     def open(self, key: MemberKey, connection: int) -> ShareSession:
-        """Begin a session, in the place of one that the member has."""
+        """Open a session, replacing any of the member."""
         self._sessions.pop(key, None)
         if len(self._sessions) >= self.max_sessions:
             raise ShareSessionLimitReachedError("The limit of share sessions has been reached.")
@@ -112,7 +112,7 @@ class ShareBroker:
         return session
 
     def continued(self, key: MemberKey, epoch: int) -> ShareSession:
-        """The session that a request goes on with; its epoch advances."""
+        """Return the session that a request continues, and advance its epoch."""
         session = self.session(key)
         if session.epoch != epoch:
             raise InvalidShareSessionEpochError(f"The share session is at epoch {session.epoch}, not {epoch}.")
@@ -120,16 +120,16 @@ class ShareBroker:
         return session
 
     def close(self, key: MemberKey) -> None:
-        """End a session: what the member has is given back."""
+        """End a session: the member's records are released."""
         session = self._sessions.pop(key, None)
-        # A fetch of this session that still waits may change the session as it is woken.
+        # A waiting fetch of this session may change the session as it is woken.
         for slot in [] if session is None else list(session.partitions):
             shares = self._partitions.get((key[0], slot))
             if shares is not None:
                 shares.release(key[1])
 
     def connection_lost(self, connection: int) -> None:
-        """A session ends with its connection; a group's last one takes its partitions' state with it."""
+        """End the session of a connection; a group's last one removes its partitions' state."""
         key = self._connections.pop(connection, None)
         if key is None:
             return
@@ -142,7 +142,7 @@ class ShareBroker:
                 self._partitions.pop(place).fence()
 
     def clear(self) -> None:
-        """A restarted broker knows nothing."""
+        """Forget everything, like a restarted broker."""
         self._sessions.clear()
         self._connections.clear()
         for shares in self._partitions.values():
@@ -152,7 +152,7 @@ class ShareBroker:
     # --- partitions --------------------------------------------------------------------------------------------------
 
     def loaded(self, group_id: str, partition: Partition) -> SharePartition | None:
-        """A partition's state if this broker has it, and it still counts."""
+        """Return a partition's valid state if this broker has it."""
         slot = partition.topic.topic_id, partition.index
         shares = self._partitions.get((group_id, slot))
         if shares is not None and not self._counts(group_id, slot, shares):
@@ -172,7 +172,7 @@ class ShareBroker:
         )
 
     def load(self, group_id: str, partition: Partition) -> SharePartition:
-        """A partition's state, read if this broker has not got it. Raises what keeps it from that."""
+        """Return a partition's state, loading it if necessary. Raises an error if it cannot."""
         shares = self.loaded(group_id, partition)
         if shares is not None:
             return shares
@@ -195,7 +195,7 @@ class ShareBroker:
         return shares
 
     def _first_offset(self, group_id: str, partition: Partition) -> int:
-        """Where the group's policy lets records begin."""
+        """Return the start of records by the group's policy."""
         reset = self._world.configs.share(group_id).reset
         time_ms = reset_time_ms(reset, self._world.now_ms())
         if time_ms is None:
@@ -206,7 +206,7 @@ class ShareBroker:
         return found
 
     def of_group(self, group_id: str) -> list[SharePartition]:
-        """The partitions of a group whose state is here, and counts."""
+        """Return the partitions of a group with a valid state here."""
         return [
             shares
             for (known, slot), shares in self._partitions.items()

@@ -1,4 +1,4 @@
-"""Records on their way to a share group's members (Java: ``RecordState``, ``InFlightState``, ``InFlightBatch``)."""
+"""Records in delivery to a share group's members (Java: ``RecordState``, ``InFlightState``, ``InFlightBatch``)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from .clock import TimerHandle
 
 NOBODY = ""
-"""The member that has a record which none has."""
+"""The member of an unacquired record."""
 
 
 class RecordState(IntEnum):
-    """What is known of a record that was read for a share group."""
+    """State of a record that was read for a share group."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -26,7 +26,7 @@ class RecordState(IntEnum):
 
 
 class Acknowledge(IntEnum):
-    """What a member says of records that it acquired, by the numbers of the protocol."""
+    """A member's acknowledgement of acquired records, by the protocol's numbers."""
 
     GAP = 0
     ACCEPT = 1
@@ -46,7 +46,7 @@ AFTER: dict[Acknowledge, RecordState] = {
 
 
 class Acquired(NamedTuple):
-    """Consecutive records that a member got, with the number of their delivery."""
+    """Consecutive records acquired by a member, with the number of their delivery."""
 
     first: int
     last: int
@@ -58,16 +58,16 @@ class Acquired(NamedTuple):
 
 
 class Delivery:
-    """How a record fares, or how all records of a batch do."""
+    """State of a record, or of all records of a batch."""
 
     __slots__ = ("count", "expires_at", "lock", "member_id", "state")
 
     def __init__(self, state: RecordState, count: int, member_id: str = NOBODY) -> None:
         self.state = state
-        # How often it was delivered.
+        # Number of deliveries.
         self.count = count
         self.member_id = member_id
-        # While it is acquired: the end of its lock, and the timer for that.
+        # While acquired: the end of its lock, and the timer for that.
         self.expires_at = float("inf")
         self.lock: TimerHandle | None = None
 
@@ -76,7 +76,7 @@ class Delivery:
         self.count += 1
 
     def settle(self, state: RecordState, limit: int) -> None:
-        """It is no longer acquired. One that was delivered ``limit`` times is not delivered again."""
+        """End the acquisition. A record that was delivered ``limit`` times is not delivered again."""
         used_up = state is RecordState.AVAILABLE and self.count >= limit
         self.state = RecordState.ARCHIVED if used_up else state
         self.member_id = NOBODY
@@ -87,12 +87,12 @@ class Delivery:
             self.lock = None
 
     def copy(self) -> Delivery:
-        """Another one of the same state, without a lock."""
+        """Return another one with the same state, without a lock."""
         return Delivery(self.state, self.count, self.member_id)
 
 
 class InFlightBatch:
-    """Records from ``first`` to ``last`` that are delivered together, until they fare differently.
+    """Records from ``first`` to ``last`` that are delivered together, until their states differ.
 
     Invariant: ``whole`` is set, or ``each`` has one entry for each record.
     """
@@ -112,7 +112,7 @@ class InFlightBatch:
         return first <= self.first and self.last <= last
 
     def split(self) -> list[Delivery]:
-        """From now on each record has a state of its own. Locks are the caller's to give."""
+        """Give each record its own state. The caller sets the locks."""
         if self.whole is not None:
             whole, self.whole = self.whole, None
             self.each = [whole.copy() for _ in range(len(self))]
@@ -122,12 +122,12 @@ class InFlightBatch:
         return self.each
 
     def records(self, first: int, last: int) -> Iterator[tuple[int, Delivery]]:
-        """Each offset within bounds, with how its record fares."""
+        """Yield each offset within bounds, with its record's state."""
         for offset in range(max(first, self.first), min(last, self.last) + 1):
             yield offset, self.each[offset - self.first] if self.whole is None else self.whole
 
     def runs(self) -> Iterator[tuple[int, int, Delivery]]:
-        """First and last offset of what shares a `Delivery`."""
+        """Yield first and last offset of records that share a `Delivery`."""
         if self.whole is not None:
             yield self.first, self.last, self.whole
         else:
@@ -136,7 +136,7 @@ class InFlightBatch:
 
 
 def joined(runs: list[Acquired]) -> list[Acquired]:
-    """Neighbours that were delivered equally often, as one."""
+    """Return neighbours with equal delivery counts as one."""
     found: list[Acquired] = []
     for run in runs:
         if found and run.first == found[-1].last + 1 and run.delivery_count == found[-1].delivery_count:
@@ -147,7 +147,7 @@ def joined(runs: list[Acquired]) -> list[Acquired]:
 
 
 def without(runs: list[Acquired], first: int, last: int) -> list[Acquired]:
-    """Take the offsets within bounds out."""
+    """Remove the offsets within bounds."""
     left: list[Acquired] = []
     for run in runs:
         if run.last < first or run.first > last:

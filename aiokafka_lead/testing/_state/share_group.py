@@ -1,4 +1,4 @@
-"""A share group's members and what each is to read (KIP-932; Java: ``ShareGroup``, ``GroupMetadataManager``)."""
+"""A share group's members and their assignments (KIP-932; Java: ``ShareGroup``, ``GroupMetadataManager``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROTOCOL_TYPE = "share"
 
 
 class ShareBeat(NamedTuple):
-    """A heartbeat. None for what it does not say."""
+    """A heartbeat. Absent fields are None."""
 
     member_id: str
     epoch: int
@@ -31,14 +31,14 @@ class ShareBeat(NamedTuple):
 
 
 class ShareBeatResult(NamedTuple):
-    """The answer to a heartbeat; ``assignment`` None where there is nothing new."""
+    """The answer to a heartbeat; ``assignment`` is None if unchanged."""
 
     epoch: int
     assignment: frozenset[Slot] | None
 
 
 class ShareMember:
-    """One member: there is nothing that it has to give up first, so that it is at its target at once."""
+    """One member: it never has to give up partitions first, so that it reaches its target immediately."""
 
     __slots__ = (
         "assigned",
@@ -62,7 +62,7 @@ class ShareMember:
         self.epoch = 0
         self.previous_epoch = 0
         self.assigned: frozenset[Slot] = frozenset()
-        # When its session ends unless it is heard of, and the timer that looks then.
+        # End of its session without a further request, and the timer that checks it.
         self.deadline = float("inf")
         self.session_timer: TimerHandle | None = None
 
@@ -73,9 +73,9 @@ class ShareMember:
 
 
 class ShareGroup:
-    """Members, and the target assignment. Partitions that are assigned have their state kept from then on.
+    """Members, and the target assignment. The state of assigned partitions is kept from then on.
 
-    A real coordinator answers the first heartbeat without partitions: it has the share coordinator begin their state
+    A real coordinator answers the first heartbeat without partitions: the share coordinator must initialise their state
     first. Here that takes no time.
     """
 
@@ -95,20 +95,20 @@ class ShareGroup:
         self._states = states
         self._max_size = max_size
         self.epoch = 0
-        # The epoch that the target assignment was made for.
+        # The epoch of the target assignment.
         self.target_epoch = 0
         self.members: dict[str, ShareMember] = {}
         self._target: Mapping[str, frozenset[Slot]] = {}
-        # The topics that members want, as they were when the group last looked.
+        # The topics of the members' subscriptions when the group last looked.
         self._subscribed: dict[UUID, int] = {}
 
     @property
     def state_name(self) -> str:
-        """With the names that ShareGroupDescribe tells."""
+        """Name of the state in ShareGroupDescribe."""
         return "Stable" if self.members else "Empty"
 
     def heartbeat(self, beat: ShareBeat) -> ShareBeatResult:
-        """A member joins, lives, changes its subscription or leaves. Raises its errors."""
+        """Process a heartbeat: a member joins, lives, changes its subscription or leaves. Raises its errors."""
         if beat.epoch == LEAVES:
             self.remove(self._known(beat.member_id))
             return ShareBeatResult(LEAVES, None)
@@ -144,7 +144,7 @@ class ShareGroup:
         return member
 
     def _update(self, member: ShareMember, beat: ShareBeat) -> bool:
-        """Take over what a heartbeat says; returns whether the subscription is another one."""
+        """Take over the data of a heartbeat; return True if the subscription changed."""
         before = member.topics
         member.client_id, member.client_host = beat.client_id, beat.client_host
         if beat.rack is not None:
@@ -156,7 +156,7 @@ class ShareGroup:
     # --- epochs and the target ---------------------------------------------------------------------------------------
 
     def _advance(self, member: ShareMember, *, changed: bool) -> None:
-        """A new epoch if anything changed, a target for it, and the member at its target."""
+        """Advance the epoch after a change, compute its target, and assign that to the member."""
         subscribed = self._topics_wanted()
         if changed or subscribed != self._subscribed:
             self.epoch += 1
@@ -182,7 +182,7 @@ class ShareGroup:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def _heard_of(self, member: ShareMember) -> None:
-        """Its session begins anew. The timer is not moved: it looks at the deadline when it fires."""
+        """Restart its session. The timer is not moved: it checks the deadline when it fires."""
         timeout_ms = self._configs.share(self.group_id).session_timeout_ms
         member.deadline = self._clock.now() + timeout_ms / 1000
         if member.session_timer is None:
@@ -198,7 +198,7 @@ class ShareGroup:
             self.remove(member)
 
     def remove(self, member: ShareMember) -> None:
-        """A member left, or is out: a new epoch for the others."""
+        """Remove a member that left, or timed out: a new epoch for the rest."""
         if self.members.pop(member.member_id, None) is None:
             return
         member.cancel_timers()
@@ -207,7 +207,7 @@ class ShareGroup:
         self._subscribed = self._topics_wanted()
 
     def coordinator_moved(self) -> None:
-        """Sessions begin anew at another coordinator."""
+        """Restart sessions at another coordinator."""
         for member in self.members.values():
             self._heard_of(member)
 

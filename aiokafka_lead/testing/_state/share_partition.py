@@ -13,7 +13,7 @@ from .share_records import InFlightRecords
 
 
 class AcknowledgedBatch(NamedTuple):
-    """What a member says of consecutive records: one type for all of them, or one for each."""
+    """A member's acknowledgement of consecutive records: one type for all of them, or one each."""
 
     first: int
     last: int
@@ -24,7 +24,7 @@ class AcknowledgedBatch(NamedTuple):
 
 
 class SharePartition(InFlightRecords):
-    """Gives members records, and hears what they say of them."""
+    """Delivers records to members, and processes their acknowledgements."""
 
     def acquire(
         self,
@@ -40,7 +40,7 @@ class SharePartition(InFlightRecords):
         """Lock records for a member, from what was read from ``offset`` on.
 
         ``max_records`` is exceeded to the end of a stored batch unless ``exact`` (KIP-1206). Batches of aborted
-        transactions count as done with.
+        transactions count as done.
         """
         if self.fenced or max_records <= 0 or not read or read[-1].last_offset < self.start_offset:
             return []
@@ -52,7 +52,7 @@ class SharePartition(InFlightRecords):
         return acquired
 
     def acknowledge(self, member_id: str, batches: Iterable[AcknowledgedBatch]) -> None:
-        """Take a member's word for all of its batches, or for none of them: then raises what is wrong."""
+        """Apply all acknowledgements of a member, or none: then raise the error."""
         if self.fenced:
             raise NotLeaderOrFollowerError("the state of the share partition is another leader's")
         changed: list[tuple[int, int, Delivery]] = []
@@ -73,7 +73,7 @@ class SharePartition(InFlightRecords):
         self.settled(changed)
 
     def _said(self, member_id: str, said: AcknowledgedBatch) -> Iterable[tuple[int, int, Delivery, Acknowledge]]:
-        """What a batch says of which records. Raises where it cannot say so."""
+        """Yield the records of an acknowledgement, with its type. Raises an error for an invalid one."""
         if said.last < self.start_offset:
             return
         for batch in self._named(said):
@@ -99,7 +99,7 @@ class SharePartition(InFlightRecords):
                 yield offset, offset, delivery, self._allowed(said.type_of(offset))
 
     def _named(self, said: AcknowledgedBatch) -> list[InFlightBatch]:
-        """The batches that an acknowledgement is about."""
+        """Return the batches of an acknowledgement."""
         floor = self.floor(said.first)
         if floor is None and said.first < self.start_offset <= said.last:
             floor = self.floor(self.start_offset)

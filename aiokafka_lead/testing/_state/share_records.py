@@ -1,4 +1,4 @@
-"""The records of a partition that are on their way to a share group's members (Java: ``SharePartition``)."""
+"""The records of a partition in delivery to a share group's members (Java: ``SharePartition``)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .topics import Partition
 
 
 class InFlightRecords:
-    """The records that are under way, from the start offset on.
+    """The records in delivery, from the start offset on.
 
-    ``settings`` are the group's, asked for each time; ``saved`` is what outlives this leader. Calls of ``watchers``
-    say that a fetch which found nothing may find something now.
+    ``settings`` returns the group's current ones; ``saved`` outlives this leader. ``watchers`` are called when a fetch
+    that found no records may find some now.
 
     Invariant: ``batches`` are in order, without overlaps, and reach to ``end_offset``, the last offset that was read;
-    where there are none, ``end_offset`` is the next to read.
+    without batches, ``end_offset`` is the next to read.
     """
 
     def __init__(
@@ -35,18 +35,18 @@ class InFlightRecords:
         self.saved = saved
         self.settings = settings
         self._clock = clock
-        # Set once another broker leads, or the state was replaced: nothing here counts any more.
+        # Set once another broker leads, or the state was replaced: this state is then invalid.
         self.fenced = False
         self.batches: list[InFlightBatch] = []
         self.watchers: set[Callable[[], None]] = set()
-        # Whether a record before the end may be available.
+        # True if a record before the end may be available.
         self.may_have_available = False
         self.start_offset = start_offset() if saved.start_offset == NO_OFFSET else saved.start_offset
         self.end_offset = self.start_offset
         self._load(saved.saved())
 
     def _load(self, deliveries: Iterable[SavedDelivery]) -> None:
-        """Go on where the leader before was; what lies between saved records was acquired then, or never read."""
+        """Continue from the previous leader's state; records between saved ones were acquired then, or never read."""
         following = self.start_offset
         for saved in deliveries:
             if saved.first > following:
@@ -63,7 +63,7 @@ class InFlightRecords:
 
     @property
     def next_offset(self) -> int:
-        """Where the next read begins: at the first record that is available, or behind the end."""
+        """Start of the next read: the first available record, or the end."""
         if not self.batches or self.start_offset > self.batches[-1].last:
             self.may_have_available = False
             return self.end_offset
@@ -81,11 +81,11 @@ class InFlightRecords:
 
     @property
     def can_acquire(self) -> bool:
-        """Whether a member may get records: there is room, or some that were given back wait."""
+        """True if a member may get records: there is room, or released records wait."""
         return self.next_offset != self.end_offset + 1 or self.in_flight < self.settings().partition_max_record_locks
 
     def locked(self, delivery: Delivery, first: int, last: int) -> None:
-        """Begin, or begin anew, the time for which records are locked."""
+        """Start or restart the locks of records."""
         delivery.unlock()
         delivery.expires_at = self._clock.now() + self.settings().record_lock_duration_ms / 1000
         self._watch(delivery, first, last)
@@ -94,7 +94,7 @@ class InFlightRecords:
         delivery.lock = self._clock.call_at(delivery.expires_at, lambda: self._expired(delivery, first, last))
 
     def split(self, batch: InFlightBatch) -> None:
-        """Let a batch's records fare differently from now on, each with its own lock."""
+        """Let the states of a batch's records differ, each with its own lock."""
         if batch.whole is not None:
             locked = batch.whole.lock is not None
             for offset, delivery in enumerate(batch.split(), batch.first):
@@ -102,7 +102,7 @@ class InFlightRecords:
                     self._watch(delivery, offset, offset)
 
     def reset_to_log_start(self) -> None:
-        """Records were deleted from the log: what was available of them is done with."""
+        """Handle deleted records: available ones before the log's start are done."""
         log_start = self.partition.log.start_offset
         if log_start <= self.start_offset:
             return
@@ -114,7 +114,7 @@ class InFlightRecords:
             self.end_offset = log_start
 
     def archive(self, first: int, last: int, present: RecordState) -> bool:
-        """Be done with the records within bounds that are in a state; returns whether there are any."""
+        """Archive the records within bounds that are in a state; return True if there are any."""
         any_archived = False
         for batch in self._overlapping(first, last):
             if batch.whole is not None and batch.whole.state is not present:
@@ -129,17 +129,17 @@ class InFlightRecords:
         return any_archived
 
     def _overlapping(self, first: int, last: int) -> list[InFlightBatch]:
-        """The batches with records within bounds, in order."""
+        """Return the batches with records within bounds, in order."""
         begin = max(0, bisect_right(self.batches, first, key=lambda batch: batch.first) - 1)
         return [batch for batch in self.batches[begin:] if batch.first <= last and batch.last >= first]
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """The last batch that begins at an offset or before it."""
+        """Return the last batch that begins at or before an offset."""
         at = bisect_right(self.batches, offset, key=lambda batch: batch.first)
         return self.batches[at - 1] if at else None
 
     def release(self, member_id: str) -> None:
-        """Give back all that a member has: its session is over."""
+        """Release all records of a member whose session has ended."""
         self._give_back(
             (first, last, delivery)
             for batch in self.batches
@@ -148,7 +148,7 @@ class InFlightRecords:
         )
 
     def expire_locks(self) -> None:
-        """Let every lock end now."""
+        """End every lock now."""
         self._give_back(
             (first, last, delivery)
             for batch in self.batches
@@ -162,7 +162,7 @@ class InFlightRecords:
             self._give_back([(first, last, delivery)])
 
     def _give_back(self, runs: Iterable[tuple[int, int, Delivery]]) -> None:
-        """Records are no longer acquired, and nothing was said of them. Those before the start are done with."""
+        """Release records that were not acknowledged. Ones before the start are done."""
         limit = self.settings().delivery_count_limit
         changed = []
         for first, last, delivery in list(runs):
@@ -172,14 +172,14 @@ class InFlightRecords:
         self.settled(changed)
 
     def settled(self, changed: list[tuple[int, int, Delivery]]) -> None:
-        """Save what became of records, move the start behind those that are done with, and wake fetches."""
+        """Save changed states, move the start past finished records, and wake fetches."""
         if not changed:
             return
         for _, _, delivery in changed:
             delivery.unlock()
             if delivery.state is RecordState.AVAILABLE:
                 self.may_have_available = True
-        # As at a broker the start that is saved is the one from before this change.
+        # As at a broker the saved start is the one before this change.
         self.saved.write(
             self.start_offset,
             sum(
@@ -195,7 +195,7 @@ class InFlightRecords:
             watcher()
 
     def _advance(self) -> None:
-        """Forget records at the start that are done with."""
+        """Forget finished records at the start."""
         while self.batches:
             batch = self.batches[0]
             done = batch.first
@@ -212,7 +212,7 @@ class InFlightRecords:
                 self.end_offset = self.start_offset = max(self.start_offset, batch.last + 1)
 
     def fence(self) -> None:
-        """Another broker leads, or what is saved was replaced: locks end without effect."""
+        """Invalidate the state, after a change of leader or of the saved state: locks end without effect."""
         self.fenced = True
         for batch in self.batches:
             for _, _, delivery in batch.runs():

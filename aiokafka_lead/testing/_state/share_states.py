@@ -1,4 +1,4 @@
-"""What outlives a share partition's leader: the share coordinator's state (Java: ``ShareCoordinatorShard``)."""
+"""The state that outlives a share partition's leader: the share coordinator's (Java: ``ShareCoordinatorShard``)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .consumer_members import Slot
 from .share_deliveries import RecordState
 
 NO_OFFSET = -1
-"""The start offset of a share partition that nothing was written for yet: its group's reset policy decides."""
+"""The start offset of a share partition without a saved state: its group's reset policy decides."""
 
 
 class SavedDelivery(NamedTuple):
-    """How records fare that are not acquired: acquisitions are not saved."""
+    """State of records that are not acquired: acquisitions are not saved."""
 
     first: int
     last: int
@@ -23,13 +23,13 @@ class SavedDelivery(NamedTuple):
 
 
 class ShareState:
-    """What is saved of one share partition."""
+    """The saved state of one share partition."""
 
     __slots__ = ("completed", "deliveries", "start_offset")
 
     def __init__(self, start_offset: int) -> None:
         self.start_offset = start_offset
-        # How many records from the start on are done with.
+        # Number of finished records from the start on.
         self.completed = 0
         # By offset.
         self.deliveries: dict[int, tuple[RecordState, int]] = {}
@@ -43,7 +43,7 @@ class ShareState:
             del self.deliveries[offset]
 
     def saved(self) -> list[SavedDelivery]:
-        """What was written from the start on, in order, neighbours that fare alike as one."""
+        """Return the saved states from the start on, in order, with equal neighbours joined."""
         found: list[SavedDelivery] = []
         for offset, (state, count) in sorted(self.deliveries.items()):
             if found and found[-1].last + 1 == offset and found[-1][2:] == (state, count):
@@ -53,12 +53,12 @@ class ShareState:
         return found
 
     def lag(self, end_offset: int) -> int:
-        """How many records are still to be delivered or acknowledged; -1 where that is not known."""
+        """Return the number of records to be delivered or acknowledged; -1 if unknown."""
         return -1 if self.start_offset == NO_OFFSET else end_offset - self.start_offset - self.completed
 
 
 class ShareStates:
-    """By group, topic and partition. A partition is there once a member of the group was assigned it."""
+    """States by group, topic and partition. A partition is added when it is assigned to a member of the group."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Slot, ShareState]] = {}
@@ -70,22 +70,22 @@ class ShareStates:
         return self._groups.get(group_id, {}).get(slot)
 
     def add(self, group_id: str, slots: Iterable[Slot]) -> None:
-        """Begin to keep the state of partitions that have none."""
+        """Add partitions without a state."""
         states = self._groups.setdefault(group_id, {})
         for slot in slots:
             states.setdefault(slot, ShareState(NO_OFFSET))
 
     def reset(self, group_id: str, slot: Slot, start_offset: int) -> None:
-        """Forget what was delivered, and begin anew at an offset."""
+        """Forget earlier deliveries, and begin at an offset."""
         self._groups.setdefault(group_id, {})[slot] = ShareState(start_offset)
 
     def delete_topic(self, topic_id: UUID) -> None:
-        """A deleted topic's partitions are gone, for every group."""
+        """Delete a topic's partitions in every group."""
         for group_id in list(self._groups):
             self.delete(group_id, topic_id)
 
     def delete(self, group_id: str, topic_id: UUID) -> bool:
-        """Forget a topic's partitions; returns whether there were any."""
+        """Forget a topic's partitions; return True if there were any."""
         states = self._groups.get(group_id, {})
         gone = [slot for slot in states if slot[0] == topic_id]
         for slot in gone:

@@ -10,11 +10,11 @@ from .configs import TopicConfigs
 from .log import PartitionLog
 
 NO_LEADER = -1
-"""The leader's id of a partition that has none."""
+"""The leader's id of a partition without one."""
 
 
 class PartitionView(NamedTuple):
-    """A partition as metadata tells of it at one moment."""
+    """A partition in metadata at one moment."""
 
     number: int
     leader_id: int
@@ -25,7 +25,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic as metadata tells of it at one moment."""
+    """A topic in metadata at one moment."""
 
     name: str
     topic_id: UUID
@@ -33,7 +33,7 @@ class TopicView(NamedTuple):
 
 
 class BrokerView(NamedTuple):
-    """A broker as metadata tells of it."""
+    """A broker in metadata."""
 
     node_id: int
     host: str
@@ -42,7 +42,7 @@ class BrokerView(NamedTuple):
 
 
 class Resignation(NamedTuple):
-    """A leader's move that brokers have not all seen yet: until then nobody accepts records (see `Partition.leads`)."""
+    """A leader's move that is not known to all brokers: until it is, none accepts records (see `Partition.leads`)."""
 
     old_leader_id: int
     old_leader_epoch: int
@@ -50,10 +50,10 @@ class Resignation(NamedTuple):
 
 
 class Partition:
-    """A partition: who leads it, and its log.
+    """A partition: its leader, and its log.
 
     Invariant: ``leader_id`` is NO_LEADER or one of ``isr``, ``isr`` is a part of ``replicas``; ``leader_epoch`` never
-    falls and rises with each change of the leader.
+    decreases and increases with each change of the leader.
     """
 
     __slots__ = (
@@ -83,11 +83,12 @@ class Partition:
         self.resignation: Resignation | None = None
         self.log = PartitionLog()
         self.log.begin_epoch(0)
-        # Fetches that wait here. Each is called with the bytes that were appended, or -1 for any other change.
+        # Fetches that wait here. Each is called with the number of appended bytes, or -1 for any other change.
         self.watchers: set[Callable[[int], None]] = set()
 
     def leads(self, node_id: int, now: float) -> bool:
-        """Whether a broker acts as the leader. A new one does not know at once that the old one has resigned."""
+        """Return True if a broker acts as the leader. A new one is not notified immediately of its predecessor's
+        resignation."""
         if self.resignation is not None:
             if now < self.resignation.until:
                 return False
@@ -95,13 +96,13 @@ class Partition:
         return self.leader_id == node_id
 
     def leader_known_to(self, node_id: int) -> tuple[int, int]:
-        """Leader and epoch as a broker would hint them: the new leader learns of a move last."""
+        """Return leader and epoch as a broker would hint them: the new leader hears of a move last."""
         if self.resignation is not None and node_id == self.leader_id:
             return self.resignation.old_leader_id, self.resignation.old_leader_epoch
         return self.leader_id, self.leader_epoch
 
     def set_leader(self, node_id: int) -> None:
-        """Another leader, or the same one anew, or none: in each case a new epoch."""
+        """Set another leader, the same one, or none: always with a new epoch."""
         self.leader_id = node_id
         self.leader_epoch += 1
         self.resignation = None
@@ -109,7 +110,7 @@ class Partition:
             self.log.begin_epoch(self.leader_epoch)
 
     def notify(self, appended_bytes: int = -1) -> None:
-        """Tell the fetches that wait here."""
+        """Notify the fetches that wait here."""
         for watcher in list(self.watchers):
             watcher(appended_bytes)
 

@@ -1,4 +1,4 @@
-"""A transactional id's state, and what an EndTxn means in each state (Java: ``TransactionMetadata``)."""
+"""A transactional id's state, and the meaning of an EndTxn in each state (Java: ``TransactionMetadata``)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .clock import TimerHandle
 from .topics import Partition
 
 EPOCH_MAX = 2**15 - 2
-"""The last epoch that a producer may use: the one after it is left for fencing it (Java: ``isEpochExhausted``)."""
+"""The last epoch of a producer: the next one is reserved for fencing it (Java: ``isEpochExhausted``)."""
 
 NO_EPOCH = -1
 NO_PRODUCER_ID = -1
 
 
 class TxnState(Enum):
-    """A transactional id's state, with the names that DescribeTransactions tells."""
+    """States with the names in DescribeTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -26,12 +26,12 @@ class TxnState(Enum):
 
 
 class EndAnswer(Enum):
-    """What the coordinator does about an EndTxn."""
+    """The coordinator's reaction to an EndTxn."""
 
     PREPARE = auto()
     """It decides, and the markers follow."""
     DONE = auto()
-    """It was decided so before: the same answer again."""
+    """It was decided in the same way before: repeat the answer."""
     CONCURRENT = auto()
     """The markers of an earlier decision are not written yet: CONCURRENT_TRANSACTIONS."""
     INVALID = auto()
@@ -41,7 +41,7 @@ class EndAnswer(Enum):
 
 
 _EndTable = dict[tuple[TxnState, bool], EndAnswer]
-"""By the state, and whether the transaction is to be committed. While markers are on their way all is CONCURRENT."""
+"""Reactions by state, and True for a commit. While markers are being written all are CONCURRENT."""
 
 END_V1: _EndTable = {
     (TxnState.EMPTY, True): EndAnswer.INVALID,
@@ -65,7 +65,7 @@ END_V2_CURRENT: _EndTable = {
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, False): EndAnswer.PREPARE,
 }
-"""Version 2 (KIP-890), with the epoch that the coordinator knows (Java: ``TransactionCoordinator.endTransaction``)."""
+"""Version 2 (KIP-890), with the coordinator's epoch (Java: ``TransactionCoordinator.endTransaction``)."""
 
 END_V2_RETRY: _EndTable = {
     (TxnState.EMPTY, True): EndAnswer.FENCED,
@@ -77,11 +77,11 @@ END_V2_RETRY: _EndTable = {
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, False): EndAnswer.DONE,
 }
-"""Version 2, with the epoch before it: a producer that asks has not got the answer to an end."""
+"""Version 2, with the previous epoch: the producer has not received the answer to an end."""
 
 
 class Transaction:
-    """What the coordinator knows of one transactional id."""
+    """The coordinator's state of one transactional id."""
 
     __slots__ = (
         "epoch",
@@ -102,37 +102,37 @@ class Transaction:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.epoch = NO_EPOCH
-        # The producer's epoch before this one, as far as it may ask again with it; else NO_EPOCH.
+        # The producer's previous epoch, if it may still ask with it; else NO_EPOCH.
         self.last_epoch = NO_EPOCH
-        # The id before this one, while the end of the transaction that used up its epochs may be asked for again.
+        # The previous id, while the end of the transaction that exhausted its epochs may be repeated.
         self.previous_producer_id = NO_PRODUCER_ID
-        # The id from the end of this transaction on, where it uses the last epoch.
+        # The id after the end of this transaction, if it uses the last epoch.
         self.next_producer_id = NO_PRODUCER_ID
         self.timeout_ms = timeout_ms
         self.state = TxnState.EMPTY
-        # Part of the transaction and without a marker yet, in the order in which they were added.
+        # Parts of the transaction without a marker yet, in the order in which they were added.
         self.partitions: dict[Partition, None] = {}
         # Consumer groups whose offsets are part of it.
         self.groups: dict[str, None] = {}
-        # Of the present transaction or the last one: wall clock, -1 where there is none.
+        # Times of the current or last transaction: wall clock, -1 for none.
         self.started_ms = -1
-        # The timeout's while it is open, the markers' while they are on their way.
+        # The timeout while it is open, the markers while they are being written.
         self.timer: TimerHandle | None = None
 
     @property
     def is_ending(self) -> bool:
-        """Whether it is decided, and its markers are not all written."""
+        """True if it is decided, but not all markers are written."""
         return self.state in (TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left."""
+        """True if the producer id has no epoch left."""
         return self.epoch >= EPOCH_MAX
 
     def answer_to_end(self, producer_id: int, epoch: int, *, committed: bool, bump: bool) -> EndAnswer | None:
-        """What an EndTxn means; None for a producer id that is not this one's. ``bump``: it is of version 2."""
+        """Return the reaction to an EndTxn; None for another producer's id. ``bump``: it is of version 2."""
         if bump and self.is_ending:
-            return EndAnswer.CONCURRENT  # before anything else: a producer may have its next id already (KAFKA-18660)
+            return EndAnswer.CONCURRENT  # before anything else: a producer may already have its next id (KAFKA-18660)
         rotated = (
             bump and producer_id == self.previous_producer_id != self.producer_id
             and epoch == EPOCH_MAX and self.epoch == 0
@@ -148,14 +148,14 @@ class Transaction:
         return (END_V2_CURRENT if bump else END_V1)[self.state, committed]
 
     def enter(self, state: TxnState) -> None:
-        """Go on to another state, in which the producer id before this one counts no more."""
+        """Go to another state, in which the previous producer id no longer counts."""
         self.state = state
         self.previous_producer_id = self.producer_id
 
     def decide(self, *, committed: bool, bump: bool, next_producer_id: int, now_ms: int) -> tuple[int, int]:
-        """Take the decision; returns the producer's id and epoch from its end on.
+        """Decide the end; return the producer's id and epoch after it.
 
-        ``bump`` starts another epoch; where there is none left, another id, which is given as ``next_producer_id``.
+        ``bump`` starts another epoch, or, if there is none left, another id, passed as ``next_producer_id``.
         """
         if self.state is not TxnState.ONGOING:
             self.started_ms = now_ms
@@ -168,7 +168,7 @@ class Transaction:
         return (self.producer_id, self.epoch) if self.next_producer_id < 0 else (self.next_producer_id, 0)
 
     def complete(self) -> None:
-        """The markers are written."""
+        """Handle that the markers are written."""
         self.stop_timer()
         self.partitions.clear()
         self.groups.clear()

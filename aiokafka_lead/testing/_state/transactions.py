@@ -1,8 +1,7 @@
-"""The coordinator of transactions (KIP-98, KIP-360, KIP-890): who may write, what is open, how it ends.
+"""The coordinator of transactions (KIP-98, KIP-360, KIP-890): their producers, contents and ends.
 
-Which version of transactions a request is of, its sender decides by the request's version, as at a broker. For what
-the coordinator does on its own (a timeout, a producer that another one fences) the finalized level of
-``transaction.version`` counts.
+The version of a request determines the version of transactions, as at a broker. For the coordinator's own actions (a
+timeout, a producer fenced by another one) the finalized level of ``transaction.version`` counts.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _TIMEOUT_MAX_MS = 900_000
 """transaction.max.timeout.ms"""
 
 _BUMPS_FROM = 2
-"""The level of transaction.version from which every transaction has an epoch of its own."""
+"""The level of transaction.version from which on every transaction has its own epoch."""
 
 
 class TransactionCoordinator:
@@ -48,9 +47,9 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         # The finalized level of transaction.version.
         self._version = version
-        # Called with (producer id, committed) when a transaction ends: offsets that were part of it count from then on.
+        # Called with (producer id, committed) when a transaction ends: its offsets count from then on.
         self._offsets_decided = offsets_decided
-        # How often a transactional id's coordinator has changed.
+        # Number of changes of a transactional id's coordinator.
         self._coordinator_epoch = coordinator_epoch
         self.marker_delay_ms: float | None = 0
         self.transactions: dict[str, Transaction] = {}
@@ -58,9 +57,9 @@ class TransactionCoordinator:
     # --- InitProducerId ----------------------------------------------------------------------------------------------
 
     def init_producer_id(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
-        """A producer id and epoch; the producer that had the transactional id before is fenced.
+        """Return a producer id and epoch; the previous producer of the transactional id is fenced.
 
-        ``producer_id`` and ``epoch`` are those of a producer that goes on after an error (KIP-360), else -1. A
+        ``producer_id`` and ``epoch`` identify a producer that continues after an error (KIP-360), else -1. A
         transaction that is open is aborted, and the answer is CONCURRENT_TRANSACTIONS until its markers are written.
         """
         txn = self.transactions.get(transactional_id)
@@ -86,7 +85,7 @@ class TransactionCoordinator:
             raise InvalidTransactionTimeoutError(f"transaction timeout {timeout_ms} ms is not in 1..{_TIMEOUT_MAX_MS}")
 
     def _next_epoch(self, txn: Transaction, *, resumed: bool, epoch: int) -> None:
-        """Another epoch, or another id; the same again for a producer that has not heard its answer."""
+        """Advance to another epoch, or another id; repeat them for a producer that has missed its answer."""
         if txn.is_exhausted and (not resumed or epoch == txn.epoch):
             txn.previous_producer_id = txn.producer_id
             txn.last_epoch = txn.epoch if resumed else NO_EPOCH
@@ -99,7 +98,7 @@ class TransactionCoordinator:
             txn.last_epoch = txn.epoch if resumed else NO_EPOCH
             txn.epoch += 1
 
-    # --- what is part of a transaction -------------------------------------------------------------------------------
+    # --- parts of a transaction --------------------------------------------------------------------------------------
 
     def add(
         self,
@@ -109,10 +108,10 @@ class TransactionCoordinator:
         partitions: Iterable[Partition] = (),
         groups: Iterable[str] = (),
     ) -> None:
-        """Make partitions, and the offsets of consumer groups, part of the producer's transaction; it may begin so."""
+        """Add partitions, and the offsets of consumer groups, to the producer's transaction, which may begin here."""
         known = self.transactions.get(transactional_id)
         if known is not None and known.is_ending:
-            raise _ending(known)  # whoever asks: a producer may have its next id already (KAFKA-18660)
+            raise _ending(known)  # for every sender: a producer may already have its next id (KAFKA-18660)
         txn = self._checked(transactional_id, producer_id, epoch)
         if txn.state is not TxnState.ONGOING:
             txn.enter(TxnState.ONGOING)
@@ -122,7 +121,7 @@ class TransactionCoordinator:
         txn.groups.update(dict.fromkeys(groups))
 
     def verified(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        """The producer's transaction, for a look at what is part of it."""
+        """Return the producer's transaction, to check its parts."""
         return self._checked(transactional_id, producer_id, epoch)
 
     def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
@@ -140,10 +139,10 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, committed: bool, bump: bool
     ) -> tuple[int, int]:
-        """Commit or abort; returns the producer's id and epoch from now on.
+        """Commit or abort; return the producer's id and epoch from now on.
 
-        ``bump``: each transaction has an epoch of its own (KIP-890, EndTxn 5), so that nothing late can slip into
-        the next one.
+        ``bump``: each transaction has its own epoch (KIP-890, EndTxn 5), so that no late request can slip into the next
+        one.
         """
         txn = self.transactions.get(transactional_id)
         answer = None if txn is None else txn.answer_to_end(producer_id, epoch, committed=committed, bump=bump)
@@ -162,7 +161,7 @@ class TransactionCoordinator:
                 raise ProducerFencedError(f"{transactional_id} is at epoch {txn.epoch}, not {epoch}")
 
     def time_out(self, transactional_id: str) -> bool:
-        """Abort a transaction that takes too long, and fence its producer; False where none is open."""
+        """Abort a transaction that takes too long, and fence its producer; return False if none is open."""
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.state is not TxnState.ONGOING:
             return False
@@ -170,19 +169,19 @@ class TransactionCoordinator:
         return True
 
     def forget(self, transactional_id: str) -> None:
-        """Know a transactional id no more; no markers are written for what it has open."""
+        """Forget a transactional id; no markers are written for its open transaction."""
         txn = self.transactions.pop(transactional_id, None)
         if txn is not None:
             txn.stop_timer()
 
     def coordinator_moved(self, concerns: Callable[[str], bool]) -> None:
-        """Transactional ids have another coordinator: it reads them from the log, where the last epoch is not."""
+        """Handle a change of coordinator: the new one reads the log, which does not have the last epoch."""
         for txn in self.transactions.values():
             if concerns(txn.transactional_id):
                 txn.last_epoch = NO_EPOCH
 
     def _abort(self, txn: Transaction) -> None:
-        """Abort what the producer did not ask to end. Java: ``prepareFenceProducerEpoch``."""
+        """Abort without a request of the producer. Java: ``prepareFenceProducerEpoch``."""
         if self._version() >= _BUMPS_FROM:
             self._decide(txn, committed=False, bump=True)
             return
@@ -200,7 +199,7 @@ class TransactionCoordinator:
         return answer
 
     def write_markers(self) -> None:
-        """Write the markers of all transactions that are decided."""
+        """Write the markers of all decided transactions."""
         for txn in self.transactions.values():
             if txn.is_ending:
                 self._complete(txn)
@@ -220,7 +219,7 @@ class TransactionCoordinator:
                     now_ms=self._now_ms(),
                 )
             except BrokerError:
-                # A newer epoch, or a newer coordinator, wrote here meanwhile: its transaction is another one.
+                # A newer epoch, or a newer coordinator, has written here since: its transaction is another one.
                 continue
             partition.notify()
         self._offsets_decided(txn.producer_id, committed)

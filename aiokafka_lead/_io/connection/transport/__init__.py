@@ -21,7 +21,7 @@ __all__ = ["AddressInfo", "Dialled", "Transport", "TransportHandler", "Way", "di
 
 
 def _kind() -> Kind:
-    """The implementation for the running event loop; only that one is imported."""
+    """Return the implementation for the running event loop; only that one is imported."""
     if in_trio():
         from .anyio_transport import AnyioTransport
 
@@ -32,7 +32,7 @@ def _kind() -> Kind:
 
 
 class Dialled(NamedTuple):
-    """An address that has accepted a connection. `open` has to follow at once, since nobody else closes it."""
+    """An address that has accepted a connection. Call `open` immediately, because no other code closes it."""
 
     address: str
     kind: Kind
@@ -41,7 +41,7 @@ class Dialled(NamedTuple):
     async def open(
         self, host: str, *, ssl_context: ssl.SSLContext | None, handler: TransportHandler, max_frame_bytes: int
     ) -> Transport:
-        """The byte stream; with ``ssl_context`` through TLS, to a server that proves to be this host.
+        """Return the byte stream; with ``ssl_context`` through TLS, to a server that proves to be this host.
 
         Raises `KafkaConnectionError`, `NotKafkaError` or `SslAuthenticationError`; has no timeout of its own.
         """
@@ -53,7 +53,7 @@ class Dialled(NamedTuple):
 async def dial(
     addresses: Mapping[str, AddressInfo], progress: Progress, kind: Kind | None = None, way: Way | None = None
 ) -> Dialled:
-    """Connect to the first of these addresses that accepts, on the running event loop; ``way``: not directly.
+    """Connect to the first of these addresses that accepts, on the running event loop, or indirectly by ``way``.
 
     Raises `KafkaConnectionError`; has no timeout of its own.
     """

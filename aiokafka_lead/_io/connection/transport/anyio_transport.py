@@ -1,4 +1,4 @@
-"""The transport for every other event loop that anyio knows: trio."""
+"""The transport for every other event loop that anyio supports: trio."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["AnyioTransport"]
 
 READ_BYTES = 64 * 1024
 LARGE_READ_BYTES = 512 * 1024
-"""How much is asked for at once within a large frame."""
+"""Size of a read within a large frame."""
 
 PAUSE_BYTES = 256 * 1024
-"""With more than this waiting to be sent through TLS the transport counts as paused."""
+"""With more unsent data than this on TLS the transport counts as paused."""
 
 _FOREIGN = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -35,7 +35,7 @@ _FOREIGN = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, any
 class AnyioTransport:
     """A connection as an anyio stream. See `base.Transport`.
 
-    Without TLS a write goes to the socket at once, as far as it takes it, and most need no help of the writing task.
+    Without TLS a write goes directly to the socket, as far as possible, so that most do not need the writing task.
     """
 
     def __init__(self, stream: ByteStream, handler: TransportHandler, max_frame_bytes: int) -> None:
@@ -50,15 +50,15 @@ class AnyioTransport:
         self._wake = Signal()
         self._scope = anyio.CancelScope()
         self._closed = False
-        """Whether the handler has heard of the end, or asked for it."""
+        """True if the handler knows of the end, or requested it."""
 
     @staticmethod
     async def connect(address: AddressInfo) -> SocketStream:
-        """A connected stream; raises OSError."""
+        """Return a connected stream; raise OSError."""
         try:
             connected = await anyio.connect_tcp(*address[1][:2])
         except OSError as error:
-            # anyio hangs the operating system's error under its own.
+            # anyio chains the operating system's error under its own.
             raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
         raw = connected.extra(SocketAttribute.raw_socket)
         tune(raw)
@@ -68,7 +68,7 @@ class AnyioTransport:
 
     @staticmethod
     async def drop(connected: SocketStream) -> None:
-        """Close what `connect` has made."""
+        """Close the result of `connect`."""
         with anyio.CancelScope(shield=True):
             await anyio.aclose_forcefully(connected)
 
@@ -82,7 +82,7 @@ class AnyioTransport:
         handler: TransportHandler,
         max_frame_bytes: int,
     ) -> AnyioTransport:
-        """The stream over what `connect` has made, which shakes hands with a context; raises `KafkaError`."""
+        """Open the stream over a connected socket, with a TLS handshake if there is a context; raise `KafkaError`."""
         if ssl_context is None:
             return cls(connected, handler, max_frame_bytes)
         try:
@@ -139,7 +139,7 @@ class AnyioTransport:
             self._end(lost_error(None if type(error) is anyio.EndOfStream else error))
 
     def _hand_over(self, data: bytes) -> None:
-        """Apart from the task that reads, which would keep the last frame while it waits for the next one."""
+        """Pass on a frame; not inlined, because the reading task would keep the last frame while it waits."""
         for frame in self._reader.feed(data):
             if self._closed:
                 return
@@ -169,7 +169,7 @@ class AnyioTransport:
 
 
 def _direct_socket(stream: ByteStream) -> socket.socket | None:
-    """The operating system's socket where bytes may go to it unchanged: no TLS, and no event loop of its own mind."""
+    """Return the operating system's socket if bytes may be sent to it unchanged: without TLS, and non-blocking."""
     if isinstance(stream, TLSStream):
         return None
     raw = stream.extra(SocketAttribute.raw_socket, None)
@@ -177,8 +177,8 @@ def _direct_socket(stream: ByteStream) -> socket.socket | None:
 
 
 def _send_now(sock: socket.socket, data: memoryview) -> memoryview:
-    """Sends what the socket takes without waiting, and returns the rest."""
+    """Send as much as the socket accepts without waiting, and return the rest."""
     try:
         return data[sock.send(data) :]
-    except OSError:  # it would block, or is broken: the writing task will find out which
+    except OSError:  # it would block, or is broken: the writing task will find out
         return data

@@ -1,4 +1,4 @@
-"""The fast path on asyncio and uvloop: the event loop reads straight into a frame's own memory, TLS included."""
+"""The fast path on asyncio and uvloop: the event loop reads directly into a frame's own memory, also with TLS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .errors import lost_error, tls_error
 __all__ = ["AsyncioTransport"]
 
 ABORT_S = 1.0
-"""A bound for what takes one round of the event loop."""
+"""A bound for work that takes one iteration of the event loop."""
 
 
 class AsyncioTransport(asyncio.BufferedProtocol):
@@ -35,12 +35,12 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         self._reader = FrameReader(max_frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._closed = False
-        """Whether the handler has heard of the end, or asked for it."""
+        """True if the handler knows of the end, or requested it."""
         self._ended: Waiter[None] = Waiter()
 
     @staticmethod
     async def connect(address: AddressInfo) -> socket.socket:
-        """A connected socket, not blocking; raises OSError."""
+        """Return a connected, non-blocking socket; raise OSError."""
         family, sockaddr = address
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -55,7 +55,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     @staticmethod
     async def drop(connected: socket.socket) -> None:
-        """Close what `connect` has made; does not suspend."""
+        """Close the result of `connect`; does not suspend."""
         connected.close()
 
     @classmethod
@@ -68,7 +68,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         handler: TransportHandler,
         max_frame_bytes: int,
     ) -> AsyncioTransport:
-        """The stream over what `connect` has made, which shakes hands with a context; raises `KafkaError`."""
+        """Open the stream over a connected socket, with a TLS handshake if there is a context; raise `KafkaError`."""
         protocol = cls(handler, max_frame_bytes)
         try:
             await asyncio.get_running_loop().create_connection(
@@ -88,7 +88,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
     def write(self, chunks: Sequence[Buffer], /) -> None:
         transport = self._transport
         if transport is None or self._closed or transport.is_closing():
-            return  # what is in flight fails when the loop says that the connection is lost
+            return  # requests in flight fail when the loop reports that the connection is lost
         for buffer in coalesce(chunks):
             transport.write(buffer)
 
@@ -106,7 +106,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
                 await to_the_end(self._wait_until_closed, "kafka socket's end")
 
     async def _wait_until_closed(self) -> None:
-        """asyncio closes the socket in one of its next rounds."""
+        """Wait until asyncio has closed the socket, in one of its next iterations."""
         with anyio.move_on_after(ABORT_S):
             await self._ended.wait()
 
@@ -118,7 +118,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
             self._transport.abort()
             return
         # Paused means: not everything has gone to the operating system. asyncio's TLS pauses at the high-water mark
-        # itself and not beyond it, so a mark of 0 would pause for ever.
+        # itself and not beyond it, so a mark of 0 would pause permanently.
         self._transport.set_write_buffer_limits(high=1, low=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -133,7 +133,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
             self._end(self._reader.error)
 
     def eof_received(self) -> bool:
-        return False  # nothing can be asked of a broker that has stopped answering: close
+        return False  # no request can be sent to a broker that has stopped answering: close
 
     def pause_writing(self) -> None:
         self.paused = True

@@ -1,4 +1,4 @@
-"""What a transport is to a connection, whichever event loop and security it has."""
+"""The interface of a transport, independent of event loop and security."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from ....errors import KafkaError
 __all__ = ["Transport", "TransportHandler", "coalesce"]
 
 JOINED_BYTES = 64 * 1024
-"""Up to here one copy is cheaper than one more system call or TLS record."""
+"""Up to this size one copy is cheaper than another system call or TLS record."""
 
 
 class TransportHandler(Protocol):
-    """Gets what happens on a transport, synchronously and on the event loop. None of these may raise."""
+    """Receives the events of a transport, synchronously and on the event loop. These methods must not raise."""
 
     def on_frame(self, frame: Buffer, /) -> None:
-        """A complete frame without its length; the memory belongs to the receiver."""
+        """Handle a complete frame without its length; the memory belongs to the receiver."""
 
     def on_writable(self) -> None:
-        """What was written has gone to the operating system after the transport was ``paused``."""
+        """Handle that all written data has gone to the operating system, after the transport was ``paused``."""
 
     def on_closed(self, error: KafkaError, /) -> None:
-        """The connection ended, or the stream is garbage. Called at most once, and not after `Transport.close`."""
+        """Handle the end of the connection, or an invalid stream. Called once at most, not after `Transport.close`."""
 
 
 class Transport(Protocol):
-    """An open byte stream that is cut into frames."""
+    """An open byte stream that is split into frames."""
 
     @property
     def paused(self) -> bool:
-        """Whether written bytes still wait for the operating system: the peer is slower than this client."""
+        """True if written bytes still wait for the operating system: the peer is slower than this client."""
         ...
 
     def limit_frames(self, max_bytes: int) -> None:
@@ -40,23 +40,23 @@ class Transport(Protocol):
         ...
 
     def write(self, chunks: Sequence[Buffer], /) -> None:
-        """Sends the buffers, which must not change until then. Never blocks and never fails; see ``on_closed``."""
+        """Send the buffers, which must not change until then. Never blocks and never fails; see ``on_closed``."""
         ...
 
     def close(self) -> None:
-        """Drops the connection at once: nothing more is read, and the handler hears nothing more."""
+        """Drop the connection immediately: stop reading, and stop calling the handler."""
         ...
 
     async def run(self) -> None:
-        """Works until the connection ends, then gives back what the operating system lent.
+        """Work until the connection ends, then release its resources.
 
-        Must run beside the tasks that use the transport; raises nothing of its own; closes when it is cancelled.
+        Must run concurrently with the users of the transport; raises no errors of its own; closes when it is cancelled.
         """
         ...
 
 
 def coalesce(chunks: Sequence[Buffer]) -> Sequence[Buffer]:
-    """The same bytes in few buffers: neighbours are joined as long as the result is small, large ones go uncopied."""
+    """Return the same bytes in few buffers: small neighbours are joined, large buffers stay uncopied."""
     if len(chunks) == 1:
         return chunks
     if sum(map(len, chunks)) <= JOINED_BYTES:

@@ -1,7 +1,7 @@
-"""Connecting by name: happy eyeballs (RFC 8305) over the addresses that the name has now.
+"""Connects by name: happy eyeballs (RFC 8305) over the current addresses of the name.
 
 ``create_connection`` would do this for asyncio's own loops, but not on uvloop; anyio would on every loop. Neither knows
-what has failed before, or says which address did what.
+earlier failures, or reports the results by address.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["AddressInfo", "Progress", "race", "resolve", "tune"]
 S = TypeVar("S")
 
 ATTEMPT_DELAY_S = 0.25
-"""How long an address has for itself until the next one is tried beside it (RFC 8305, section 5)."""
+"""Head start of an address before the next one is tried in parallel (RFC 8305, section 5)."""
 
 PORT_MAX = 65_535
 HOST_CHARACTERS = 253
 """The longest name of the DNS (RFC 1035)."""
 
 AddressInfo = tuple[socket.AddressFamily, Any]
-"""What a socket is made with, and what it connects to."""
+"""The arguments of a socket, and of its connect."""
 
 
 class Progress(Protocol):
-    """Is called with what becomes of each address."""
+    """Is called with the result of each address."""
 
     def begin(self, address: str, /) -> None: ...
 
@@ -42,11 +42,11 @@ class Progress(Protocol):
 
 
 async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
-    """What the name stands for now, in the resolver's order, its families taking turns (RFC 8305, section 4).
+    """Return the name's current addresses, in the resolver's order, with alternating families (RFC 8305, section 4).
 
     Raises `KafkaConnectionError`.
     """
-    # Metadata and hints say where brokers are, and operating systems take port 70000 for 4464.
+    # Metadata and hints contain the addresses of brokers, and operating systems accept port 70000 as 4464.
     if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable():
         raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
     try:
@@ -58,7 +58,7 @@ async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
 
 
 def _numeric(host: str, port: int) -> list[Any]:
-    """The address that the host is already; nothing for a name. Spares the event loop's thread for names."""
+    """Return the address of a numeric host; empty for a name. Saves the event loop's resolver thread."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
@@ -71,9 +71,9 @@ async def race(
     drop: Callable[[S], Awaitable[None]],
     progress: Progress,
 ) -> tuple[str, S]:
-    """The first address that accepts, each of them getting a head start over the next, and the connection to it.
+    """Return the first address that accepts, each having a head start over the next, and the connection to it.
 
-    Raises `KafkaConnectionError` where none does: that of the first which refused.
+    Raises `KafkaConnectionError` if none does: the error of the first that refused.
     """
     winner: list[tuple[str, S]] = []
     errors: list[KafkaConnectionError] = []
@@ -126,6 +126,6 @@ async def race(
 
 
 def tune(sock: socket.socket) -> None:
-    """No delay for small requests; a peer that vanished without a word is found out in the end."""
+    """Disable delays for small requests; enable keepalive, so that a vanished peer is eventually detected."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

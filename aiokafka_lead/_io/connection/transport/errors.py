@@ -1,4 +1,4 @@
-"""Errors of sockets and of TLS, turned into this client's own: the only place that knows the foreign ones."""
+"""Converts errors of sockets and of TLS to this client's own: the only module that knows them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_TLS = {
     "UNKNOWN_PROTOCOL",
     "WRONG_VERSION_NUMBER",
 }
-"""What OpenSSL calls bytes that are no TLS record."""
+"""OpenSSL's reasons for bytes that are not a TLS record."""
 
 _NO_COMMON_VERSION = {
     "NO_PROTOCOLS_AVAILABLE",
@@ -34,7 +34,7 @@ _NO_COMMON_CIPHER = {
     "TLSV1_ALERT_INSUFFICIENT_SECURITY",
 }
 _CERTIFICATE_WANTED = {"SSLV3_ALERT_BAD_CERTIFICATE", "TLSV13_ALERT_CERTIFICATE_REQUIRED"}
-"""Java's brokers and OpenSSL's servers, where a client presents no certificate."""
+"""Alerts of Java's brokers and of OpenSSL's servers if a client presents no certificate."""
 _CERTIFICATE_REFUSED = {
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it has expired",
     "SSLV3_ALERT_CERTIFICATE_REVOKED": "it is revoked",
@@ -53,13 +53,13 @@ _OTHER_NAME = {62, 64}
 
 
 def connect_error(error: BaseException | None) -> KafkaConnectionError:
-    """No connection to an address; None where there is no address."""
+    """Return the error of a failed connect; None means that there is no address."""
     kind = UnresolvedHostError if error is None or isinstance(error, socket.gaierror) else KafkaConnectionError
     return kind(f"cannot connect: {'the name has no address' if error is None else _reason(error)}")
 
 
 def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> KafkaError:
-    """The TLS handshake failed, with this context; the text says what would help."""
+    """Return the error of a failed TLS handshake with this context; the text names a remedy."""
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         text = f"the broker's certificate is not accepted: {cause.verify_message}{_cure(cause.verify_code)}"
@@ -75,16 +75,16 @@ def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> Ka
 
 
 def lost_error(error: BaseException | None) -> KafkaError:
-    """An open connection ended; None where the peer closed it in good order."""
+    """Return the error of an ended connection; None means that the peer closed it properly."""
     cause = None if error is None else _cause(error)
     if isinstance(cause, ssl.SSLError) and "ALERT" in (cause.reason or ""):
-        # With TLS 1.3 a server tells only now that it does not accept the client's certificate.
+        # With TLS 1.3 a server only now reports that it does not accept the client's certificate.
         return SslAuthenticationError(f"the broker ended TLS: {_alert(cause.reason)}")
     return KafkaConnectionError("the broker closed the connection" if cause is None else f"lost: {_reason(cause)}")
 
 
 def _cure(verify_code: int) -> str:
-    """What to do about a broker's certificate."""
+    """Return the remedy for a problem with a broker's certificate."""
     if verify_code in _UNKNOWN_ISSUERS:
         return "; set ssl_cafile to the certificate of the authority that issued it"
     if verify_code in _OTHER_NAME:
@@ -95,7 +95,7 @@ def _cure(verify_code: int) -> str:
 
 
 def _alert(reason: str | None) -> str:
-    """OpenSSL's word, and what it means here."""
+    """Return OpenSSL's term with its meaning here."""
     if reason in _CERTIFICATE_WANTED:
         meaning = "the listener wants a client certificate, and got none or one that it cannot use: set ssl_certfile"
     elif reason in _CERTIFICATE_REFUSED:
@@ -112,7 +112,7 @@ def _alert(reason: str | None) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What stands behind anyio's own errors."""
+    """Return the error behind anyio's own errors."""
     while isinstance(error, (anyio.BrokenResourceError, anyio.EndOfStream)) and error.__cause__ is not None:
         error = error.__cause__
     return error

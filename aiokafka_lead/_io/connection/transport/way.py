@@ -1,4 +1,4 @@
-"""Another way to brokers than a plain connect: through a proxy, or by the application's own means."""
+"""Ways to brokers other than a plain connect: through a proxy, or by a function of the application."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from .dial import AddressInfo, tune
 __all__ = ["Way", "way_of"]
 
 _NO_TIMEOUT_S = 86_400.0
-"""For python-socks, which has one of its own: the time of a connection's set-up is the bound."""
+"""For python-socks, which has a timeout of its own: the time of a connection's set-up is the limit."""
 
 
 class Way:
-    """Connects by a function. Names are left to it: the network beyond a proxy may know others than this one."""
+    """Connects by a function, which resolves names: the network behind a proxy may have other names."""
 
     def __init__(self, connect: Connect, label: str) -> None:
-        """``label`` names the way in errors."""
+        """Connect by ``connect``; ``label`` names the way in errors."""
         self._connect = connect
         self._label = label
 
     def addresses(self, host: str, port: int) -> dict[str, AddressInfo]:
-        """The host as the only address of its name, for `connect`."""
+        """Return the host as the only address of its name, for `connect`."""
         return {host: (socket.AF_UNSPEC, (host, port))}
 
     async def connect(self, address: AddressInfo) -> Any:
-        """What the transport of the running event loop is opened with. Raises `KafkaConnectionError`."""
+        """Return the object with which the running event loop's transport is opened. Raises `KafkaConnectionError`."""
         host, port = address[1]
         try:
             sock: Any = await self._connect(host, port)
@@ -58,7 +58,7 @@ class Way:
 
 
 def way_of(config: ClientConfig) -> Way | None:
-    """The way that the options name; None if brokers are connected to directly."""
+    """Return the way from the options; None if brokers are connected to directly."""
     if config.connect is not None:
         return Way(config.connect, "the function given as connect")
     return None if config.proxy_url is None else _proxied(config.proxy_url)

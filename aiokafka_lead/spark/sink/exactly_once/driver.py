@@ -20,7 +20,7 @@ from .settings import ExactlyOnce
 __all__ = ["abort", "begin", "commit", "why_not"]
 
 LEAST_LEFT_MS = 30_000
-"""So much of a transaction's timeout must be left when its commit is decided, but at most `LEAST_SHARE_LEFT` of it."""
+"""Part of a transaction's timeout that must remain when its commit is decided, but at most `LEAST_SHARE_LEFT` of it."""
 
 LEAST_SHARE_LEFT = 0.25
 
@@ -28,9 +28,9 @@ _log = logging.getLogger("aiokafka_lead.spark")
 
 
 def begin(settings: ExactlyOnce, *, streaming: bool) -> Run:
-    """Take over from all earlier runs; what they decided is committed, what they did not is aborted.
+    """Take over from all earlier runs: commit their decisions, and abort everything else.
 
-    Raises `TransactionsLostError` where the former is not possible any more, and `ExactlyOnceError` for the write of a
+    Raises `TransactionsLostError` if a decision can no longer be committed, and `ExactlyOnceError` for the write of a
     DataFrame under the prefix of a streaming query.
     """
     try:
@@ -59,7 +59,7 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     """Decide that the shares count, and commit them all. Raises unless all is committed.
 
-    An `ExactlyOnceError`, or a KafkaError, before that is decided; `TransactionsLostError` after that.
+    Raises `ExactlyOnceError` or a KafkaError before the decision, and `TransactionsLostError` after it.
     """
     given = [share for share in shares if share is not None]
     if given and all(share.written_before for share in given):
@@ -83,9 +83,9 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
 
 
 def abort(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
-    """Abort what the shares have open, unless they are decided, or another run has taken over and sees to it.
+    """Abort the shares' open transactions, unless they are decided, or another run has taken over.
 
-    Says in the log what could not be done: the next begin does it.
+    Logs what could not be done: the next begin does it.
     """
     given = [share for share in shares if share is not None and not share.written_before]
     opened = [share.opened for share in given if share.opened is not None]
@@ -96,7 +96,7 @@ def abort(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
         found = loop.run(read, settings)
         if found is None or found.run != given[0].run:
             return
-        # Who asks for the main id anew keeps a decision from being made later.
+        # Getting a producer id under the main id again prevents a later decision.
         with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms):
             found = loop.run(read, settings)
         if found is not None and found.run == given[0].run and not found.decided:
@@ -111,9 +111,9 @@ async def _write_next(settings: ExactlyOnce, producer: Producer, entry: Entry) -
 
 
 def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> None:
-    """Commit what belongs to a decision.
+    """Commit the transactions of a decision.
 
-    Raises `TransactionsLostError`, or `ExactlyOnceError` where to ask again may help.
+    Raises `TransactionsLostError`, or `ExactlyOnceError` if retrying may help.
     """
     if not decision.others:
         return
@@ -146,7 +146,7 @@ def _end(
 
 
 async def _abort_leftovers(settings: ExactlyOnce) -> None:
-    """Abort what tasks of earlier runs have left open, of ids, too, that no task has any more."""
+    """Abort transactions that tasks of earlier runs have left open, even under ids that no task has any more."""
     async with settings.admin() as admin:
         try:
             listed = await admin.list_transactions(states=[TransactionState.ONGOING])
@@ -159,7 +159,7 @@ async def _abort_leftovers(settings: ExactlyOnce) -> None:
 
 
 async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction]) -> None:
-    """Raise `ExactlyOnceError` unless each can be committed, and there is time for it."""
+    """Raise `ExactlyOnceError` unless each can be committed, with enough time left."""
     async with settings.admin() as admin:
         described = await admin.describe_transactions([o.transactional_id for o in opened])
     now_ms = time.time() * 1000
@@ -170,7 +170,7 @@ async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction]) 
 
 
 def why_not(opened: OpenTransaction, found: TransactionDescription, now_ms: float) -> str:
-    """Why it cannot be committed; empty where it can."""
+    """Return the reason why it cannot be committed; empty if it can."""
     if (found.producer_id, found.producer_epoch) != (opened.producer_id, opened.epoch):
         return "was taken over by another attempt, or by another run, or took longer than its timeout"
     if not opened.begun:

@@ -1,4 +1,4 @@
-"""What can be wrong with a write that is to be done exactly once. The messages say all: they are what Spark shows."""
+"""Errors of writes with exactly-once semantics. The messages are complete, because Spark shows only them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["ExactlyOnceError", "TransactionsLostError"]
 
 
 class ExactlyOnceError(Exception):
-    """The micro-batch, or the write, does not count: it may be done again."""
+    """The micro-batch, or the write, does not count: it may be repeated."""
 
 
 class TransactionsLostError(Exception):
-    """Part of what was decided was aborted by the cluster before anybody could commit it: those rows are lost."""
+    """The cluster aborted part of a decision before it could be committed: those rows are lost."""

@@ -1,7 +1,7 @@
-"""The ledger: what a prefix's latest run is, and what was decided last. It lives in a consumer group's metadata.
+"""The ledger: a prefix's latest run, and the last decision. It is stored in a consumer group's metadata.
 
-A broker takes 4096 bytes of metadata with an offset (``offset.metadata.max.bytes``). A decision with hundreds of
-transactions needs more: its text goes on in further groups, which are committed in the same transaction.
+A broker accepts 4096 bytes of metadata with an offset (``offset.metadata.max.bytes``). A decision with hundreds of
+transactions needs more: its text continues in further groups, which are committed in the same transaction.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ FORMAT = 1
 
 
 class Entry(NamedTuple):
-    """What the ledger says."""
+    """The content of the ledger."""
 
     run: str
-    """The run that wrote it, and none before may write any more."""
+    """The run that wrote it; earlier runs may no longer write."""
     decided: bool = False
-    """Whether it is the decision of this run; else it is what was there when the run began."""
+    """True if it is the decision of this run; otherwise it is the state when the run began."""
     query: str | None = None
-    """The streaming query of the latest decision; None for the write of a DataFrame, or where nothing is decided."""
+    """The streaming query of the latest decision; None for the write of a DataFrame, or without a decision."""
     batch: int = -1
     """The micro-batch of that decision."""
     decided_ms: int = 0
-    """When that was, in milliseconds since 1970."""
+    """Time of the decision in milliseconds since 1970."""
     others: tuple[OpenTransaction, ...] = ()
-    """Transactions of that decision that may be open still."""
+    """Transactions of that decision that may still be open."""
 
     @property
     def name(self) -> str:
-        """What was decided, for messages."""
+        """Name of the decision, for messages."""
         return "a write" if self.query is None else f"query {self.query}, batch {self.batch}"
 
 
 async def read(settings: ExactlyOnce) -> Entry | None:
-    """The ledger, when no transaction that writes it is open any more; None where there is none."""
+    """Return the ledger, once no transaction that writes it is open; None if there is none."""
     count, text = await _piece(settings, settings.prefix)
     if not count:
         return None
@@ -57,12 +57,12 @@ async def read(settings: ExactlyOnce) -> Entry | None:
 
 
 async def write(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None:
-    """Make the entry part of the producer's open transaction, and commit that."""
+    """Add the entry to the producer's open transaction, and commit that."""
     others = [(o.transactional_id.removeprefix(f"{settings.prefix}-"), *o[1:]) for o in entry.others]
     text = json.dumps({"format": FORMAT, "entry": entry[:-1], "others": others}, separators=(",", ":"))
     pieces = [text[at : at + PIECE_CHARACTERS] for at in range(0, len(text), PIECE_CHARACTERS)]
     for number, piece in enumerate(pieces):
-        # The offset is for those who look at the group with tools.
+        # The offset is for people who inspect the group with tools.
         stored = OffsetAndMetadata(entry.batch + 1, f"{len(pieces)}:{piece}")
         await producer.send_offsets_to_transaction({settings.ledger: stored}, _group(settings, number))
     await producer.commit_transaction()
@@ -73,7 +73,7 @@ def _group(settings: ExactlyOnce, number: int) -> str:
 
 
 async def _piece(settings: ExactlyOnce, group: str) -> tuple[int, str]:
-    """How many pieces there are, and the one of this group."""
+    """Return the number of pieces, and this group's piece."""
     async with settings.reader(group) as reader:
         stored = await reader.committed(settings.ledger, timeout_ms=settings.within_ms)
     if stored is None:

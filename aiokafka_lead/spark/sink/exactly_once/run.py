@@ -1,4 +1,4 @@
-"""What goes between a run's driver and its tasks."""
+"""Messages between a run's driver and its tasks."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ __all__ = ["Batch", "Run", "Share"]
 
 
 class Batch(NamedTuple):
-    """Which micro-batch is written."""
+    """The micro-batch to write."""
 
     query: str
-    """The query's id, which its checkpoint keeps."""
+    """The query's id, stored in its checkpoint."""
     number: int
 
 
 class Run(NamedTuple):
-    """One try of a micro-batch or of a write, as the driver tells its tasks of it."""
+    """One try of a micro-batch or of a write, as sent to tasks."""
 
     name: str
     query: str | None
-    """Of the micro-batch that the ledger had last when the run began."""
+    """Query of the last micro-batch in the ledger when the run began."""
     batch: int
 
     def has(self, batch: Batch) -> bool:
-        """Whether the micro-batch was decided before. Raises `ExactlyOnceError` where the ledger is of another one."""
+        """Return True if the micro-batch was decided. Raises `ExactlyOnceError` for another query's ledger."""
         if self.query is None:
             return False
         if self.query == batch.query:
@@ -44,18 +44,18 @@ class Run(NamedTuple):
                 f"the transactionalIdPrefix belongs to query {self.query}, which was at batch {self.batch}: "
                 "give each query its own"
             )
-        return False  # a new query takes over, as after its checkpoint was deleted
+        return False  # a new query takes over, for example after its checkpoint was deleted
 
 
 class Share(NamedTuple):
-    """What an attempt of a task wrote."""
+    """The rows written by an attempt of a task."""
 
     run: str
     task: int
     rows: int
     opened: OpenTransaction | None
-    """Where its rows are; None where it has none, and for what was written before."""
+    """The transaction with its rows; None if it has none, or they were written before."""
     batch: Batch | None
-    """None where a DataFrame is written."""
+    """None for the write of a DataFrame."""
     written_before: bool = False
-    """Whether the ledger had the micro-batch already."""
+    """True if the ledger already had the micro-batch."""

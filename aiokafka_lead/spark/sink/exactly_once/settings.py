@@ -1,6 +1,6 @@
 """The options of a sink that writes exactly once, checked.
 
-Clients are imported when they are asked for: Spark plans every write in a process that begins with importing.
+Clients are imported on demand: Spark plans every write in a process that begins with importing.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ __all__ = ["ASKED", "LEDGER", "PREFIX", "ExactlyOnce", "exactly_once"]
 ASKED, PREFIX, LEDGER = "exactlyOnce", "transactionalIdPrefix", "ledgerTopic"
 
 TRANSACTION_TIMEOUT_MS = 900_000
-"""``kafka.transaction.timeout.ms`` where it is not given: the most that brokers allow by default."""
+"""Default of ``kafka.transaction.timeout.ms``: the most that brokers allow by default."""
 
 LONGEST_PREFIX = 200
-"""Characters; transactional ids and groups get some more."""
+"""Characters; transactional ids and groups are somewhat longer."""
 
 
 @dataclass(frozen=True)
 class ExactlyOnce:
-    """What the clients of a sink need to know."""
+    """Settings for the clients of a sink."""
 
     options: Mapping[str, str]
-    """As Spark gave them."""
+    """The options given by Spark."""
     prefix: str
-    """Of transactional ids; also the group of the ledger."""
+    """Prefix of transactional ids; also the group of the ledger."""
     ledger: TopicPartition
     """The partition for which the group's commits are the ledger."""
 
     @property
     def main_id(self) -> str:
-        """The transactional id of task 0, whose transactions have the decisions."""
+        """The transactional id of task 0, whose transactions contain the decisions."""
         return f"{self.prefix}-0"
 
     def task_id(self, task: int, attempt: int) -> str:
-        """The transactional id of an attempt of any task."""
+        """Return the transactional id of an attempt of any task."""
         return self.main_id if task == 0 else f"{self.prefix}-{task}-{attempt}"
 
     def is_task_id(self, transactional_id: str) -> bool:
-        """Whether it is the id of an attempt of some task but the first."""
+        """Return True if it is the id of an attempt of any task but the first."""
         return re.fullmatch(rf"{re.escape(self.prefix)}-[1-9][0-9]*-[0-9]+", transactional_id) is not None
 
     @cached_property
@@ -67,7 +67,7 @@ class ExactlyOnce:
 
     @cached_property
     def producer_options(self) -> dict[str, Any]:
-        """Of a transactional producer, without its id."""
+        """Options of a transactional producer, without its id."""
         return {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **producer_options(self.options)}
 
     @cached_property
@@ -77,22 +77,22 @@ class ExactlyOnce:
 
     @cached_property
     def within_ms(self) -> float:
-        """How long a step may take: as long as a producer waits (``kafka.max.block.ms``)."""
+        """Time limit of a step, the same as a producer's (``kafka.max.block.ms``)."""
         return self.config(self.main_id).max_block_ms
 
     def config(self, transactional_id: str) -> ProducerConfig:
-        """A producer's configuration. Raises ValueError for options that do not go with transactions."""
+        """Return a producer's configuration. Raises ValueError for options incompatible with transactions."""
         given = {**self.producer_options, "transactional_id": transactional_id}
         return configuration(self.options, ProducerConfig, given)
 
     def producer(self, transactional_id: str) -> Producer:
-        """A producer that asks for a producer id when it starts."""
+        """Return a producer that gets a producer id when it starts."""
         from ....producer import Producer
 
         return Producer(self._servers, **self.producer_options, transactional_id=transactional_id)
 
     def resumed(self, opened: OpenTransaction) -> Producer:
-        """A producer that begins in a task's open transaction."""
+        """Return a producer that continues a task's open transaction."""
         from ...._io.transactions.handover import resume
 
         producer = self.producer(opened.transactional_id)
@@ -100,26 +100,26 @@ class ExactlyOnce:
         return producer
 
     def reader(self, group: str) -> Consumer:
-        """A consumer for what a group has committed."""
+        """Return a consumer for reading a group's commits."""
         from ....consumer import Consumer
 
         return Consumer(bootstrap_servers=self._servers, **self._client_options, group_id=group)
 
     def admin(self) -> AdminClient:
-        """An admin client."""
+        """Return an admin client."""
         from ....admin import AdminClient
 
         return AdminClient(self._servers, **self._client_options)
 
     def ends(self) -> TransactionEnds:
-        """What ends transactions."""
+        """Return an object that ends transactions."""
         from ...._io.transactions.handover import TransactionEnds
 
         return TransactionEnds(self._servers, **self._client_options)
 
 
 def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce | None:
-    """What the options ask for; None for a sink that writes at least once. Raises ValueError."""
+    """Return the settings from the options; None for a sink that writes at least once. Raises ValueError."""
     if not boolean(options, ASKED, False):
         for name in (PREFIX, LEDGER):
             if name in options:
@@ -154,7 +154,7 @@ def _prefix(options: Mapping[str, str], streaming: bool) -> str:
 
 
 def _place(path: str) -> str:
-    """Return one spelling of a checkpoint's location, for all that Hadoop's Path takes as the same."""
+    """Return a canonical spelling of a checkpoint's location, by the rules of Hadoop's Path."""
     scheme, colon, rest = path.partition(":")
     if not colon or "/" in scheme:
         scheme, rest = "", path
@@ -162,7 +162,7 @@ def _place(path: str) -> str:
     if rest.startswith("//"):
         authority, _, rest = rest[2:].partition("/")
         rest = f"/{rest}"
-    if scheme == "file":  # what a path without a scheme is, unless Spark has another default
+    if scheme == "file":  # the meaning of a path without a scheme, unless Spark has another default
         scheme = authority = ""
     if not scheme and not rest.startswith("/"):
         rest = f"{os.getcwd()}/{rest}"

@@ -1,6 +1,6 @@
 """The writers for ``exactlyOnce``.
 
-Spark builds one for every micro-batch and every write, and pickles it into the tasks. It builds another one for the
+Spark creates one for every micro-batch and every write, and pickles it into the tasks. It creates another one for the
 commit, which it does not pickle: so a run begins when its writer is pickled, before any task can start.
 """
 
@@ -25,18 +25,18 @@ __all__ = ["ExactBatchWriter", "ExactStreamWriter", "Written"]
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+    """A task's message to the driver."""
 
     share: Share
 
     @property
     def rows(self) -> int:
-        """How many rows the task wrote."""
+        """Number of rows written by the task."""
         return self.share.rows
 
 
 class _Begun:
-    """What both writers have in common: they begin a run when they are pickled, once."""
+    """The common base of both writers: they begin a run when they are pickled, once."""
 
     _streaming: ClassVar[bool]
 

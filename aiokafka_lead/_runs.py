@@ -1,4 +1,4 @@
-"""What `Consumer.run` and `ShareConsumer.run` have in common."""
+"""What `Consumer.run`, `ShareConsumer.run` and the relay of an outbox have in common."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Protocol
 from ._options.checks import INT32_MAX
 
 if TYPE_CHECKING:
-    from ._core.consumer.health import ConsumerHealth
     from ._core.run.options import HandlingConfig
     from ._io.client import Client
     from ._io.run.dead_letters import DeadLetters
+    from ._io.run.service import Health
 
 __all__ = ["attended", "dead_letters_by"]
 
 
 class _Attended(Protocol):
-    """A consumer, of either kind."""
+    """A consumer of either kind, or a relay."""
 
     @property
     def client_id(self) -> str: ...
 
     async def stop(self, timeout_ms: float | None = None) -> None: ...
 
-    def health(self) -> ConsumerHealth: ...
+    def health(self) -> Health: ...
 
 
 async def attended(

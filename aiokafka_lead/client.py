@@ -235,6 +235,11 @@ class Client(PushedMetrics):
         admin._set_up(*configured(AdminConfig, None, self, options))
         return admin
 
+    @property
+    def client_id(self) -> str:
+        """What brokers' logs and quotas call these connections."""
+        return self._config.client_id
+
     def health(self) -> ClientHealth:
         """Whether it can be used, for probes. Costs no request; may be called at any time."""
         problems = []

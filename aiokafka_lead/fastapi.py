@@ -20,6 +20,7 @@ from ._core.run.exactly_once import checked_producer
 from ._core.run.handler import checked_handler
 from ._core.run.options import HandlingConfig, RunConfig
 from ._core.share.run_options import ShareRunConfig
+from ._io.deadline import Deadline
 from ._options.checks import boolean, discreet
 from .admin import AdminClient
 from .client import Client
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
+    from .outbox import Outbox, Relay, RelayOptions
     from .producer.pipeline import TransactionPipeline
     from .prometheus import KafkaCollector
     from .share import ShareConsumer
@@ -127,6 +129,23 @@ class _Consuming:
             _log.exception("a consumer of the app has ended")
 
 
+class _Relaying:
+    """An outbox that the app publishes."""
+
+    def __init__(self, make: Callable[[Client], Relay]) -> None:
+        self.dependency = Dependency(make)
+        self.ended: str | None = None
+        """Why it is not published any more."""
+
+    async def run(self, relay: Relay) -> None:
+        """Publish until the relay is stopped."""
+        try:
+            await relay.run()
+        except Exception as error:
+            self.ended = f"the outbox is not published any more: {error}"
+            _log.exception("a relay of the app has ended")
+
+
 class Kafka:
     """The clients of one app, on one set of connections.
 
@@ -155,6 +174,7 @@ class Kafka:
         self._wait = boolean("wait", wait)
         self._dependencies: list[Dependency[Any]] = []
         self._consuming: list[_Consuming] = []
+        self._relaying: list[_Relaying] = []
         self._client: Client | None = None
         self._stopping = False
         self._scrapes: Scrapes | None = None
@@ -220,6 +240,20 @@ class Kafka:
         given: Any = self._named("share_consumer", options)
         return self._handling(lambda client: client.share_consumer(*topics, **given), ShareRunConfig, run or {})
 
+    def relay(self, outbox: Outbox, database: Any, **options: Unpack[RelayOptions]) -> Dependency[Relay]:
+        """Publish an outbox while the app runs, by a `Relay` with these options; for ``Depends``, to `Relay.wake` it.
+
+        Any number of processes of the app may: they share the outbox's shards.
+        """
+        from .outbox import Relay  # only now: without outboxes its import costs nothing
+
+        def make(client: Client) -> Relay:
+            return Relay(outbox, database, client, **options)
+
+        make(self._new_client())  # what is wrong with the options shows now
+        self._relaying.append(_Relaying(make))
+        return self._relaying[-1].dependency
+
     def _handling(
         self,
         make: Callable[[Client], AnyConsumer],
@@ -278,14 +312,27 @@ class Kafka:
                     consuming.consumer = consuming.make(client)
                     await consuming.consumer.start(wait=self._wait)
                     tasks.start_soon(consuming.run, client, consuming.consumer, name="kafka consumer of the app")
+                for relaying in self._relaying:
+                    relaying.ended = None
+                    relay = await stack.enter_async_context(relaying.dependency._made(client))
+                    tasks.start_soon(relaying.run, relay, name="kafka outbox of the app")
                 try:
                     yield
                 finally:
                     self._stopping = True
                     with anyio.CancelScope(shield=True):
-                        await client.stop(self._close_timeout_ms)
+                        await self._stop(client)
         finally:
             self._client = self._scrapes = None
+
+    async def _stop(self, client: Client) -> None:
+        """Stop all within ``close_timeout_ms``. Relays come first: their producers are the client's. They take half."""
+        timeout_ms = self._close_timeout_ms
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        async with anyio.create_task_group() as stopping:
+            for relay in self._relays():
+                stopping.start_soon(relay.stop, None if timeout_ms is None else timeout_ms / 2)
+        await client.stop(None if deadline is None else deadline.left_ms())
 
     # --- routes ------------------------------------------------------------------------------------------------------
 
@@ -339,7 +386,12 @@ class Kafka:
 
         return KafkaCollector(*self._running())
 
-    def _running(self) -> Iterator[Producer[Any, Any] | TransactionPipeline[Any, Any] | AnyConsumer]:
+    def _relays(self) -> list[Relay]:
+        relays = [relaying.dependency.client for relaying in self._relaying]
+        return [relay for relay in relays if relay is not None]
+
+    def _running(self) -> Iterator[Producer[Any, Any] | TransactionPipeline[Any, Any] | AnyConsumer | Relay]:
+        yield from self._relays()
         for dependency in self._dependencies:
             if dependency.client is not None and not isinstance(dependency.client, AdminClient):
                 yield dependency.client
@@ -365,13 +417,15 @@ class Kafka:
                 found.append(consuming.ended)
             elif consuming.consumer is not None and not self._stopping:
                 found += consuming.consumer.health().own_problems
-        return found
+        return found + [relaying.ended for relaying in self._relaying if relaying.ended is not None]
 
     def _page(self, problems: list[str]) -> JSONResponse:
         """Answer 503 if there are problems. Stuck partitions are shown, but a new process would not help them."""
         consumers = [] if self._stopping else [each.consumer for each in self._consuming]
         healths = [consumer.health() for consumer in consumers if consumer is not None]
         stuck = [why for health in healths if health.reachable for why in health.stuck.values()]
+        for relay in self._relays() if not self._stopping else ():
+            stuck += relay.health().problems
         content = {"healthy": not problems and not stuck, "problems": [*problems, *stuck]}
         return JSONResponse(content, 503 if problems else 200)
 

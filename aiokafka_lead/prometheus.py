@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 from .consumer import Consumer
 from .errors import ConfigTypeError
 from .metrics import ConsumerMetrics, ProducerMetrics, ShareConsumerMetrics, figures
+from .outbox import Relay, RelayMetrics
 from .producer import Producer
 from .producer.pipeline import TransactionPipeline
 from .share import ShareConsumer
@@ -33,7 +34,7 @@ from .share import ShareConsumer
 __all__ = ["METRICS", "KafkaCollector", "KafkaMetric"]
 
 T = TypeVar("T")
-Single = Producer[Any, Any] | Consumer[Any, Any] | ShareConsumer[Any, Any]
+Single = Producer[Any, Any] | Consumer[Any, Any] | ShareConsumer[Any, Any] | Relay
 Client = Single | TransactionPipeline[Any, Any]
 
 
@@ -154,6 +155,17 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
         ),
     ),
     ShareConsumer: (*_of("kafka_share_consumer_", ShareConsumerMetrics), _healthy("kafka_share_consumer_")),
+    Relay: (
+        *_of("kafka_outbox_", RelayMetrics),
+        KafkaMetric(
+            "kafka_outbox_oldest_waiting_seconds",
+            "gauge",
+            "Age of the oldest record that waits in one of the relay's shards; 0 if none does.",
+            ("client_id",),
+            _own(lambda seen: seen.metrics.oldest_waiting_ms / 1000),
+        ),
+        _healthy("kafka_outbox_"),
+    ),
 }
 """All that a scrape shows, by kind of client."""
 
@@ -177,9 +189,9 @@ class KafkaCollector(Collector):
 
     def add(self, client: Client) -> None:
         """Collect from this one, too."""
-        if not isinstance(client, Producer | TransactionPipeline | Consumer | ShareConsumer):
+        if not isinstance(client, Producer | TransactionPipeline | Consumer | ShareConsumer | Relay):
             raise ConfigTypeError(
-                "client must be a Producer, a TransactionPipeline, a Consumer or a ShareConsumer, not "
+                "client must be a Producer, a TransactionPipeline, a Consumer, a ShareConsumer or a Relay, not "
                 f"{type(client).__name__}"
             )
         for each in _singles(client):

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from . import kerberos
 from .names import Names, resolving
 from .oidc import certified_provider
+from .outbox.postgres import Postgres, programs
 from .ports import PortPool
 
 # "all" draws the same examples each time, so that a run says something about the code and not about luck. The smaller
@@ -169,6 +170,7 @@ def names() -> Iterator[Names]:
 
 _NO_KERBEROS = "no Kerberos here"
 _NO_PROVIDER = "no OpenID provider here"
+_NO_POSTGRES = "no PostgreSQL here"
 
 
 def _skip(reason: str, wanting: str) -> NoReturn:
@@ -201,9 +203,22 @@ def realm() -> Iterator[kerberos.Realm]:
         found.stop()
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server that runs."""
+    if programs() is None:
+        _skip(_NO_POSTGRES, "apt-get install postgresql")
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Say aloud how many tests did not run for want of Kerberos, or of an OpenID provider."""
-    for lacking in (_NO_KERBEROS, _NO_PROVIDER):
+    """Say aloud how many tests did not run for want of Kerberos, an OpenID provider or PostgreSQL."""
+    for lacking in (_NO_KERBEROS, _NO_PROVIDER, _NO_POSTGRES):
         reasons = [
             report.longrepr[2].partition(f"{lacking}: ")[2]
             for report in terminalreporter.stats.get("skipped", ())

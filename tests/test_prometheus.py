@@ -157,7 +157,7 @@ async def test_openmetrics_takes_every_page(cluster: Any) -> None:
 
 
 def test_only_clients_are_collected_from() -> None:
-    with pytest.raises(ConfigTypeError, match=r"must be a Producer, .* or a ShareConsumer, not str"):
+    with pytest.raises(ConfigTypeError, match=r"must be a Producer, .* or a Relay, not str"):
         KafkaCollector("localhost:9092")  # type: ignore[arg-type]
 
 

@@ -88,7 +88,7 @@ class Option(NamedTuple):
 def described() -> dict[str, list[Option]]:
     """Return, by class of options, the options that it adds."""
     found: dict[str, list[Option]] = {}
-    runs = (PACKAGE / "_core" / "run" / "options.py", PACKAGE / "_core" / "share" / "run_options.py")
+    runs = [PACKAGE / place for place in ("_core/run/options.py", "_core/share/run_options.py", "outbox/options.py")]
     for path in (*PACKAGE.glob("config/*.py"), *PACKAGE.glob("_options/*.py"), PACKAGE / "security.py", *runs):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and "Options" in node.name:
@@ -120,10 +120,11 @@ def options_page() -> str:
         "Admin client": ["AdminOptions"],
         "`Consumer.run`": ["RunOptions", "HandlingOptions"],
         "`ShareConsumer.run`": ["ShareRunOptions", "HandlingOptions"],
+        "`outbox.Relay`": ["RelayOptions"],
         "Security, for every client": [
             name
             for name in classes
-            if not name.startswith(("Client", "Producer", "Consumer", "Share", "Admin", "Run", "Handling"))
+            if not name.startswith(("Client", "Producer", "Consumer", "Share", "Admin", "Run", "Handling", "Relay"))
         ],
     }
     for title, names in sections.items():

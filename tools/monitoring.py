@@ -66,7 +66,8 @@ RULES = (
     Alert(
         "KafkaClientUnhealthy",
         "critical",
-        "{kafka_producer_healthy} == 0 or {kafka_consumer_healthy} == 0 or {kafka_share_consumer_healthy} == 0",
+        "{kafka_producer_healthy} == 0 or {kafka_consumer_healthy} == 0 or {kafka_share_consumer_healthy} == 0"
+        " or {kafka_outbox_healthy} == 0",
         "5m",
         "{{ $labels.client_id }} finds a problem in its health()",
         "GET /health/ready of the process, or its log, names the problem.",
@@ -160,6 +161,22 @@ RULES = (
         "{{ $labels.client_id }} has rejected records of {{ $labels.topic }}",
         "Look into the dead-letter topic, or the log of aiokafka_lead.consumer.",
     ),
+    Alert(
+        "KafkaOutboxWaits",
+        "warning",
+        "{kafka_outbox_oldest_waiting_seconds} > 60",
+        "5m",
+        "A record has waited in the outbox of {{ $labels.client_id }} for {{ $value }} s",
+        "health() of the relay says what it waits for; the log of aiokafka_lead.outbox does, too.",
+    ),
+    Alert(
+        "KafkaOutboxSetAside",
+        "warning",
+        "increase({kafka_outbox_records_set_aside}[10m]) > 0",
+        "0m",
+        "{{ $labels.client_id }} has set aside records of its outbox",
+        "Their rows have the reason in the column refusal; they are published once that is NULL again.",
+    ),
 )
 
 
@@ -193,7 +210,12 @@ def alerts() -> str:
 
 # --- the dashboard ---------------------------------------------------------------------------------------------------
 
-ROWS = {"kafka_producer": "Producers", "kafka_consumer": "Consumers", "kafka_share_consumer": "Share consumers"}
+ROWS = {
+    "kafka_producer": "Producers",
+    "kafka_consumer": "Consumers",
+    "kafka_share_consumer": "Share consumers",
+    "kafka_outbox": "Outboxes",
+}
 WIDTH, HEIGHT, ACROSS = 8, 7, 3
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 CHOICE = '{job=~"$job",client_id=~"$client_id"}'

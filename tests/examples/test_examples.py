@@ -178,13 +178,13 @@ def test_the_demo_on_a_cluster_that_runs_already(cluster: ClusterThread) -> None
 def test_the_outbox_is_published_once_in_order(cluster: ClusterThread) -> None:
     with Program("examples/outbox.py", cluster.bootstrap_servers) as process:
         assert process.wait() == 0, process.output
-        assert sum(map(int, re.findall(r"^published (\d+) orders$", process.output, re.MULTILINE))) == 1000
+        assert "published 300 orders" in process.output
     cents = [
         [json.loads(record.value or b"")["cents"] for record in cluster.records("orders", partition)]
         for partition in range(3)
     ]
     assert cents == [sorted(part) for part in cents]
-    assert sorted(one for part in cents for one in part) == [100 + number for number in range(1000)]
+    assert sorted(one for part in cents for one in part) == [100 + number for number in range(300)]
 
 
 def test_what_is_published_reaches_those_that_listen(cluster: ClusterThread) -> None:

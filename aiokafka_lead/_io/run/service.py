@@ -5,18 +5,31 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 import anyio
 
-from ..._core.consumer.health import ConsumerHealth
 from ..._core.run.options import HandlingConfig
 from ..._options.logs import client_log
 from ...errors import IllegalStateError
 from .probes import Page, json_page, serve_pages
 
-__all__ = ["Service"]
+__all__ = ["Health", "Service"]
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Health(Protocol):
+    """What a `health()` gives; see `ConsumerHealth`."""
+
+    @property
+    def problems(self) -> tuple[str, ...]: ...
+
+    @property
+    def healthy(self) -> bool: ...
+
+    @property
+    def live(self) -> bool: ...
 
 
 class Service:
@@ -26,7 +39,7 @@ class Service:
         self,
         config: HandlingConfig,
         stop: Callable[[], Awaitable[object]],
-        health: Callable[[], ConsumerHealth],
+        health: Callable[[], Health],
         client_id: str,
     ) -> None:
         self._config = config
@@ -95,14 +108,13 @@ class Service:
         return json_page(200 if health.live and not self._stopping else 503, _content(health))
 
 
-def _content(health: ConsumerHealth) -> Mapping[str, object]:
-    return {
-        "healthy": health.healthy,
-        "problems": list(health.problems),
-        "reachable": health.reachable,
-        "since_fetch_ms": health.since_fetch_ms,
-        "since_heartbeat_ms": health.since_heartbeat_ms,
-    }
+_OF_CONSUMERS = ("reachable", "since_fetch_ms", "since_heartbeat_ms")
+
+
+def _content(health: Health) -> Mapping[str, object]:
+    content: dict[str, object] = {"healthy": health.healthy, "problems": list(health.problems)}
+    content.update((name, getattr(health, name)) for name in _OF_CONSUMERS if hasattr(health, name))
+    return content
 
 
 def _alone(group: BaseExceptionGroup[BaseException]) -> BaseException:

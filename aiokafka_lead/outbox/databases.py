@@ -1,0 +1,151 @@
+"""One way to run a statement in a transaction, be it of SQLAlchemy, asyncpg or aiosqlite.
+
+Statements have parameters like ``:name``. Nothing is imported for a library that the application does not use: which
+one an object belongs to is told by its class.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any, Protocol
+
+from ..errors import ConfigTypeError, IllegalStateError
+
+__all__ = ["Database", "Transaction", "database_of", "transaction_of"]
+
+Rows = Sequence[Sequence[Any]]
+
+
+class Transaction(Protocol):
+    """A transaction that somebody else commits."""
+
+    @property
+    def dialect(self) -> str:
+        """``"postgresql"``, ``"sqlite"``, or what SQLAlchemy calls another database."""
+
+    async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
+        """Run a statement; the rows that it gives, if it gives any."""
+
+
+class _OfSqlAlchemy:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @property
+    def dialect(self) -> str:
+        bind = self._connection
+        if hasattr(bind, "get_bind"):
+            bind = bind.get_bind()
+        return str(bind.dialect.name)
+
+    async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
+        result = await self._connection.execute(_text(statement), values)
+        rows: Rows = result.fetchall() if result.returns_rows else []
+        return rows
+
+
+@cache
+def _text(statement: str) -> Any:
+    from sqlalchemy import text
+
+    return text(statement)
+
+
+class _OfAsyncpg:
+    dialect = "postgresql"
+
+    def __init__(self, connection: Any) -> None:
+        if not connection.is_in_transaction():
+            raise IllegalStateError("connection is not in a transaction: use async with connection.transaction()")
+        self._connection = connection
+
+    async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
+        numbered, names = _numbered(statement)
+        rows: Rows = await self._connection.fetch(numbered, *(values[name] for name in names))
+        return rows
+
+
+@cache
+def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
+    """The statement with ``$1`` and so on, and the names that these stand for."""
+    names = tuple(dict.fromkeys(re.findall(r":(\w+)", statement)))
+    return re.sub(r":(\w+)", lambda found: f"${names.index(found[1]) + 1}", statement), names
+
+
+class _OfAiosqlite:
+    dialect = "sqlite"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
+        async with self._connection.execute(statement, values) as cursor:
+            rows: Rows = await cursor.fetchall()
+        return rows
+
+
+_TRANSACTIONS: dict[str, Any] = {"sqlalchemy": _OfSqlAlchemy, "asyncpg": _OfAsyncpg, "aiosqlite": _OfAiosqlite}
+
+
+def transaction_of(connection: Any) -> Transaction:
+    """The transaction that a connection, or a session, has open.
+
+    Raises `ConfigTypeError` for anything else, and `IllegalStateError` where asyncpg's connection has none.
+    """
+    library = _library(connection)
+    is_sync = library == "sqlalchemy" and not any("Async" in base.__name__ for base in type(connection).__mro__)
+    if library not in _TRANSACTIONS or is_sync or not hasattr(connection, "execute"):
+        raise ConfigTypeError(
+            "connection must be an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of asyncpg or "
+            f"aiosqlite, not {type(connection).__name__}"
+        )
+    transaction: Transaction = _TRANSACTIONS[library](connection)
+    return transaction
+
+
+class Database(Protocol):
+    """Where transactions can be begun."""
+
+    def begin(self) -> Any:
+        """A transaction, for ``async with``: committed at the end, rolled back when that raises."""
+
+
+class _Engine:
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Transaction]:
+        async with self._engine.begin() as connection:
+            yield _OfSqlAlchemy(connection)
+
+
+class _Pool:
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Transaction]:
+        async with self._pool.acquire() as connection, connection.transaction():
+            yield _OfAsyncpg(connection)
+
+
+def database_of(database: Any) -> Database:
+    """By SQLAlchemy's AsyncEngine or asyncpg's Pool; raises `ConfigTypeError` for anything else."""
+    library = _library(database)
+    if library == "sqlalchemy" and hasattr(database, "begin") and hasattr(database, "sync_engine"):
+        return _Engine(database)
+    if library == "asyncpg" and hasattr(database, "acquire"):
+        return _Pool(database)
+    raise ConfigTypeError(
+        f"database must be an AsyncEngine of SQLAlchemy or a Pool of asyncpg, not {type(database).__name__}"
+    )
+
+
+def _library(value: object) -> str:
+    """The library whose class, or a subclass of it, this is an instance of."""
+    libraries = [base.__module__.partition(".")[0] for base in type(value).__mro__]
+    return next((name for name in libraries if name in _TRANSACTIONS), "")

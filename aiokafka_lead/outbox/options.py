@@ -1,0 +1,101 @@
+"""The options of a relay, and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from .._options.arguments import TIMEOUT
+from .._options.checks import Checked, boolean, instance, integer, milliseconds, option, optional, short_text
+from ..errors import ConfigError
+from ..metrics import counter, gauge
+
+if TYPE_CHECKING:
+    from ..config import ProducerBaseOptions
+
+__all__ = ["RelayConfig", "RelayHealth", "RelayMetrics", "RelayOptions"]
+
+
+class RelayOptions(TypedDict, total=False):
+    """How a `Relay` publishes. Times are in milliseconds."""
+
+    transactional_id: str | None
+    """Publish exactly once. This is the beginning of the transactional ids, one for each shard, and of the groups of
+    the same names, in which the names of batches are kept. All relays of an outbox have the same one, and nothing else
+    has it. Their principal needs the right to write under these ids, and to read these groups and the topics. None
+    publishes at least once (None)."""
+    producer: ProducerBaseOptions
+    """Options of the producers, one for each shard that the relay has (none). At least once, ``delivery_timeout_ms``
+    has no bound unless one is given: records behind one that is given up could overtake it."""
+    max_records: int
+    """The most rows that are published together (500). That many of each shard are in memory."""
+    lease_ms: float
+    """How long a shard stays with a relay that has died (15000). A relay that starts waits a third of that at most for
+    its part."""
+    poll_ms: float
+    """How often the database is asked for new rows (100); see `Relay.wake`."""
+    retry_backoff_ms: float
+    """The wait after a failure; doubles each time, with jitter (100)."""
+    retry_backoff_max_ms: float
+    """The longest such wait (10000)."""
+    set_aside: bool
+    """Set a record aside that brokers will never take, such as one that is too large: its row stays in the table, with
+    the reason in its column ``refusal``, and is published once that is NULL again. Without this option it holds up its
+    shard, and `Relay.health` says so (False)."""
+    close_timeout_ms: float | None
+    """How long `Relay.run` may take to end after a signal; None is 10 s (None)."""
+
+
+@dataclass(init=False, repr=False, eq=False)
+class RelayConfig(Checked):
+    """The options of `RelayOptions`, checked."""
+
+    transactional_id: str | None = option(None, optional(short_text))
+    producer: Mapping[str, Any] | None = option(None, optional(instance(dict, "a dict of options")))
+    max_records: int = option(500, integer(1, 100_000))
+    lease_ms: float = option(15_000, milliseconds(100))
+    poll_ms: float = option(100, milliseconds(1))
+    retry_backoff_ms: float = option(100, milliseconds())
+    retry_backoff_max_ms: float = option(10_000, milliseconds())
+    set_aside: bool = option(False, boolean)
+    close_timeout_ms: float | None = option(None, TIMEOUT)
+
+    def _check(self) -> None:
+        if "transactional_id" in (self.producer or ()):
+            raise ConfigError("transactional_id is an option of the relay, and none of its producers")
+
+
+@dataclass(frozen=True, slots=True)
+class RelayMetrics:
+    """What a relay has done so far, and what waits for it."""
+
+    shards: int = gauge("shards")
+    """Shards that it has."""
+    shards_taken: int = counter("shards_taken")
+    """How often it has taken a shard."""
+    batches: int = counter("batches")
+    """Batches published."""
+    records: int = counter("records")
+    """Records published."""
+    records_set_aside: int = counter("records_set_aside")
+    """Records that brokers will never take, and that wait in the table."""
+    failures: int = counter("failures")
+    """Failed tries of a batch or of the database."""
+    oldest_waiting_ms: float = 0.0
+    """Age of the oldest record that waits in one of its shards; 0 if none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayHealth:
+    """Whether a relay makes progress, at one moment."""
+
+    problems: tuple[str, ...]
+    """Why it does not, in words."""
+    live: bool
+    """Whether to leave the process alone: the relay runs. What keeps it from publishing would keep another one, too."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether there are no problems."""
+        return not self.problems

@@ -1,0 +1,150 @@
+"""A producer for one shard, which publishes batches at least once, or exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import anyio
+
+from .._options.checks import INT32_MAX
+from ..client import Client
+from ..errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    KafkaError,
+    MessageTooLargeError,
+    RecordListTooLargeError,
+    TransactionAbortedError,
+)
+from ..producer import Delivery, Producer
+from ..types import OffsetAndMetadata, TopicPartition
+from .store import Batch, Row
+
+__all__ = ["NotPublishedError", "ShardProducer"]
+
+_REFUSALS = (
+    InvalidRecordError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    MessageTooLargeError,
+    RecordListTooLargeError,
+)
+"""What a record fails with that waiting does not cure."""
+
+
+class NotPublishedError(Exception):
+    """A batch was not published, or only the rows before one that failed with ``error``."""
+
+    def __init__(self, done: int, row: Row, error: KafkaError) -> None:
+        super().__init__(str(error))
+        self.done = done
+        """How many rows of the batch are published."""
+        self.row = row
+        self.error = error
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the row fails as long as it, or the topic, is what it is."""
+        return isinstance(self.error, _REFUSALS)
+
+
+class ShardProducer:
+    """The producer of one shard; see `running`."""
+
+    def __init__(self, client: Client, options: Mapping[str, Any], transactional_id: str | None) -> None:
+        if transactional_id is None:
+            # A record that is given up would let those behind it pass: only a relay that loses the shard gives up.
+            given = {"delivery_timeout_ms": INT32_MAX, **options}
+        else:
+            given = {**options, "transactional_id": transactional_id}
+        self._client = client
+        self._producer: Producer[bytes, bytes] = client.producer(**given)
+        self._transactional_id = transactional_id
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Started for the block; whatever ends that leaves nothing on its way.
+
+        A commit is not given up when its task is cancelled, but when the producer is stopped: another task does that.
+        """
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            try:
+                await tasks.start(self._live)
+                yield self
+            except Exception as error:
+                failure = error  # kept out of the group, which would wrap it
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _live(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        try:
+            await self._producer.start()
+            task_status.started()
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._producer.stop(0)
+
+    def problems(self) -> tuple[str, ...]:
+        """Why it makes no progress."""
+        return self._producer.health().problems
+
+    async def published(self) -> set[str]:
+        """The names of batches that are published, the latest among them: no earlier producer adds one any more."""
+        group = self._transactional_id
+        if group is None:
+            return set()
+        async with self._client.admin() as admin:
+            offsets = await admin.list_consumer_group_offsets(group, require_stable=True)
+        return {offset.metadata for offset in offsets.values() if offset is not None}
+
+    async def publish(self, batch: Batch) -> None:
+        """Return when all of the batch is published; raises `NotPublishedError`, or what else kept it from that."""
+        if self._transactional_id is None:
+            deliveries, failure = await self._send(self._producer, batch)
+            await self._producer.flush()
+            _check(batch, deliveries, failure)
+            return
+        deliveries, failure = [], None
+        try:
+            async with self._producer.transaction() as transaction:
+                deliveries, failure = await self._send(transaction, batch)
+                if failure is not None:
+                    raise failure
+                place = TopicPartition(batch.rows[0].topic, 0)
+                offset = OffsetAndMetadata(batch.rows[-1].id, batch.name)
+                await transaction.send_offsets({place: offset}, self._transactional_id)
+        except KafkaError:
+            _check(batch, deliveries, failure, transactional=True)
+            raise
+
+    async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], KafkaError | None]:
+        """The deliveries of the first rows, and why the one behind them was not taken."""
+        deliveries: list[Delivery] = []
+        for row in batch.rows:
+            try:
+                sent = await producer.send(
+                    row.topic, row.value, row.key, timestamp_ms=row.timestamp_ms, headers=row.headers
+                )
+            except KafkaError as error:
+                return deliveries, error
+            deliveries.append(sent)
+        return deliveries, None
+
+
+def _check(
+    batch: Batch, deliveries: list[Delivery], failure: KafkaError | None, *, transactional: bool = False
+) -> None:
+    """Raise `NotPublishedError` for the first row that has failed by itself, if one has."""
+    for number, delivery in enumerate(deliveries):
+        error = delivery.exception() if delivery.done() else None
+        if error is not None and not isinstance(error, TransactionAbortedError):
+            raise NotPublishedError(0 if transactional else number, batch.rows[number], error)
+    if failure is not None:
+        number = len(deliveries)
+        raise NotPublishedError(0 if transactional else number, batch.rows[number], failure)

@@ -1,0 +1,338 @@
+"""Publishes what an outbox has: the relay's leases, its shards, and what becomes of failures."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from .._core.backoff import Backoff
+from .._core.run.options import HandlingConfig
+from .._options.arguments import TIMEOUT
+from .._options.checks import build, instance
+from .._options.logs import client_log
+from .._runs import attended
+from ..client import Client
+from ..errors import IllegalStateError
+from .databases import database_of
+from .options import RelayConfig, RelayHealth, RelayMetrics
+from .publishing import NotPublishedError, ShardProducer
+from .shares import share_out
+from .store import Batch, LeaseLostError, Store
+from .tables import Outbox
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import RelayOptions
+
+__all__ = ["Relay"]
+
+RENEWALS = 3
+"""How often a lease is renewed before it expires; each time the relay looks after its part of the shards."""
+
+
+class _Held:
+    """A shard that the relay has."""
+
+    def __init__(self, shard: int, deadline: float) -> None:
+        self.shard = shard
+        self.scope = anyio.CancelScope(deadline=deadline)
+        """Ends with the lease."""
+        self.left = anyio.Event()
+        """Set once it is to be given up after the batch at work."""
+        self.done: list[int] = []
+        """Published rows that are still in the table."""
+        self.failures = 0
+        """In a row."""
+        self.problem: str | None = None
+        """What it failed with last; None after a success."""
+        self.producer: ShardProducer | None = None
+        """The one at work."""
+        self._awoken = anyio.Event()
+
+    def wake(self) -> None:
+        """Rows wait, or it is to be given up."""
+        self._awoken.set()
+
+    def leave(self) -> None:
+        """Have it given up."""
+        self.left.set()
+        self.wake()
+
+    async def sleep(self) -> None:
+        """Wait until `wake`. One that came before the call counts only for `leave`: `Relay._look` repeats it."""
+        if not self.left.is_set():
+            self._awoken = anyio.Event()
+            await self._awoken.wait()
+
+
+class Relay:
+    """Publishes what an `Outbox` has, until it is stopped.
+
+        async with Client("localhost:9092") as client:
+            relay = Relay(outbox, engine, client, transactional_id="orders-outbox")
+            await relay.run(stop_on_signals=True, health_port=8080)
+
+    ``database`` is an AsyncEngine of SQLAlchemy, or a Pool of asyncpg; ``client`` is a `Client`, whose connections the
+    relay uses. Options are those of `RelayOptions`. Any number of relays may run side by side, in one process or in
+    many: they share the outbox's shards. While the database or Kafka is away, records wait.
+
+    Without a ``transactional_id`` each record is published at least once: after a failure of a relay, the database or
+    the cluster some come again, each with the same idempotence key. With one, each counts once for consumers with
+    ``isolation_level="read_committed"``. Records of a key are published in order, with one exception: at least once, a
+    process that stands still for longer than ``lease_ms`` while it publishes a batch may send the rest of it late.
+
+    Belongs to one event loop. Raises `ConfigError` or `ConfigTypeError`.
+    """
+
+    def __init__(self, outbox: Outbox, database: Any, client: Client, **options: Unpack[RelayOptions]) -> None:
+        instance(Outbox, "an Outbox")("outbox", outbox)
+        instance(Client, "a Client of aiokafka_lead")("client", client)
+        config = self._config = build(RelayConfig, options)
+        self._client = client
+        self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._lease_s = config.lease_ms / 1000
+        self._store = Store(outbox, database_of(database), self._name, self._lease_s)
+        self._new_producer(0)  # what is wrong with its options shows now
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._log = client_log("outbox", self.client_id)
+        self._held: dict[int, _Held] = {}
+        self._waiting: Mapping[int, float] = {}
+        """Age in seconds of the oldest row, by shard that has rows."""
+        self._database_problem: str | None = None
+        self._taken = self._batches = self._records = self._set_aside = self._failures = 0
+        self._scope: anyio.CancelScope | None = None
+        """While it runs."""
+        self._stopping = anyio.Event()
+        self._ended = anyio.Event()
+        self._awoken = anyio.Event()
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def run(
+        self, *, stop_on_signals: bool = False, health_port: int | None = None, health_host: str | None = None
+    ) -> None:
+        """Publish until `stop`.
+
+        Raises what the database says where the tables cannot be read at the beginning, and `IllegalStateError` where
+        they have another number of shards, or when it has run before.
+
+        With ``stop_on_signals`` it stops at SIGTERM or SIGINT, within ``close_timeout_ms``; at ``health_port`` it
+        answers ``/health/live`` and ``/health/ready``, as `Consumer.run` does.
+        """
+        if self._scope is not None or self._ended.is_set():
+            raise IllegalStateError("a relay runs once: make a new one")
+        config = HandlingConfig.from_options(
+            {"stop_on_signals": stop_on_signals, "health_port": health_port, "health_host": health_host}
+        )
+        await attended(self, self._config.close_timeout_ms or 10_000, config, self._run)
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """End `run` after the batches at work, and hand the shards to other relays.
+
+        What is not published within ``timeout_ms`` is left to the relay that has the shard next. May be called again.
+        """
+        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
+        self._stopping.set()
+        scope = self._scope
+        if scope is None:  # it does not run, or not yet
+            return
+        with anyio.move_on_after(None if timeout_ms is None else timeout_ms / 1000):
+            await self._ended.wait()
+        scope.cancel()
+        await self._ended.wait()
+
+    def wake(self) -> None:
+        """Look for rows now, and not within ``poll_ms``. Call it after a commit."""
+        self._awoken.set()
+
+    async def _run(self) -> None:
+        try:
+            with anyio.CancelScope() as self._scope:
+                await self._store.check()
+                async with anyio.create_task_group() as looking:
+                    looking.start_soon(self._look, name="kafka outbox's look")
+                    async with anyio.create_task_group() as shards:
+                        await self._keep(shards)
+                        for held in self._held.values():
+                            held.leave()
+                    looking.cancel_scope.cancel()
+        finally:
+            self._scope = None
+            self._ended.set()
+
+    # --- the relay's part of the shards ------------------------------------------------------------------------------
+
+    async def _keep(self, tasks: TaskGroup) -> None:
+        """Renew the leases, and take and give shards, until the relay is stopped."""
+        while not self._stopping.is_set():
+            deadline = anyio.current_time() + self._lease_s
+            try:
+                await self._share(tasks, deadline)
+                self._database_problem = None
+            except Exception as error:
+                self._database_failed(error)
+            with anyio.move_on_after(self._lease_s / RENEWALS):
+                await self._stopping.wait()
+
+    async def _share(self, tasks: TaskGroup, deadline: float) -> None:
+        leases = await self._store.renew()
+        for lease in leases:
+            held = self._held.get(lease.shard)
+            if held is not None and lease.owner == self._name:
+                held.scope.deadline = deadline
+                if lease.wanted_by is not None:
+                    held.leave()
+        plan = share_out(leases, self._name, self._held)
+        for shard in plan.take:
+            if await self._store.take(shard):
+                self._taken += 1
+                held = self._held[shard] = _Held(shard, deadline)
+                tasks.start_soon(self._work, held, name=f"kafka outbox's shard {shard}")
+        for lease in plan.ask:
+            await self._store.ask(lease)
+
+    async def _look(self) -> None:
+        """See in which shards rows wait, again and again."""
+        while True:
+            try:
+                self._waiting = await self._store.waiting()
+            except Exception as error:
+                self._database_failed(error)
+            for shard in self._waiting.keys() & self._held.keys():
+                self._held[shard].wake()
+            with anyio.move_on_after(self._config.poll_ms / 1000):
+                await self._awoken.wait()
+            self._awoken = anyio.Event()
+
+    # --- one shard ---------------------------------------------------------------------------------------------------
+
+    async def _work(self, held: _Held) -> None:
+        """Publish what a shard has, for as long as the relay has it."""
+        try:
+            with held.scope:
+                while not held.left.is_set():
+                    try:
+                        await self._produce(held)
+                    except LeaseLostError:
+                        self._log.warning("shard %d is another relay's now", held.shard)
+                        return
+                    except Exception as error:
+                        held.producer = None
+                        self._shard_failed(held, error)
+                        with anyio.move_on_after(self._backoff.delay_s(held.failures)):
+                            await held.left.wait()
+            if held.scope.cancelled_caught:
+                self._log.warning("shard %d is given up: its lease could not be renewed", held.shard)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._give(held.shard)
+            del self._held[held.shard]  # last, so that it is not taken again before it is given
+
+    async def _give(self, shard: int) -> None:
+        try:
+            await self._store.give(shard)
+        except Exception as error:
+            self._database_failed(error)
+
+    async def _produce(self, held: _Held) -> None:
+        """Publish batch by batch, until the shard is to be given up, with one producer."""
+        producer = self._new_producer(held.shard)
+        async with producer.running():
+            held.producer = producer
+            if self._config.transactional_id is not None:
+                await self._store.settle(held.shard, await producer.published())
+            while True:
+                leaving = held.left.is_set()
+                batch = await self._turn(held, 0 if leaving else 1 if held.failures else self._config.max_records)
+                if leaving:
+                    return
+                if batch.rows:
+                    await self._publish(held, producer, batch)
+                else:
+                    held.failures, held.problem = 0, None
+                    await held.sleep()
+
+    async def _turn(self, held: _Held, limit: int) -> Batch:
+        deadline = anyio.current_time() + self._lease_s
+        noted = self._config.transactional_id is not None
+        batch = await self._store.turn(held.shard, held.done, limit, noted=noted)
+        held.done = []
+        held.scope.deadline = deadline
+        return batch
+
+    async def _publish(self, held: _Held, producer: ShardProducer, batch: Batch) -> None:
+        try:
+            await producer.publish(batch)
+        except NotPublishedError as failure:
+            held.done = [row.id for row in batch.rows[: failure.done]]
+            self._records += failure.done
+            if not failure.is_final or not self._config.set_aside:
+                raise
+            await self._store.refuse(failure.row, str(failure.error))
+            self._set_aside += 1
+            self._log.error("set aside: %s", failure)
+        else:
+            held.done = [row.id for row in batch.rows]
+            self._records += len(batch.rows)
+            self._batches += 1
+            held.failures, held.problem = 0, None
+
+    def _new_producer(self, shard: int) -> ShardProducer:
+        prefix = self._config.transactional_id
+        return ShardProducer(self._client, self._config.producer or {}, None if prefix is None else f"{prefix}-{shard}")
+
+    # --- what it says ------------------------------------------------------------------------------------------------
+
+    def _shard_failed(self, held: _Held, error: Exception) -> None:
+        self._failures += 1
+        held.failures += 1
+        problem = f"shard {held.shard} waits: {error}"
+        if problem != held.problem:
+            self._log.warning("%s", problem)
+        held.problem = problem
+
+    def _database_failed(self, error: Exception) -> None:
+        self._failures += 1
+        problem = f"the database does not answer: {error!r}"
+        if problem != self._database_problem:
+            self._log.warning("%s", problem)
+        self._database_problem = problem
+
+    @property
+    def client_id(self) -> str:
+        """What metrics and the log call this relay: the client's own name."""
+        return self._client.client_id
+
+    def metrics(self) -> RelayMetrics:
+        """What it has done so far, in numbers. Costs no query."""
+        return RelayMetrics(
+            shards=len(self._held),
+            shards_taken=self._taken,
+            batches=self._batches,
+            records=self._records,
+            records_set_aside=self._set_aside,
+            failures=self._failures,
+            oldest_waiting_ms=max(self._waiting.values(), default=0.0) * 1000,
+        )
+
+    def health(self) -> RelayHealth:
+        """Whether it makes progress. Costs no query; may be called at any time."""
+        problems = [] if self._scope is not None else ["the relay is not running"]
+        if self._database_problem is not None:
+            problems.append(self._database_problem)
+        for held in self._held.values():
+            if held.problem is not None:
+                problems.append(held.problem)
+            elif held.producer is not None:
+                problems += held.producer.problems()
+        return RelayHealth(tuple(dict.fromkeys(problems)), self._scope is not None)
+
+    def __repr__(self) -> str:
+        return f"<Relay {self._name} shards={sorted(self._held)}>"

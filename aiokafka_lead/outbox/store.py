@@ -1,0 +1,212 @@
+"""What a relay reads and writes in the database. Times are by the database's clock.
+
+Each transaction begins with a statement that writes: SQLite's lock is waited for then, and cannot be refused later.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import anyio
+
+from ..errors import IllegalStateError
+from .databases import Database, Transaction
+from .shares import Lease
+from .tables import Dialect, Outbox, dialect_of, headers_of
+
+__all__ = ["Batch", "LeaseLostError", "Row", "Store"]
+
+
+class LeaseLostError(Exception):
+    """Another relay has the shard, or may have it."""
+
+
+class Row(NamedTuple):
+    """A record that waits."""
+
+    id: int
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+
+class Batch(NamedTuple):
+    """Rows that are published together, and what the batch is called."""
+
+    name: str
+    rows: Sequence[Row]
+
+
+class Store:
+    """The tables, for one relay."""
+
+    def __init__(self, outbox: Outbox, database: Database, relay: str, lease_s: float) -> None:
+        self._outbox = outbox
+        self._database = database
+        self._relay = relay
+        self._lease_s = lease_s
+
+    async def check(self) -> None:
+        """Raise what is wrong with the tables: what the database says, `ConfigError` or `IllegalStateError`."""
+        async with self._begin() as transaction:
+            dialect_of(transaction.dialect)
+            ((found,),) = await transaction.execute(f"SELECT count(*) FROM {self._outbox.name}_shards", {})
+            await transaction.execute(f"SELECT id FROM {self._outbox.name} LIMIT 0", {})
+        if found != self._outbox.shards:
+            raise IllegalStateError(f"{self._outbox.name}_shards has {found} shards, not {self._outbox.shards}")
+
+    # --- leases ------------------------------------------------------------------------------------------------------
+
+    async def renew(self) -> list[Lease]:
+        """Renew the relay's leases, and read those of all relays."""
+        async with self._begin() as transaction:
+            now = dialect_of(transaction.dialect).now
+            table = f"{self._outbox.name}_shards"
+            await self._execute(
+                transaction,
+                f"UPDATE {table} SET lease_until = {now} + CAST(:lease AS DOUBLE PRECISION) "
+                f"WHERE owner = :relay AND lease_until > {now}",
+                lease=self._lease_s,
+                relay=self._relay,
+            )
+            rows = await self._execute(
+                transaction,
+                f"SELECT shard, CASE WHEN lease_until > {now} THEN owner END, wanted_by FROM {table} ORDER BY shard",
+            )
+            return [Lease(*row) for row in rows]
+
+    async def take(self, shard: int) -> bool:
+        """Take a shard that nobody else has; return False where another relay was first."""
+        return await self._change(
+            shard,
+            "owner = :relay, wanted_by = NULL, lease_until = {now} + CAST(:lease AS DOUBLE PRECISION)",
+            "(owner = :relay OR lease_until <= {now})",
+            relay=self._relay,
+            lease=self._lease_s,
+        )
+
+    async def ask(self, lease: Lease) -> None:
+        """Ask a shard's owner to hand it over."""
+        where = "owner = :owner AND wanted_by IS NULL"
+        await self._change(lease.shard, "wanted_by = :relay", where, relay=self._relay, owner=lease.owner)
+
+    async def give(self, shard: int) -> None:
+        """Hand a shard over to the relay that has asked for it, or to anyone."""
+        await self._change(
+            shard,
+            "owner = wanted_by, wanted_by = NULL, "
+            "lease_until = CASE WHEN wanted_by IS NULL THEN 0 ELSE {now} + CAST(:lease AS DOUBLE PRECISION) END",
+            "owner = :relay",
+            relay=self._relay,
+            lease=self._lease_s,
+        )
+
+    async def _change(self, shard: int, change: str, where: str, **values: object) -> bool:
+        async with self._begin() as transaction:
+            now = dialect_of(transaction.dialect).now
+            statement = f"UPDATE {self._outbox.name}_shards SET {change} WHERE shard = :shard AND {where}"
+            return bool(
+                await self._execute(transaction, f"{statement.format(now=now)} RETURNING shard", shard=shard, **values)
+            )
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    async def waiting(self) -> Mapping[int, float]:
+        """By shard of this relay in which rows wait, the age in seconds of the first of them."""
+        async with self._begin() as transaction:
+            now = dialect_of(transaction.dialect).now
+            name = self._outbox.name
+            first = f"SELECT created FROM {name} WHERE shard = shards.shard AND refusal IS NULL ORDER BY id LIMIT 1"
+            rows = await self._execute(
+                transaction,
+                f"SELECT shard, {now} - ({first}) FROM {name}_shards AS shards WHERE owner = :relay",
+                relay=self._relay,
+            )
+            return {shard: max(0.0, age) for shard, age in rows if age is not None}
+
+    async def turn(self, shard: int, done: Collection[int], limit: int, *, noted: bool) -> Batch:
+        """Delete rows that are ``done``, and read the shard's next ones, in one transaction.
+
+        With ``noted``, the batch is noted as the one that may be published from now on. Raises `LeaseLostError`.
+        """
+        async with self._begin() as transaction:
+            its = dialect_of(transaction.dialect)
+            await self._own(transaction, its, shard)
+            await self._delete(transaction, its, json.dumps(list(done)))
+            rows = await self._execute(
+                transaction,
+                f"SELECT id, topic, key, value, headers, created FROM {self._outbox.name} "
+                "WHERE shard = :shard AND refusal IS NULL ORDER BY id LIMIT :limit",
+                shard=shard,
+                limit=limit,
+            )
+            batch = Batch(uuid.uuid4().hex, [_row(*row) for row in rows])
+            if noted:
+                await self._execute(
+                    transaction,
+                    f"UPDATE {self._outbox.name}_shards SET batch = :name, batch_ids = :ids WHERE shard = :shard",
+                    name=batch.name,
+                    ids=json.dumps([row.id for row in batch.rows]),
+                    shard=shard,
+                )
+            return batch
+
+    async def settle(self, shard: int, published: Collection[str]) -> None:
+        """Delete the rows of the batch that is noted, if it is one of those that were ``published``.
+
+        Raises `LeaseLostError`.
+        """
+        async with self._begin() as transaction:
+            its = dialect_of(transaction.dialect)
+            name, ids = await self._own(transaction, its, shard)
+            if name in published:
+                await self._delete(transaction, its, ids)
+
+    async def refuse(self, row: Row, why: str) -> None:
+        """Set a row aside, which is not published then: it stays in the table, with the reason."""
+        async with self._begin() as transaction:
+            statement = f"UPDATE {self._outbox.name} SET refusal = :why WHERE id = :id"
+            await self._execute(transaction, statement, why=why, id=row.id)
+
+    async def _own(self, transaction: Transaction, its: Dialect, shard: int) -> tuple[str | None, str]:
+        """Renew a lease that has not expired; the batch that is noted. Raises `LeaseLostError`."""
+        found = await self._execute(
+            transaction,
+            f"UPDATE {self._outbox.name}_shards SET lease_until = {its.now} + CAST(:lease AS DOUBLE PRECISION) "
+            f"WHERE shard = :shard AND owner = :relay AND lease_until > {its.now} RETURNING batch, batch_ids",
+            lease=self._lease_s,
+            shard=shard,
+            relay=self._relay,
+        )
+        if not found:
+            raise LeaseLostError
+        ((name, ids),) = found
+        return name, ids or "[]"
+
+    async def _delete(self, transaction: Transaction, its: Dialect, ids: str) -> None:
+        if ids != "[]":
+            await self._execute(transaction, f"DELETE FROM {self._outbox.name} WHERE id IN ({its.ids})", ids=ids)
+
+    @asynccontextmanager
+    async def _begin(self) -> AsyncIterator[Transaction]:
+        """A transaction, within the time of a lease.
+
+        A cancellation waits for its end: a statement that is cancelled costs the connection, and what SQLAlchemy makes
+        of that with SQLite keeps the database locked for seconds.
+        """
+        with anyio.fail_after(self._lease_s, shield=True):
+            async with self._database.begin() as transaction:
+                yield transaction
+
+    async def _execute(self, transaction: Transaction, statement: str, **values: object) -> Sequence[Sequence[Any]]:
+        return await transaction.execute(statement, values)
+
+
+def _row(number: int, topic: str, key: bytes | None, value: bytes | None, headers: str, created: float) -> Row:
+    return Row(number, topic, key, value, headers_of(headers), int(created * 1000))

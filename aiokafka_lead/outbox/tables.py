@@ -1,0 +1,163 @@
+"""The tables of an outbox, and how an application writes to them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .._options.arguments import byte_string, record_headers, topic_name
+from .._options.checks import integer, short_text
+from ..errors import ConfigError
+from ..types import Header, Headers
+from .databases import transaction_of
+
+__all__ = ["Dialect", "Outbox", "dialect_of", "headers_of"]
+
+_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Za-z0-9_]{0,39}")
+_SHARDS = integer(1, 1000)
+_HINT = ": serialize it first, as json.dumps(value).encode() does"
+
+
+class Dialect(NamedTuple):
+    """What the databases do not have in common."""
+
+    number: str
+    """The type of a column that numbers rows as they are inserted."""
+    content: str
+    """The type of a column of bytes."""
+    now: str
+    """The time now, in seconds since 1970, by the database's clock and not by a transaction's beginning."""
+    ids: str
+    """The row numbers that the parameter ``:ids`` has, as JSON."""
+    storage: str
+    """For a table whose rows are deleted soon."""
+
+
+_DIALECTS = {
+    "postgresql": Dialect(
+        number="BIGINT GENERATED ALWAYS AS IDENTITY",
+        content="BYTEA",
+        now="CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)",
+        ids="SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST(:ids AS JSON))",
+        storage=" WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)",
+    ),
+    "sqlite": Dialect(
+        number="INTEGER",
+        content="BLOB",
+        now="((julianday('now') - 2440587.5) * 86400.0)",
+        ids="SELECT value FROM json_each(:ids)",
+        storage="",
+    ),
+}
+
+
+def dialect_of(name: str) -> Dialect:
+    """By SQLAlchemy's name of a database; raises `ConfigError` for one that is not supported."""
+    if name not in _DIALECTS:
+        raise ConfigError(f"an outbox needs one of {', '.join(_DIALECTS)}, not {name}")
+    return _DIALECTS[name]
+
+
+class Outbox:
+    """A table in which records wait until a `Relay` has published them.
+
+        outbox = Outbox("outbox")
+
+        async with engine.begin() as connection:
+            await outbox.create(connection)  # or `schema`, for migrations
+
+    ``name`` is the table's; PostgreSQL's may have a schema before it. A second table, ``<name>_shards``, says which
+    relay has which of the ``shards`` (8): their number bounds how many relays, and how many batches, are at work at a
+    time, and has to be the same wherever this table is used. It can be changed while the table is empty.
+    ``id_header`` is the header with each record's idempotence key (``"idempotency-key"``). Raises `ConfigError` or
+    `ConfigTypeError`.
+    """
+
+    def __init__(self, name: str = "outbox", *, shards: int = 8, id_header: str = "idempotency-key") -> None:
+        if _NAME.fullmatch(short_text("name", name)) is None:
+            raise ConfigError(f"name must be up to 40 of ASCII letters, digits and '_', not {name!r}")
+        self.name = name
+        self.shards: int = _SHARDS("shards", shards)
+        self._id_header = short_text("id_header", id_header)
+        self._insert = (
+            f"INSERT INTO {name} (shard, topic, key, value, headers) VALUES (:shard, :topic, :key, :value, :headers)"
+        )
+
+    async def enqueue(
+        self,
+        connection: Any,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Sequence[Header] | None = None,
+        *,
+        idempotence_key: str | None = None,
+    ) -> str:
+        """Write a record, in the transaction that ``connection`` has open: it is published if that is committed.
+
+        ``connection`` is an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of asyncpg or aiosqlite.
+        Returns the record's idempotence key, by which consumers know what they have seen: a random one unless it is
+        given. Records of a key are published in the order in which they were enqueued, where transactions that
+        enqueue for it do not overlap; where they do, the later commit may come later. The record's timestamp is that
+        of this call.
+
+        Raises `ConfigError` or `ConfigTypeError` for arguments that cannot be right, `IllegalStateError` where asyncpg
+        has no transaction open, and what the database raises.
+        """
+        name = str(uuid.uuid4()) if idempotence_key is None else short_text("idempotence_key", idempotence_key)
+        content = byte_string("key", key, hint=_HINT)
+        values = {
+            "shard": zlib.crc32(name.encode() if content is None else content) % self.shards,
+            "topic": topic_name("topic", topic),
+            "key": content,
+            "value": byte_string("value", value, hint=_HINT),
+            "headers": _stored((*record_headers("headers", headers), (self._id_header, name.encode()))),
+        }
+        await transaction_of(connection).execute(self._insert, values)
+        return name
+
+    async def create(self, connection: Any) -> None:
+        """Create the tables that are not there yet, in the transaction that ``connection`` has open."""
+        transaction = transaction_of(connection)
+        for statement in self.schema(transaction.dialect):
+            await transaction.execute(statement, {})
+
+    def schema(self, dialect: str) -> tuple[str, ...]:
+        """The statements that `create` runs, for ``"postgresql"`` or ``"sqlite"``: for a migration of yours."""
+        its, name = dialect_of(dialect), self.name
+        index = name.rpartition(".")[2]
+        numbers = ", ".join(f"({shard})" for shard in range(self.shards))
+        rows = (
+            f"CREATE TABLE IF NOT EXISTS {name} (id {its.number} PRIMARY KEY, shard INTEGER NOT NULL, "
+            f"topic TEXT NOT NULL, key {its.content}, value {its.content}, headers TEXT NOT NULL, "
+            f"created DOUBLE PRECISION NOT NULL DEFAULT ({its.now}), refusal TEXT){its.storage}"
+        )
+        waiting = f"CREATE INDEX IF NOT EXISTS {index}_waiting ON {name} (shard, id) WHERE refusal IS NULL"
+        leases = (
+            f"CREATE TABLE IF NOT EXISTS {name}_shards (shard INTEGER PRIMARY KEY, owner TEXT, wanted_by TEXT, "
+            "lease_until DOUBLE PRECISION NOT NULL DEFAULT 0, batch TEXT, batch_ids TEXT)"
+        )
+        numbered = (
+            f"INSERT INTO {name}_shards (shard) SELECT * FROM (VALUES {numbers}) AS numbers "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {name}_shards)"
+        )
+        return rows, waiting, leases, numbered
+
+    def __repr__(self) -> str:
+        return f"Outbox({self.name!r}, shards={self.shards})"
+
+
+def _stored(headers: Headers) -> str:
+    encoded = [(name, None if content is None else base64.b64encode(content).decode()) for name, content in headers]
+    return json.dumps(encoded)
+
+
+def headers_of(stored: str) -> Headers:
+    """A record's headers, from the column's JSON: pairs of a name and base64 or null."""
+    pairs = json.loads(stored)
+    return tuple((name, None if content is None else base64.b64decode(content)) for name, content in pairs)

@@ -1,0 +1,1 @@
+"""A shop: takes orders over HTTP, and bills them."""

@@ -1,0 +1,67 @@
+"""Bills the orders, each once: ``python -m shop.billing``. Start it as often as there are partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from aiokafka_lead import Consumer, ConsumerRecord
+
+from .database import add_bill
+from .settings import Settings
+
+__all__ = ["Billing", "main"]
+
+log = logging.getLogger(__name__)
+
+
+class Billing:
+    """The handler. It can be called in tests, without Kafka."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def handle(self, record: ConsumerRecord[bytes | None, bytes | None]) -> None:
+        """Bill one order. It may come twice, as what is done and not committed yet does: the second time is nothing.
+
+        What this raises is tried again, and then goes to ``orders.failed`` with the error in its headers.
+        """
+        order = json.loads(record.value or b"")
+        order_id = (dict(record.headers)["order-id"] or b"").decode()
+        async with self._engine.begin() as connection:
+            is_new = await add_bill(connection, order_id, order["customer"], order["cents"])
+        log.info("order %s of %s %s", order_id, order["customer"], "billed" if is_new else "was billed before")
+
+
+async def main(settings: Settings | None = None) -> None:
+    """Bill until SIGTERM, as an orchestrator sends it, or Ctrl-C."""
+    settings = settings or Settings()
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    engine = create_async_engine(settings.database)
+    async with Consumer(
+        "orders",
+        bootstrap_servers=settings.bootstrap_servers,
+        client_id="shop-billing",
+        group_id="billing",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",  # the outbox publishes exactly once
+        close_timeout_ms=20_000,
+    ) as consumer:
+        log.info("billing begins")
+        await consumer.run(
+            Billing(engine).handle,
+            concurrency=16,
+            retries=3,
+            dead_letter_topic="orders.failed",
+            stop_on_signals=True,
+            health_port=settings.health_port or None,
+        )
+    await engine.dispose()
+    log.info("billing has ended")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

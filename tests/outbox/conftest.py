@@ -1,0 +1,59 @@
+"""An outbox in each of the databases, and a cluster to publish to."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from aiokafka_lead import Client
+from aiokafka_lead.outbox import Outbox
+from aiokafka_lead.testing import EmbeddedCluster
+from tests.embedded import cluster_with
+
+from .postgres import Postgres
+from .support import PARTITIONS
+
+cluster = cluster_with(brokers=1, orders=PARTITIONS)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """asyncio alone: the libraries of the databases know no other event loop."""
+    return "asyncio"
+
+
+@pytest.fixture
+async def client(cluster: EmbeddedCluster) -> AsyncIterator[Client]:
+    """Connections to the cluster."""
+    async with Client(cluster.bootstrap_servers, retry_backoff_ms=10, retry_backoff_max_ms=40) as made:
+        yield made
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Each database in turn, as SQLAlchemy names it."""
+    if request.param == "sqlite":
+        return f"sqlite+aiosqlite:///{tmp_path / 'outbox.db'}"
+    server: Postgres = request.getfixturevalue("postgres")
+    return server.url("postgresql+asyncpg")
+
+
+@pytest.fixture
+async def engine(url: str) -> AsyncIterator[AsyncEngine]:
+    """An engine of that database."""
+    made = create_async_engine(url)
+    yield made
+    await made.dispose()
+
+
+@pytest.fixture
+async def outbox(engine: AsyncEngine) -> Outbox:
+    """An empty outbox of four shards, of this test alone."""
+    made = Outbox(f"outbox_{uuid.uuid4().hex[:8]}", shards=4)
+    async with engine.begin() as connection:
+        await made.create(connection)
+    return made

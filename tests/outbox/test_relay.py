@@ -1,0 +1,324 @@
+"""What is enqueued is published, in order by key, whatever fails on the way."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from aiokafka_lead import Client
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError
+from aiokafka_lead.outbox import Outbox, Relay
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .postgres import Postgres
+from .support import TOPIC, counted, keys_of, put, relaying, rows, until, until_empty, values
+
+pytestmark = pytest.mark.anyio
+
+EXACTLY_ONCE: dict[str, Any] = {"transactional_id": "orders-outbox"}
+BOTH = pytest.mark.parametrize("options", [{}, EXACTLY_ONCE], ids=["at-least-once", "exactly-once"])
+
+
+@BOTH
+async def test_records_are_published_in_order_by_key(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    names = [
+        name for number in range(60) for name in await put(engine, outbox, b"%d" % number, key=b"%d" % (number % 7))
+    ]
+    async with relaying(outbox, engine, client, max_records=5, **options) as relay:
+        await until_empty(engine, outbox)
+        assert relay.metrics().records == 60
+        assert relay.metrics().shards == 4
+        assert relay.health().problems == ()
+    found = await counted(cluster)
+    assert sorted(keys_of(found)) == sorted(names)
+    by_key: dict[bytes, list[int]] = defaultdict(list)
+    for record in found:
+        by_key[record.key].append(int(record.value))
+    assert by_key == {b"%d" % key: [*range(key, 60, 7)] for key in range(7)}
+
+
+async def test_a_record_is_as_it_was_enqueued(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox
+) -> None:
+    async with engine.begin() as connection:
+        await outbox.enqueue(connection, TOPIC, None, b"k", [("a", b"\xff"), ("b", None)], idempotence_key="one")
+    ((created,),) = await rows(engine, outbox, "created")
+    async with relaying(outbox, engine, client):
+        await until_empty(engine, outbox)
+    (record,) = cluster.records(TOPIC)
+    assert (record.key, record.value) == (b"k", None)
+    assert record.headers == (("a", b"\xff"), ("b", None), ("idempotency-key", b"one"))
+    assert record.timestamp_ms == int(created * 1000)
+
+
+async def test_a_pool_of_asyncpg(cluster: EmbeddedCluster, client: Client, postgres: Postgres) -> None:
+    outbox = Outbox("outbox_by_asyncpg")
+    async with asyncpg.create_pool(postgres.url(), min_size=1, max_size=4) as pool:
+        async with pool.acquire() as connection, connection.transaction():
+            await outbox.create(connection)
+            for number in range(9):
+                await outbox.enqueue(connection, TOPIC, b"%d" % number, b"ann")
+        for options in ({}, EXACTLY_ONCE):
+            async with relaying(outbox, pool, client, **options):
+                await until(lambda: pool.fetchval("SELECT count(*) = 0 FROM outbox_by_asyncpg"))
+    assert values(cluster.records(TOPIC)) == [b"%d" % number for number in range(9)]
+
+
+async def test_relays_share_the_shards(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:
+    async def are_shared() -> bool:
+        owners = [owner for (owner,) in await rows(engine, outbox, "owner", "_shards")]
+        return None not in owners and sorted(map(owners.count, {*owners})) == [2, 2]
+
+    async with (
+        relaying(outbox, engine, client, lease_ms=1_500) as first,
+        relaying(outbox, engine, client, lease_ms=1_500) as second,
+    ):
+        await until(are_shared)
+        await put(engine, outbox, *[b"%d" % number for number in range(50)], key=None)
+        await until_empty(engine, outbox)
+        assert first.metrics().records > 0
+        assert second.metrics().records > 0
+    assert {owner for (owner,) in await rows(engine, outbox, "owner", "_shards")} == {None}
+
+
+@BOTH
+async def test_who_ends_in_the_middle_leaves_the_rest_to_another(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    """The broker has stored the batch, and its answer never comes."""
+    await put(engine, outbox, *[b"%d" % number for number in range(8)])
+    lost = cluster.faults.add("Produce", disconnect=True, after=True)
+    async with relaying(outbox, engine, client, stop_ms=0, max_records=4, **options):
+        await cluster.wait_for_requests("Produce")
+    lost.remove()
+    assert len(await rows(engine, outbox)) == 8
+    async with relaying(outbox, engine, client, **options):
+        await until_empty(engine, outbox)
+    found = await counted(cluster)
+    numbers = [int(value or b"") for value in values(found)]
+    assert [*dict.fromkeys(numbers)] == [*range(8)]
+    if options:
+        assert len(numbers) == 8
+    assert len({*keys_of(found)}) == 8
+
+
+async def test_a_transaction_whose_commit_was_not_seen_is_not_published_again(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox
+) -> None:
+    """The relay dies between the commit in Kafka and the deletion of the rows."""
+    await put(engine, outbox, b"1", b"2", b"3")
+    lost = cluster.faults.add("EndTxn", disconnect=True, after=True)
+    async with relaying(outbox, engine, client, stop_ms=0, **EXACTLY_ONCE):
+        await cluster.wait_for_requests("EndTxn")
+    lost.remove()
+    assert len(await rows(engine, outbox)) == 3
+    async with relaying(outbox, engine, client, **EXACTLY_ONCE) as relay:
+        await until_empty(engine, outbox)
+        assert relay.metrics().records == 0
+        await put(engine, outbox, b"4")
+        await until_empty(engine, outbox)
+    assert values(await counted(cluster)) == [b"1", b"2", b"3", b"4"]
+
+
+async def test_a_relay_that_lost_its_shards_without_noticing_publishes_nothing_more(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox
+) -> None:
+    """As if its process had stood still while another one published the batch."""
+    await put(engine, outbox, b"1", b"2")
+    held = cluster.faults.add("Produce", hold=True, count=1)
+    async with relaying(outbox, engine, client, lease_ms=60_000, **EXACTLY_ONCE) as first:
+        await cluster.wait_for_requests("Produce")
+        async with engine.begin() as connection:
+            await connection.execute(text(f"UPDATE {outbox.name}_shards SET lease_until = 0"))
+        async with relaying(outbox, engine, client, **EXACTLY_ONCE):
+            await until_empty(engine, outbox)
+            held.release()
+            await until(lambda: _failed(first))
+    assert values(await counted(cluster)) == [b"1", b"2"]
+
+
+async def _failed(relay: Relay) -> bool:
+    return relay.metrics().shards < 4
+
+
+@BOTH
+async def test_a_refused_record_holds_up_its_shard_alone(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    await put(engine, outbox, b"1", b"2" * 2_000, b"3", key=b"ann")
+    await put(engine, outbox, *[b"4"] * 20, key=None)
+
+    async def is_held_up() -> bool:
+        waiting = len(await rows(engine, outbox))
+        return waiting == 2 + len(in_its_shard) and "max_request_size" in str(relay.health().problems)
+
+    ((shard,),) = await rows(engine, outbox, "DISTINCT shard AS s", " WHERE key IS NOT NULL")
+    in_its_shard = [number for (number,) in await rows(engine, outbox, "id", f" WHERE key IS NULL AND shard = {shard}")]
+    async with relaying(outbox, engine, client, producer={"max_request_size": 1_000}, **options) as relay:
+        await until(is_held_up)
+        assert relay.health().live
+    async with relaying(outbox, engine, client, **options):
+        await until_empty(engine, outbox)
+    assert [value for value in values(await counted(cluster)) if value != b"4"] == [b"1", b"2" * 2_000, b"3"]
+
+
+@BOTH
+async def test_a_refused_record_is_set_aside_where_that_is_asked_for(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    await put(engine, outbox, b"1", b"2" * 2_000, b"3")
+
+    async def is_set_aside() -> bool:
+        return len(await rows(engine, outbox)) == 1
+
+    small: dict[str, Any] = {"producer": {"max_request_size": 1_000}, "set_aside": True}
+    async with relaying(outbox, engine, client, **small, **options) as relay:
+        await until(is_set_aside)
+        assert relay.metrics().records_set_aside == 1
+    ((refusal,),) = await rows(engine, outbox, "refusal")
+    assert "max_request_size" in refusal
+    assert values(await counted(cluster)) == [b"1", b"3"]
+    async with engine.begin() as connection:
+        await connection.execute(text(f"UPDATE {outbox.name} SET refusal = NULL"))
+    async with relaying(outbox, engine, client, **options):
+        await until_empty(engine, outbox)
+    assert values(await counted(cluster)) == [b"1", b"3", b"2" * 2_000]
+
+
+@BOTH
+async def test_records_wait_while_kafka_is_away(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    async with relaying(outbox, engine, client, **options) as relay:
+        await put(engine, outbox, b"1")
+        await until_empty(engine, outbox)
+        await cluster.stop_broker(1)
+        await put(engine, outbox, b"2", b"3")
+
+        async def is_waiting() -> bool:
+            return relay.metrics().oldest_waiting_ms > 0
+
+        await until(is_waiting)
+        await cluster.start_broker(1)
+        await until_empty(engine, outbox)
+    assert values(await counted(cluster)) == [b"1", b"2", b"3"]
+
+
+@BOTH
+async def test_records_wait_while_the_database_is_away(
+    cluster: EmbeddedCluster, client: Client, options: dict[str, Any], postgres: Postgres
+) -> None:
+    server = Postgres()
+    server.start()
+    engine = create_async_engine(server.url("postgresql+asyncpg"), pool_pre_ping=True)
+    outbox = Outbox()
+    async with engine.begin() as connection:
+        await outbox.create(connection)
+    try:
+        async with relaying(outbox, engine, client, **options) as relay:
+            await put(engine, outbox, b"1")
+            await until_empty(engine, outbox)
+            server.kill()
+
+            async def is_unwell() -> bool:
+                return any("the database" in problem for problem in relay.health().problems)
+
+            await until(is_unwell)
+            await anyio.to_thread.run_sync(server.start)
+            await put(engine, outbox, b"2")
+            await until_empty(engine, outbox)
+
+            async def is_well() -> bool:
+                return relay.health().healthy
+
+            await until(is_well)
+    finally:
+        await engine.dispose()
+        server.close()
+    assert [*dict.fromkeys(values(await counted(cluster)))] == [b"1", b"2"]
+
+
+@BOTH
+async def test_relays_that_end_at_random_add_up(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    rng = random.Random(7)
+    async with anyio.create_task_group() as tasks:
+
+        async def write() -> None:
+            for number in range(100):
+                await put(engine, outbox, b"%d" % number, key=b"%d" % (number % 5))
+
+        async def end_now_and_then() -> None:
+            for _ in range(6):
+                async with relaying(outbox, engine, client, stop_ms=0, max_records=3, **options):
+                    await anyio.sleep(rng.random() * 0.1)
+
+        tasks.start_soon(write)
+        tasks.start_soon(end_now_and_then)
+        async with relaying(outbox, engine, client, max_records=3, **options):
+            await end_now_and_then()
+    async with relaying(outbox, engine, client, **options):
+        await until_empty(engine, outbox)
+    by_key: dict[bytes, list[int]] = defaultdict(list)
+    found = await counted(cluster)
+    for record in found:
+        by_key[record.key].append(int(record.value))
+    assert {key: [*dict.fromkeys(numbers)] for key, numbers in by_key.items()} == {
+        b"%d" % key: [*range(key, 100, 5)] for key in range(5)
+    }
+    if options:
+        assert len(found) == 100
+
+
+async def test_a_relay_looks_at_once_when_it_is_woken(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:
+    async with relaying(outbox, engine, client, poll_ms=600_000) as relay:
+
+        async def has_its_shards() -> bool:
+            return relay.metrics().shards == 4
+
+        await until(has_its_shards)
+        await put(engine, outbox, b"1")
+        relay.wake()
+        await until_empty(engine, outbox)
+
+
+async def test_tables_that_are_not_there_or_others_end_the_run(client: Client, engine: AsyncEngine) -> None:
+    with pytest.raises(Exception, match="no_such"):
+        await Relay(Outbox("no_such"), engine, client).run()
+    two = Outbox("two", shards=2)
+    async with engine.begin() as connection:
+        await two.create(connection)
+    with pytest.raises(IllegalStateError, match="two_shards has 2 shards, not 8"):
+        await Relay(Outbox("two"), engine, client).run()
+
+
+async def test_a_relay_runs_once(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:
+    async with relaying(outbox, engine, client) as relay:
+        pass
+    assert relay.health().problems == ("the relay is not running",)
+    assert not relay.health().live
+    with pytest.raises(IllegalStateError, match="a relay runs once"):
+        await relay.run()
+
+
+async def test_wrong_options(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:
+    with pytest.raises(ConfigTypeError, match="database must be an AsyncEngine"):
+        Relay(outbox, engine.sync_engine, client)
+    with pytest.raises(ConfigTypeError, match="client must be a Client of aiokafka_lead, not str"):
+        Relay(outbox, engine, "localhost:9092")  # type: ignore[arg-type]
+    with pytest.raises(ConfigTypeError, match="max_recods is not an option of this client; did you mean max_records"):
+        Relay(outbox, engine, client, max_recods=1)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="transactional_id is an option of the relay"):
+        Relay(outbox, engine, client, producer={"transactional_id": "a"})
+    with pytest.raises(ConfigError, match="linger_ms must be"):
+        Relay(outbox, engine, client, producer={"linger_ms": -1})

@@ -11,6 +11,7 @@ HOT    := $(patsubst %.pxd,%.py,$(shell find aiokafka_lead -name '*.pxd'))
 BUILT  := $(VENV)/.built
 COMPILED := $(shell find aiokafka_lead -name '*.so' -o -name '*.pyd')
 CORE   := $(VENV)/.installed
+DEMO   := $(VENV)/.installed-demo
 SPARK  := $(VENV)/.installed-spark
 DEV    := $(VENV)/.installed-dev
 DOCS   := $(VENV)/.installed-docs
@@ -53,8 +54,8 @@ help:
 	@echo "make dist    sdist and a wheel for every Python here, and a trial of each, with a compiler and without"
 	@echo "make clean   remove what was built, and the caches"
 
-# In a new clone it runs as plain Python: what it shows does not need the hot modules, and to compile them takes minutes.
-demo: $(CORE) $(if $(COMPILED),$(BUILT))
+# In a new clone it runs as plain Python and from where it is: to compile the hot modules takes minutes.
+demo: $(if $(wildcard $(CORE)),$(CORE),$(DEMO)) $(if $(COMPILED),$(BUILT))
 	@$(if $(COMPILED),,echo "In plain Python; after make build it takes less of the processor")
 	@$(PY) -m examples.demo $(ARGS)
 
@@ -134,6 +135,14 @@ $(PY):
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none is on the PATH" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
+
+# The package itself is not installed: that takes longer than all that it depends on.
+$(DEMO): pyproject.toml | $(PY)
+	@echo "Installing what the demo needs in $(VENV)"
+	@$(PY) -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+		print(*p['dependencies'], *p['optional-dependencies']['demo'], sep='\n')" > $(VENV)/demo.txt
+	@$(PIP) --no-compile --requirement $(VENV)/demo.txt  # of thousands of modules a few are imported
+	@touch $@
 
 # Without build isolation, pip compiles with the Cython that is here, and does not download another one each time.
 EDITABLE := AIOKAFKA_LEAD_PURE=1 $(PIP) --no-build-isolation --editable

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import aiokafka_lead
+from aiokafka_lead.prometheus import METRICS
 from benchmarks import pictures
 
 ROOT = Path(__file__).parents[1]
@@ -86,11 +87,12 @@ def defined(scope: ast.Module | ast.ClassDef) -> Iterator[str]:
 
 @cache
 def words() -> frozenset[str]:
-    """Every word of the sources."""
+    """Every word of the sources, and the names that a scrape is made of."""
     files = [ROOT / "setup.py", ROOT / "Makefile", ROOT / "pyproject.toml"]
     for folder in ("aiokafka_lead", "tests", "benchmarks"):
         files += [*ROOT.glob(f"{folder}/**/*.py"), *ROOT.glob(f"{folder}/**/*.pxd")]
-    return frozenset(word for path in files for word in re.findall(r"\w+", path.read_text()))
+    scraped = (metric.name for metrics in METRICS.values() for metric in metrics)
+    return frozenset((*scraped, *(word for path in files for word in re.findall(r"\w+", path.read_text()))))
 
 
 def is_module(name: str) -> bool:

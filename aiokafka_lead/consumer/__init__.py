@@ -32,7 +32,7 @@ from .._options.checks import boolean, discreet
 from .._options.logs import client_log
 from .._options.read_types import K, V
 from .._records import ConsumerRecord
-from .._runs import attended, dead_letters_by
+from .._runs import attended, outlets, retry_topics, routing_of
 from ..config import ConsumerConfig, SharedClient
 from ..errors import ClientClosedError, ConfigError, IllegalStateError, RecordDeserializationError
 from ..metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
@@ -42,9 +42,11 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .._io.group.membership import Membership
+    from .._io.run.routing import Routing
     from .._options.sent_types import KS, VS
     from .._options.serialization import AsyncDeserializer, Deserializer
     from ..config import ConsumerBaseOptions
+    from ..handlers import Handlers
     from ..producer import Producer
     from ..producer.pipeline import TransactionPipeline
     from ..producer.transaction import Transaction
@@ -345,21 +347,9 @@ class Consumer(PushedMetrics, Generic[K, V]):
             None if tracing is None else tracing.batches(),
         )
 
-    @overload
-    async def run(
-        self, handler: Callable[[ConsumerRecord[K, V]], Awaitable[object]], **options: Unpack[RunOptions]
-    ) -> None: ...
-    @overload
     async def run(
         self,
-        handler: Callable[[ConsumerRecord[K, V], Transaction[KS, VS]], Awaitable[object]],
-        *,
-        exactly_once: Producer[KS, VS] | TransactionPipeline[KS, VS],
-        **options: Unpack[RunOptions],
-    ) -> None: ...
-    async def run(
-        self,
-        handler: Callable[..., Awaitable[object]],
+        handler: Callable[..., Awaitable[object]] | Handlers,
         *,
         exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None = None,
         **options: Unpack[RunOptions],
@@ -369,6 +359,10 @@ class Consumer(PushedMetrics, Generic[K, V]):
             async def handle(record): ...
 
             await consumer.run(handle, concurrency=64, order="key", dead_letter_topic="events.failed")
+
+        A handler gets what its parameters are annotated with: the record, or its value parsed as a model (pydantic,
+        msgspec, dataclass), str, dict or bytes, and parts of the record by their names (``key``, ``headers``,
+        ``offset``). `Handlers` have one for each topic.
 
         A record is done when its handler has returned, or its dead letter is acknowledged. With ``group_id``, every
         ``auto_commit_interval_ms`` and at the end what is done is committed, up to the first record of a partition that
@@ -380,9 +374,10 @@ class Consumer(PushedMetrics, Generic[K, V]):
         but waits for them as long as a rebalance does, or without a group as long as they take. When it is cancelled,
         so are the handlers, and theirs and all other records that are not done come again, also to a task that reads on
         with this consumer. Raises `HandlerError` for a record whose ``retries`` are used up, if there is no
-        ``dead_letter_topic`` or its dead letter was refused; `ConfigTypeError` for a handler that is not async, where
-        that shows only when it is called, after that one call; and what else keeps a consumer from reading. A handler
-        has failed, too, when anything but `run` cancels the task that it runs in.
+        ``dead_letter_topic`` or its dead letter was refused; `ConfigTypeError` for a handler with a parameter that
+        nothing is known for, or one that is not async, if that shows only when it is called, after that one call; and
+        what else keeps a consumer from reading. A handler has failed, too, when anything but `run` cancels the task
+        that it runs in.
 
             async def handle(record, txn): await txn.send("out", record.value)
 
@@ -399,9 +394,6 @@ class Consumer(PushedMetrics, Generic[K, V]):
         ``transaction_retries``, what the transaction was aborted for.
         """
         self._client.check()
-        from .._core.run.handler import checked_handler
-
-        handler = checked_handler(handler)
         own = self._config
         defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
         if own.on_bad_record != "raise":
@@ -409,8 +401,11 @@ class Consumer(PushedMetrics, Generic[K, V]):
         config = RunConfig.from_options({**defaults, **options})
         if exactly_once is not None:
             checked_producer(exactly_once, config)
-        work = partial(self._run, handler, config, exactly_once)
-        await attended(self, self._config.close_timeout_ms, config, work)
+        subscription = self._engine.subscription
+        read = None if subscription.kind is SubscriptionKind.PATTERN else subscription.topics
+        transactional = exactly_once is not None
+        routing = routing_of(handler, transactional=transactional, read=read, subscribe=self.subscribe)
+        await attended(self, self._config.close_timeout_ms, config, partial(self._run, routing, config, exactly_once))
 
     # --- positions ---------------------------------------------------------------------------------------------------
 
@@ -627,16 +622,19 @@ class Consumer(PushedMetrics, Generic[K, V]):
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    async def _run(self, handler: Callable[..., Awaitable[object]], config: RunConfig, exactly_once: Any) -> None:
+    async def _run(self, routing: Routing, config: RunConfig, exactly_once: Any) -> None:
         from .._io.run.runner import run
 
-        if exactly_once is not None:
-            from .._io.run.exactly_once import run_exactly_once
+        group_id = self._config.group_id
+        async with retry_topics(self._engine, config, group_id, routing):
+            if exactly_once is not None:
+                from .._io.run.exactly_once import run_exactly_once
 
-            await run_exactly_once(self._engine, config, handler, exactly_once)
-        else:
-            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
-                await run(self._engine, config, handler, dead_letters)
+                await run_exactly_once(self._engine, config, routing, exactly_once)
+                return
+            later = bool(config.retry_topics)
+            async with outlets(self._client, config, group_id, routing, later=later) as dead_letters:
+                await run(self._engine, config, routing, dead_letters)
 
     async def _bury(self, error: RecordDeserializationError) -> None:
         """Return when a record that cannot be deserialized may be left out: its dead letter, if any, is stored."""
@@ -646,7 +644,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
             from .._core.run.refusals import Refusals
 
             config = RunConfig.from_options({"dead_letter_topic": self._config.dead_letter_topic})
-            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
+            async with outlets(self._client, config, self._config.group_id) as dead_letters:
                 if dead_letters is None:
                     raise ClientClosedError
                 await dead_letters.send(error.record, error, 0, Refusals(0, self._config, log))

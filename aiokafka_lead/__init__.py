@@ -141,7 +141,6 @@ _HOMES = {
     "ProducerOptions": "config",
     "ProducerTopicMetrics": "metrics",
     "RebalanceListener": "consumer.listener",
-    "ProducerTopicMetrics": "_core.producer.metrics",
     "RETRY_HEADERS": "_core.run.later",
     "RecordBatch": "_core.consumer.record_batch",
     "RunOptions": "_core.run.options",

@@ -155,8 +155,8 @@ async def _create_missing(client: Client, wanted: Mapping[str, Sequence[str]]) -
     from ._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
     from .admin.topics import NewTopic, TopicCalls
 
-    names = [MetadataRequestTopic(name=name) for origin, those in wanted.items() for name in (origin, *those)]
-    response = await client.request_any(MetadataRequest(topics=names, allow_auto_topic_creation=False))
+    asked = [MetadataRequestTopic(name=name) for origin, those in wanted.items() for name in (origin, *those)]
+    response = await client.request_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
     there = {topic.name: len(topic.partitions) for topic in response.topics if not topic.error_code}
     missing: list[NewTopic] = []
     for origin, those in wanted.items():

@@ -50,21 +50,20 @@ class Handlers:
     ) -> Callable[[H], H]:
         """Have the function below handle the records of these topics; without any, of all that no other names.
 
-        What a handler's parameters get, their names and annotations say (see `Consumer.run`); ``model`` says it for one
-        that has no annotation.
+        Names and annotations of its parameters say which arguments it gets (see `Consumer.run`); ``model`` is the type
+        of the value for a function without annotations.
 
-        ``to`` is a topic that what the handler returns is sent to: nothing for None, each item of a list, or else one
-        record. bytes and str are sent as they are, everything else as JSON. Its key is what the function ``key`` makes
-        of what was returned, or without one the key of the record that was handled. That record is done once these are
+        ``to`` is the topic for its results: none is sent for None, a record for each item of a list, else one record.
+        bytes and str are sent as they are, everything else as JSON. The key of a result is that of the handled record,
+        unless a function ``key`` makes another one of the result. The handled record is done once all of these are
         acknowledged; with ``exactly_once`` they are part of the transaction.
 
-        ``in_thread`` is for a plain function: each call is in a thread of its own, as many at once as ``concurrency``
-        allows.
+        ``in_thread`` is for a plain function: each call is in a thread of its own, up to ``concurrency`` at once.
 
-        ``max_records`` makes it a handler of batches: it gets a list of up to so many records of one partition, or of
-        what its annotation makes of them (``list[Order]``). A batch waits for ``max_wait_ms`` (100) until it is full.
-        Each partition has one batch at work at a time, so that their order is kept. One that fails is handled again as
-        a whole; when its retries are used up, record by record, so that only those that fail alone are given up.
+        ``max_records`` makes it a handler of batches: it gets a list of up to that number of records of one partition,
+        parsed as the annotation says (``list[Order]``). A batch waits for ``max_wait_ms`` (100) until it is full. A
+        partition has one batch at work at a time, so that the order is kept. A batch that fails is handled again; when
+        its retries are used up, each of its records alone, so that only those that fail then are given up.
 
         Raises `ConfigError` for a topic that has a handler already.
         """

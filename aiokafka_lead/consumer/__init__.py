@@ -43,13 +43,11 @@ if TYPE_CHECKING:
 
     from .._io.group.membership import Membership
     from .._io.run.routing import Routing
-    from .._options.sent_types import KS, VS
     from .._options.serialization import AsyncDeserializer, Deserializer
     from ..config import ConsumerBaseOptions
     from ..handlers import Handlers
     from ..producer import Producer
     from ..producer.pipeline import TransactionPipeline
-    from ..producer.transaction import Transaction
 
 
 __all__ = [
@@ -360,9 +358,9 @@ class Consumer(PushedMetrics, Generic[K, V]):
 
             await consumer.run(handle, concurrency=64, order="key", dead_letter_topic="events.failed")
 
-        A handler gets what its parameters are annotated with: the record, or its value parsed as a model (pydantic,
-        msgspec, dataclass), str, dict or bytes, and parts of the record by their names (``key``, ``headers``,
-        ``offset``). `Handlers` have one for each topic.
+        Annotations of its parameters say which arguments a handler gets: the record, or its value parsed as a model
+        (pydantic, msgspec, dataclass), str, dict or bytes, and parts of the record by their names (``key``,
+        ``headers``, ``offset``). `Handlers` have one for each topic.
 
         A record is done when its handler has returned, or its dead letter is acknowledged. With ``group_id``, every
         ``auto_commit_interval_ms`` and at the end what is done is committed, up to the first record of a partition that

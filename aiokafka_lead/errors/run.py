@@ -1,4 +1,4 @@
-"""Errors that end `run`, and those by which a handler decides what becomes of its record."""
+"""Errors that end `run`, and those that a handler raises to decide about its record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HandlerError(KafkaError):
 class PermanentError(Exception):
     """Raised by a handler to say that no retry helps: its record goes to the dead letters at once.
 
-    Its cause, if it has one, is what the dead letter names::
+    The dead letter names its cause, if it has one::
 
         raise PermanentError("no such customer") from error
     """

@@ -30,7 +30,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class _Settle(Protocol):
-    """Does what becomes of a record whose handler has raised, for the so-manieth time."""
+    """Decides about a record whose handler has raised this, for the ``attempts``-th time; see `WorkersRun`."""
 
     def __call__(self, slot: HandlerSlot, record: Record, error: BaseException, attempts: int) -> Awaitable[None]: ...
 
@@ -53,11 +53,12 @@ class Batches:
         routing: Routing,
         judge: Judge[Record],
         work: Work,
-        deserialize: Callable[[Record], Awaitable[Record]],
+        deserialize: Callable[[Record], Awaitable[Record]] | None,
         settle: _Settle,
         changed: Signal,
     ) -> None:
-        """``changed`` is set when the next batch is to begin at another time."""
+        """``deserialize`` is None for records that are taken as they are; ``changed`` is set when the next batch is to
+        begin at another time."""
         self._routing = routing
         self._judge = judge
         self._config: HandlingConfig = judge.config
@@ -90,7 +91,7 @@ class Batches:
 
     async def _run(self, batch: Gathered[BatchRoute], worker: Worker[HandlerSlot]) -> None:
         try:
-            members = await self._members(batch)
+            members = await self._members(worker, batch)
             if members and not await self._handle_together(worker, batch.by, members):
                 for member in members:
                     worker.slot = member.slot
@@ -102,14 +103,15 @@ class Batches:
             self._gathering.ended(batch.partition)
             self._changed.set()
 
-    async def _members(self, batch: Gathered[BatchRoute]) -> list[_Member]:
+    async def _members(self, worker: Worker[HandlerSlot], batch: Gathered[BatchRoute]) -> list[_Member]:
         """Return the records that can be read; the others are bad records."""
         found: list[_Member] = []
         for slot in batch.slots:
+            worker.slot = slot  # of a record that is not done: who waits for the partition waits for this worker
             record: Record = slot.record  # type: ignore[assignment]
             while True:
                 try:
-                    made = await self._deserialize(record)
+                    made = record if self._deserialize is None else await self._deserialize(record)
                     found.append(_Member(slot, record, batch.by.item(made)))
                     break
                 except RecordDeserializationError as error:
@@ -117,6 +119,8 @@ class Batches:
                         if slot.busy:
                             await self._settle(slot, record, error, 0)
                         break
+        if found:
+            worker.slot = found[0].slot
         return found
 
     async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:

@@ -19,7 +19,7 @@ from ...errors import IllegalStateError
 from ...types import TopicPartition
 from ..consumer.deserializing import of_application
 from ..consumer.reader import Reader
-from ..group.parallel_work import ParallelWork
+from ..group.commits import ParallelWork
 from ..loop import Waiter
 
 if TYPE_CHECKING:

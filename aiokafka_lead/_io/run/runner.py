@@ -91,7 +91,8 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._batches: Batches | None = None
         super().__init__(judge, self._work, handle, dead_letters, self._take_over if routing.batches else None)
         if routing.batches:
-            self._batches = Batches(routing, judge, self._work, self._deserialized, self._settle, self._waiting)
+            deserialize = None if as_it_is else self._deserialized
+            self._batches = Batches(routing, judge, self._work, deserialize, self._settle, self._waiting)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ._core.producer.delivery import Delivery, DeliveryBatch
     from ._core.producer.health import ProducerHealth
     from ._core.run.dead_letter import DEAD_LETTER_HEADERS
+    from ._core.run.later import RETRY_HEADERS
     from ._core.run.options import RunOptions
     from ._core.share.record import ShareRecord
     from ._core.share.run_options import ShareRunOptions
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
     from .consumer.listener import RebalanceListener
+    from .handlers import Handlers
     from .metrics import (
         ConsumerMetrics,
         ConsumerTopicMetrics,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCELERATED",
     "DEAD_LETTER_HEADERS",
+    "RETRY_HEADERS",
     "AcknowledgeType",
     "Acknowledgement",
     "AdminClient",
@@ -77,6 +80,7 @@ __all__ = [
     "Delivery",
     "DeliveryBatch",
     "GroupAssignor",
+    "Handlers",
     "LatencyHistogram",
     "MemberSubscription",
     "MetadataMetrics",
@@ -126,6 +130,7 @@ _HOMES = {
     "Delivery": "_core.producer.delivery",
     "DeliveryBatch": "_core.producer.delivery",
     "GroupAssignor": "_core.group.assignors",
+    "Handlers": "handlers",
     "LatencyHistogram": "metrics",
     "MemberSubscription": "_core.group.assignors",
     "MetadataMetrics": "metrics",
@@ -136,6 +141,7 @@ _HOMES = {
     "ProducerOptions": "config",
     "ProducerTopicMetrics": "metrics",
     "RebalanceListener": "consumer.listener",
+    "RETRY_HEADERS": "_core.run.later",
     "RecordBatch": "_core.consumer.record_batch",
     "RunOptions": "_core.run.options",
     "ShareConsumer": "share",

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ._core.consumer.subscription import SubscriptionKind
 from ._options.checks import INT32_MAX
+from .errors import ConfigError, KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from .types import TopicPartition
 
 if TYPE_CHECKING:
-    from ._core.run.options import HandlingConfig
+    from ._core.run.options import HandlingConfig, RunConfig
     from ._io.client import Client
+    from ._io.consumer.engine import ConsumerEngine
     from ._io.run.dead_letters import DeadLetters
+    from ._io.run.routing import Routing
     from ._io.run.service import Health
 
-__all__ = ["attended", "dead_letters_by"]
+__all__ = ["attended", "outlets", "retry_topics", "routing_of"]
+
+Subscribe = Callable[[tuple[str, ...]], None]
 
 
 class _Attended(Protocol):
@@ -43,29 +50,134 @@ async def attended(
     await Service(config, stop, consumer.health, consumer.client_id).attend(work)
 
 
-@asynccontextmanager
-async def dead_letters_by(
-    client: Client, config: HandlingConfig, group_id: str | None
-) -> AsyncIterator[DeadLetters | None]:
-    """The dead-letter topic of a run; None without one, or when the client was stopped while this began.
+def routing_of(handler: Any, *, transactional: bool, read: Collection[str] | None, subscribe: Subscribe) -> Routing:
+    """Return the handlers of a run, each of which is ready to be called.
 
-    Letters go through the producer that was given, or one that connects as the client does.
+    `Handlers` have to be of the topics that are ``read``; None if that is not known; with none, they are subscribed to.
+    Raises `ConfigError` or `ConfigTypeError`.
     """
-    if config.dead_letter_topic is None:
+    from ._core.run.routes import Route, check_topics
+    from ._io.run.routing import Routing
+    from .handlers import Handlers
+
+    if not isinstance(handler, Handlers):
+        return Routing({None: Route(handler)}, transactional=transactional)
+    routing = Routing(handler._routes, transactional=transactional)
+    if read is not None and not read and handler.topics:
+        subscribe(handler.topics)
+    elif read is not None:
+        check_topics(handler._routes, read)
+    return routing
+
+
+@asynccontextmanager
+async def outlets(
+    client: Client, config: HandlingConfig, group_id: str | None, routing: Routing | None = None, *, later: bool = False
+) -> AsyncIterator[DeadLetters | None]:
+    """Where a run sends dead letters, and results; no dead letters without a topic for them.
+
+    It is all ready, or the client was stopped while this began. Both go through a producer that connects as the client
+    does, unless one was given for dead letters. With ``later`` so do records that wait in retry topics.
+    """
+    targets = frozenset[str]() if routing is None else routing.targets
+    if config.dead_letter_topic is None and not targets and not later:
         yield None
         return
-    # Only now: without dead letters these imports cost nothing.
-    from ._io.run.dead_letters import DeadLetters
+    # Only now: without these, the imports cost nothing.
+    from ._io.run.dead_letters import DeadLetters, check_writable
     from .producer import Producer
 
     found: DeadLetters | None = None
     async with AsyncExitStack() as stack:
         with client.beginnings.within(math.inf):
-            producer = config.dead_letter_producer
-            if producer is None:
-                beside = Producer._beside(client, max_request_size=INT32_MAX)
-                producer = await stack.enter_async_context(beside)
-            dead_letters = DeadLetters(producer, config.dead_letter_topic, group_id)
-            await dead_letters.check()
-            found = dead_letters
+            producer = own = config.dead_letter_producer
+            if producer is None or targets or later:
+                own = await stack.enter_async_context(Producer._beside(client, max_request_size=INT32_MAX))
+            if config.dead_letter_topic is not None:
+                dead_letters = DeadLetters(producer or own, config.dead_letter_topic, group_id)
+                await dead_letters.check()
+                found = dead_letters
+            for topic in targets:
+                await check_writable(own._client, topic)
+            if routing is not None:
+                routing.producer = own
         yield found
+
+
+@asynccontextmanager
+async def retry_topics(
+    engine: ConsumerEngine[Any, Any], config: RunConfig, group_id: str | None, routing: Routing
+) -> AsyncIterator[None]:
+    """Have the consumer read retry topics, too, for as long as this lasts. Creates those that are missing.
+
+    Raises `ConfigError` where there can be none, and the error of a topic that is missing and cannot be created.
+    """
+    if not config.retry_topics:
+        yield
+        return
+    from ._core.run.later import RetryTopics
+
+    subscription = engine.subscription
+    kind, topics, assigned = subscription.kind, subscription.topics, subscription.assigned
+    if group_id is None:
+        raise ConfigError("retry_topics need a group_id: their names, and what is done of them, are the group's")
+    if kind not in (SubscriptionKind.TOPICS, SubscriptionKind.ASSIGNED):
+        raise ConfigError("retry_topics need topics that are named: a pattern is not enough")
+    if routing.batches:
+        raise ConfigError("retry_topics are for handlers of single records: max_records is not")
+    found = RetryTopics(group_id, config.retry_topics)
+    names = {topic: found.add(topic) for topic in topics}
+    with engine.client.beginnings.within(math.inf):
+        await _create_missing(engine.client, names)
+    listener = subscription.listener
+    if kind is SubscriptionKind.TOPICS:
+        subscription.subscribe([*topics, *(name for each in names.values() for name in each)], listener)
+    else:
+        more = [TopicPartition(name, tp.partition) for tp in assigned for name in names[tp.topic]]
+        subscription.assign([*assigned, *more])
+    engine.reading.from_beginning.update(name for each in names.values() for name in each)
+    engine.subscription_changed()
+    routing.retry_topics = found
+    try:
+        yield
+    finally:
+        if not engine.reader.stopped and subscription.kind is kind:
+            if kind is SubscriptionKind.TOPICS:
+                subscription.subscribe(topics, listener)
+            else:
+                subscription.assign(assigned)
+            engine.subscription_changed()
+
+
+async def _create_missing(client: Client, wanted: Mapping[str, Sequence[str]]) -> None:
+    """Create what is missing of the retry topics of each topic, with as many partitions as that has."""
+    from ._io.admin import Calls
+    from ._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+    from .admin.topics import NewTopic, TopicCalls
+
+    asked = [MetadataRequestTopic(name=name) for origin, those in wanted.items() for name in (origin, *those)]
+    response = await client.request_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+    there = {topic.name: len(topic.partitions) for topic in response.topics if not topic.error_code}
+    missing: list[NewTopic] = []
+    for origin, those in wanted.items():
+        partitions = there.get(origin)
+        if partitions is None:
+            raise UnknownTopicOrPartitionError(f"there is no topic {origin} to make retry topics for")
+        for name in those:
+            if name not in there:
+                missing.append(NewTopic(name, partitions))
+            elif there[name] < partitions:
+                raise ConfigError(f"{name} has {there[name]} partitions, and needs the {partitions} of {origin}")
+    if not missing:
+        return
+    topics = TopicCalls()
+    topics._calls = Calls(client, client.config.request_timeout_ms)
+    try:
+        await topics.create_topics(missing)
+    except TopicAlreadyExistsError:
+        return  # by another member
+    except KafkaError as error:
+        error.add_note(
+            f"retry topics that are missing, and cannot be created: {', '.join(topic.name for topic in missing)}"
+        )
+        raise

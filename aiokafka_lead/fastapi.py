@@ -17,10 +17,11 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from ._core.run.exactly_once import checked_producer
-from ._core.run.handler import checked_handler
 from ._core.run.options import HandlingConfig, RunConfig
+from ._core.run.routes import Route
 from ._core.share.run_options import ShareRunConfig
 from ._io.deadline import Deadline
+from ._io.run.routing import Routing
 from ._options.checks import boolean, discreet
 from .admin import AdminClient
 from .client import Client
@@ -265,7 +266,7 @@ class Kafka:
         config.from_options(run)
 
         def register(handler: Handler) -> Handler:
-            checked_handler(handler)
+            Routing({None: Route(handler)}, transactional=exactly_once is not None)
             self._consuming.append(_Consuming(make, handler, run, exactly_once))
             return handler
 

@@ -1,4 +1,5 @@
-"""``aiokafka-lead replay``: returns dead letters to their origin, by the headers that `Consumer.run` added."""
+"""``aiokafka-lead replay``: returns dead letters, and records in retry topics, to their origin, by the headers that
+`Consumer.run` added."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .._core.run.dead_letter import DEAD_LETTER_HEADERS
+from .._core.run.later import RETRY_HEADERS
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 from .failures import Failed
@@ -20,6 +22,10 @@ __all__ = ["register"]
 
 _TOPIC, _PARTITION = DEAD_LETTER_HEADERS[:2]
 _GROUP = DEAD_LETTER_HEADERS[4]
+_NAMES = {**{name: name for name in DEAD_LETTER_HEADERS}, RETRY_HEADERS[0]: _TOPIC, RETRY_HEADERS[1]: _PARTITION}
+"""Headers that say where a record came from, and what a dead letter calls them."""
+
+_ADDED = frozenset((*DEAD_LETTER_HEADERS, *RETRY_HEADERS))
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 async def replay(
     session: Session,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of dead letters.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of dead letters, or a retry topic.")],
     offset: Annotated[str, typer.Option("--offset", "-o", help="Where to begin: beginning, -N, @2h.")] = "beginning",
     until: Annotated[str, typer.Option("--until", help="Where to end: end, @TIME.")] = "end",
     origin: Annotated[str | None, typer.Option("--origin", help="Only those that came from this topic.")] = None,
@@ -88,9 +94,9 @@ async def replay(
 def _death(record: ConsumerRecord[Any, Any]) -> dict[str, str]:
     """Return the headers of the last death; earlier ones precede them."""
     return {
-        name: content.decode(errors="replace")
+        _NAMES[name]: content.decode(errors="replace")
         for name, content in record.headers
-        if name in DEAD_LETTER_HEADERS and content is not None
+        if name in _NAMES and content is not None
     }
 
 
@@ -109,7 +115,7 @@ def _life(record: ConsumerRecord[Any, Any], death: Mapping[str, str], keep_parti
     return {
         "value": record.value,
         "key": record.key,
-        "headers": [(name, content) for name, content in record.headers if name not in DEAD_LETTER_HEADERS],
+        "headers": [(name, content) for name, content in record.headers if name not in _ADDED],
         "partition": partition,
         "timestamp_ms": record.timestamp_ms if record.timestamp_ms >= 0 else None,
     }

@@ -32,7 +32,7 @@ from .._options.checks import boolean, discreet
 from .._options.logs import client_log
 from .._options.read_types import K, V
 from .._records import ConsumerRecord
-from .._runs import attended, dead_letters_by
+from .._runs import attended, outlets, retry_topics, routing_of
 from ..config import ConsumerConfig, SharedClient
 from ..errors import ClientClosedError, ConfigError, IllegalStateError, RecordDeserializationError
 from ..metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .._io.group.membership import Membership
-    from .._options.sent_types import KS, VS
+    from .._io.run.routing import Routing
     from .._options.serialization import AsyncDeserializer, Deserializer
     from ..config import ConsumerBaseOptions
+    from ..handlers import Handlers
     from ..producer import Producer
     from ..producer.pipeline import TransactionPipeline
-    from ..producer.transaction import Transaction
 
 
 __all__ = [
@@ -349,21 +349,9 @@ class Consumer(PushedMetrics, Generic[K, V]):
             None if tracing is None else tracing.batches(),
         )
 
-    @overload
-    async def run(
-        self, handler: Callable[[ConsumerRecord[K, V]], Awaitable[object]], **options: Unpack[RunOptions]
-    ) -> None: ...
-    @overload
     async def run(
         self,
-        handler: Callable[[ConsumerRecord[K, V], Transaction[KS, VS]], Awaitable[object]],
-        *,
-        exactly_once: Producer[KS, VS] | TransactionPipeline[KS, VS],
-        **options: Unpack[RunOptions],
-    ) -> None: ...
-    async def run(
-        self,
-        handler: Callable[..., Awaitable[object]],
+        handler: Callable[..., Awaitable[object]] | Handlers,
         *,
         exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None = None,
         **options: Unpack[RunOptions],
@@ -373,6 +361,10 @@ class Consumer(PushedMetrics, Generic[K, V]):
             async def handle(record): ...
 
             await consumer.run(handle, concurrency=64, order="key", dead_letter_topic="events.failed")
+
+        Annotations of its parameters say which arguments a handler gets: the record, or its value parsed as a model
+        (pydantic, msgspec, dataclass), str, dict or bytes, and parts of the record by their names (``key``,
+        ``headers``, ``offset``). `Handlers` have one for each topic.
 
         A record is done when its handler has returned, or its dead letter is acknowledged. With ``group_id``, offsets
         are committed every ``auto_commit_interval_ms`` and at the end, up to the first unfinished record of each
@@ -385,8 +377,8 @@ class Consumer(PushedMetrics, Generic[K, V]):
         for handlers like a rebalance, or without a group until they end. When it is cancelled, handlers are cancelled,
         and all unfinished records are handed out again, also to a task that continues to read from this consumer.
         Raises `HandlerError` for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its
-        dead letter was refused; `ConfigTypeError` for a handler that is not async, if necessary after its first call;
-        and any error that prevents a consumer from reading. A handler has also failed if anything but `run` cancels its
+        dead letter was refused; `ConfigTypeError` for a handler with an unknown parameter, or one that is not async, if necessary after
+        its first call; and any error that prevents a consumer from reading. A handler has also failed if anything but `run` cancels its
         task.
 
             async def handle(record, txn): await txn.send("out", record.value)
@@ -403,9 +395,6 @@ class Consumer(PushedMetrics, Generic[K, V]):
         producer has taken over the transactional id, and, after ``transaction_retries``, the reason for the abort.
         """
         self._client.check()
-        from .._core.run.handler import checked_handler
-
-        handler = checked_handler(handler)
         own = self._config
         defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
         if own.on_bad_record != "raise":
@@ -413,8 +402,11 @@ class Consumer(PushedMetrics, Generic[K, V]):
         config = RunConfig.from_options({**defaults, **options})
         if exactly_once is not None:
             checked_producer(exactly_once, config)
-        work = partial(self._run, handler, config, exactly_once)
-        await attended(self, self._config.close_timeout_ms, config, work)
+        subscription = self._engine.subscription
+        read = None if subscription.kind is SubscriptionKind.PATTERN else subscription.topics
+        transactional = exactly_once is not None
+        routing = routing_of(handler, transactional=transactional, read=read, subscribe=self.subscribe)
+        await attended(self, self._config.close_timeout_ms, config, partial(self._run, routing, config, exactly_once))
 
     # --- positions ---------------------------------------------------------------------------------------------------
 
@@ -632,16 +624,19 @@ class Consumer(PushedMetrics, Generic[K, V]):
 
     # --- internals ---------------------------------------------------------------------------------------------------
 
-    async def _run(self, handler: Callable[..., Awaitable[object]], config: RunConfig, exactly_once: Any) -> None:
+    async def _run(self, routing: Routing, config: RunConfig, exactly_once: Any) -> None:
         from .._io.run.runner import run
 
-        if exactly_once is not None:
-            from .._io.run.exactly_once import run_exactly_once
+        group_id = self._config.group_id
+        async with retry_topics(self._engine, config, group_id, routing):
+            if exactly_once is not None:
+                from .._io.run.exactly_once import run_exactly_once
 
-            await run_exactly_once(self._engine, config, handler, exactly_once)
-        else:
-            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
-                await run(self._engine, config, handler, dead_letters)
+                await run_exactly_once(self._engine, config, routing, exactly_once)
+                return
+            later = bool(config.retry_topics)
+            async with outlets(self._client, config, group_id, routing, later=later) as dead_letters:
+                await run(self._engine, config, routing, dead_letters)
 
     async def _bury(self, error: RecordDeserializationError) -> None:
         """Return when an undeserializable record may be left out: after its dead letter, if any, is stored."""
@@ -651,7 +646,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
             from .._core.run.refusals import Refusals
 
             config = RunConfig.from_options({"dead_letter_topic": self._config.dead_letter_topic})
-            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
+            async with outlets(self._client, config, self._config.group_id) as dead_letters:
                 if dead_letters is None:
                     raise ClientClosedError
                 await dead_letters.send(error.record, error, 0, Refusals(0, self._config, log))

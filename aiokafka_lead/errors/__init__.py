@@ -1,7 +1,7 @@
-"""Every error that this client raises.
+"""Every error that this client raises, and those that handlers raise for it.
 
-`KafkaError` is the root. Errors that a broker returned derive from `BrokerError` and carry the protocol's error
-code; `error_for_code` maps a code to its class. ``retriable`` is True if the same call may succeed later,
+`KafkaError` is the root of the former. Errors that a broker returned derive from `BrokerError` and carry the protocol's
+error code; `error_for_code` maps a code to its class. ``retriable`` is True if the same call may succeed later,
 ``refreshes_metadata`` if the client's view of the cluster is stale (Java: ``RetriableException``,
 ``InvalidMetadataException``).
 """
@@ -36,7 +36,7 @@ __all__ += transactions.__all__
 def _adopt() -> None:
     """Show the classes under this module's name, also in tracebacks."""
     for value in globals().values():
-        if isinstance(value, type) and issubclass(value, KafkaError):
+        if isinstance(value, type) and issubclass(value, KafkaError | PermanentError | DropRecordError):
             value.__module__ = __name__
 
 

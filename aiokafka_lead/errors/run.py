@@ -1,4 +1,4 @@
-"""The error that ends `Consumer.run`."""
+"""Errors that end `run`, and those that a handler raises to decide about its record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from .base import KafkaError
 
-__all__ = ["HandlerError"]
+__all__ = ["DropRecordError", "HandlerError", "PermanentError"]
 
 
 class HandlerError(KafkaError):
@@ -20,3 +20,19 @@ class HandlerError(KafkaError):
         super().__init__(message)
         self.record = record
         self.attempts = attempts
+
+
+class PermanentError(Exception):
+    """Raised by a handler to say that no retry helps: its record goes to the dead letters at once.
+
+    The dead letter names its cause, if it has one::
+
+        raise PermanentError("no such customer") from error
+    """
+
+
+class DropRecordError(Exception):
+    """Raised by a handler to drop its record: it counts as done, without a retry or a dead letter.
+
+    A share group never delivers it again.
+    """

@@ -20,7 +20,7 @@ from .._io.share.reader import ShareBatches, TracedShareRecords
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
 from .._options.read_types import K, V
-from .._runs import attended, dead_letters_by
+from .._runs import attended, outlets, routing_of
 from ..config import SharedClient
 from ..config.share import ShareConsumerConfig
 from ..errors import ConfigError, KafkaError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .._core.share.run_options import ShareRunOptions
     from .._options.serialization import AsyncDeserializer, Deserializer
     from ..config.share import ShareConsumerBaseOptions
+    from ..handlers import Handlers
 
 
 __all__ = ["Acknowledgement", "ShareConsumer", "ShareConsumerMetrics", "ShareRecord", "ShareTopicMetrics"]
@@ -223,7 +224,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         return ShareBatches(engine.reader, engine.deserializers, self._config.max_poll_records, look)
 
     async def run(
-        self, handler: Callable[[ShareRecord[K, V]], Awaitable[object]], **options: Unpack[ShareRunOptions]
+        self, handler: Callable[..., Awaitable[object]] | Handlers, **options: Unpack[ShareRunOptions]
     ) -> None:
         """Handle every record, many concurrently, until the consumer is stopped. Options: `ShareRunOptions`.
 
@@ -245,16 +246,15 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         and any error that prevents a consumer from reading.
         """
         self._client.check()
-        from .._core.run.handler import checked_handler
         from .._core.share.run_options import ShareRunConfig
         from .._io.share.runner import run
 
-        handler = checked_handler(handler)
         config = ShareRunConfig.from_options(options)
+        routing = routing_of(handler, transactional=False, read=self.subscription(), subscribe=self.subscribe)
 
         async def work() -> None:
-            async with dead_letters_by(self._client, config, self._config.group_id) as dead_letters:
-                await run(self._engine, config, handler, dead_letters)
+            async with outlets(self._client, config, self._config.group_id, routing) as dead_letters:
+                await run(self._engine, config, routing, dead_letters)
 
         await attended(self, self._config.close_timeout_ms, config, work)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import anyio
 import pytest
@@ -74,16 +75,25 @@ def lines_of(cli: CommandLine, columns: int, *command: str) -> list[str]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_dead_letters_go_back_to_their_origin(cli: CommandLine, cluster: ClusterThread) -> None:
-    cluster.create_topic("orders", 2)
-    cluster.create_topic("orders.dead", 1)
+@pytest.mark.parametrize(
+    ("origin", "away", "options"),
+    [
+        ("orders", "orders.dead", {"dead_letter_topic": "orders.dead"}),
+        ("claims", "claims.o.retry.1h", {"retry_topics": ["1h"], "retries": 0}),
+    ],
+)
+async def test_what_was_sent_away_goes_back_to_its_origin(
+    cli: CommandLine, cluster: ClusterThread, origin: str, away: str, options: Any
+) -> None:
+    cluster.create_topic(origin, 2)
+    cluster.create_topic(away, 2)
 
     def prepare() -> None:
-        cli.fine("produce", "orders", "-k", "k", "-H", "own=x", "--partition", "1", stdin="bad\n")
+        cli.fine("produce", origin, "-k", "k", "-H", "own=x", "--partition", "1", stdin="bad\n")
 
     await anyio.to_thread.run_sync(prepare)
     servers = cluster.bootstrap_servers
-    async with Consumer("orders", bootstrap_servers=servers, group_id="o", auto_offset_reset="earliest") as consumer:
+    async with Consumer(origin, bootstrap_servers=servers, group_id="o", auto_offset_reset="earliest") as consumer:
 
         async def fail(record: object) -> None:
             raise ValueError("no")
@@ -91,22 +101,22 @@ async def test_dead_letters_go_back_to_their_origin(cli: CommandLine, cluster: C
         async with anyio.create_task_group() as tasks:
 
             async def run() -> None:
-                await consumer.run(fail, dead_letter_topic="orders.dead")
+                await consumer.run(fail, **options)
 
             tasks.start_soon(run)
-            while not cluster.records("orders.dead"):  # noqa: ASYNC110
+            while not cluster.records(away):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
 
     def go_back() -> None:
-        planned = cli.fine("replay", "orders.dead", "--dry-run", "--json").json
-        assert planned == [{"topic": "orders", "records": 1, "written": False}]
-        assert len(cluster.records("orders", 1)) == 1
-        assert cli.fine("replay", "orders.dead", "--group", "another", "--json").json == []
-        assert cli.fine("replay", "orders.dead", "--keep-partition", "--json").json[0]["records"] == 1
+        planned = cli.fine("replay", away, "--dry-run", "--json").json
+        assert planned == [{"topic": origin, "records": 1, "written": False}]
+        assert len(cluster.records(origin, 1)) == 1
+        assert cli.fine("replay", away, "--group", "another", "--json").json == []
+        assert cli.fine("replay", away, "--keep-partition", "--json").json[0]["records"] == 1
 
     await anyio.to_thread.run_sync(go_back)
-    again = cluster.records("orders", 1)[1]
+    again = cluster.records(origin, 1)[1]
     assert (again.key, again.value, again.headers) == (b"k", b"bad", (("own", b"x"),))
 
 

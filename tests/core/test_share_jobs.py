@@ -41,7 +41,7 @@ class Decided:
 
 
 def jobs(concurrency: int = 2, retries: int = 3, decided: Decided | None = None) -> Jobs:
-    return Jobs(concurrency, retries, Backoff(100, 10_000, rng=lambda: 0.5), decided or Decided(), AtHand())
+    return Jobs(concurrency, Backoff(100, 10_000, rng=lambda: 0.5), decided or Decided(), AtHand())
 
 
 def in_slots(made: Jobs, taken: Sequence[ShareRecord[Any, Any]]) -> list[JobSlot]:
@@ -83,12 +83,6 @@ def test_a_record_whose_lock_was_lost_meanwhile_is_not_handled() -> None:
     assert made.take(made.slot()) is first
     first._exchange.lose(InvalidRecordStateError("moved"))
     assert made.take(made.slot()) is None
-
-
-def test_deliveries_count_as_tries_whichever_member_made_them() -> None:
-    made = jobs(retries=3)
-    tries = [records(1, delivery_count=number)[0] for number in range(1, 6)]
-    assert [made.may_retry(record) for record in tries] == [True, True, True, False, False]
 
 
 def test_a_record_is_kept_back_longer_with_each_delivery() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from itertools import pairwise
 from typing import Any
@@ -144,7 +145,10 @@ async def test_dead_letters(cluster: EmbeddedCluster) -> None:
     assert (letter.key, letter.value) == (b"k", b"bad")
     assert letter.headers[0] == ("trace", b"t")
     assert tuple(name for name, _ in letter.headers[1:]) == DEAD_LETTER_HEADERS
-    assert [value for _, value in letter.headers[1:]] == [
+    *told, (_, frames) = letter.headers[1:]
+    assert frames is not None
+    assert re.search(rb"test_failures.py:\d+ in handle$", frames)
+    assert [value for _, value in told] == [
         b"events",
         b"1",
         b"0",

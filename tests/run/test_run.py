@@ -369,11 +369,11 @@ async def test_wrong_use_is_told(cluster: EmbeddedCluster) -> None:
             done()
 
         with pytest.raises(ConfigTypeError, match="handler"):
-            await consumer.run(None)  # type: ignore[call-overload]
+            await consumer.run(None)  # type: ignore[arg-type]
         with pytest.raises(ConfigTypeError, match="concurency"):
-            await consumer.run(handle, concurency=3)  # type: ignore[call-overload]
+            await consumer.run(handle, concurency=3)  # type: ignore[call-arg]
         with pytest.raises(ConfigError, match="order"):
-            await consumer.run(handle, order="random")  # type: ignore[call-overload]
+            await consumer.run(handle, order="random")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="dead_letter_topic"):
             await consumer.run(handle, dead_letter_producer=Producer(cluster.bootstrap_servers))
         await fill(cluster, 1)
@@ -409,7 +409,7 @@ async def test_a_function_that_returns_nothing_to_await_is_called_once(
 
     async with runner_of(cluster, value_deserializer=deserializer) as consumer:
         with pytest.raises(ConfigTypeError, match="handle returned int, which cannot be awaited"):
-            await consumer.run(handle, order="none", dead_letter_topic="failed")  # type: ignore[call-overload]
+            await consumer.run(handle, order="none", dead_letter_topic="failed")  # type: ignore[arg-type]
         assert seen == [0]
         assert (await consumer.getone()).offset == 0
     assert cluster.records("failed") == []
@@ -470,5 +470,5 @@ async def test_bounds_that_are_less_than_a_record_let_one_through(
                 done()
 
         with anyio.fail_after(20):
-            await consumer.run(handle, **bounds)  # type: ignore[call-overload]
+            await consumer.run(handle, **bounds)  # type: ignore[arg-type]
     assert handled == [0, 1, 2, 3, 4]

@@ -119,7 +119,7 @@ async def test_without_dead_letters_it_is_rejected_and_the_others_go_on(
         tasks.start_soon(run)
         await handled.until(4)
         await jobs.stop()
-    assert "offset 1 of single-0 could not be handled (delivery 1), and is rejected: ValueError('one')" in caplog.text
+    assert "offset 1 of single-0 could not be handled (attempt 1), and is rejected: ValueError('one')" in caplog.text
 
 
 async def test_a_dead_letter_that_is_refused_ends_the_run_and_its_record_comes_again(cluster: EmbeddedCluster) -> None:

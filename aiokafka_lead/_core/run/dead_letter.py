@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from ..._records import ConsumerRecord
 from ...errors.shown import shown_cause
 from ...types import Header
+from .failures import blamed, innermost_frames
 
-__all__ = ["DEAD_LETTER_HEADERS", "DeadLetterProducer", "dead_letter_headers"]
+__all__ = ["DEAD_LETTER_HEADERS", "dead_letter_headers"]
 
 PREFIX = "dead_letter."
 
 DEAD_LETTER_HEADERS = tuple(
     PREFIX + name
-    for name in ("topic", "partition", "offset", "timestamp_ms", "group", "attempts", "exception", "message")
+    for name in (
+        "topic",
+        "partition",
+        "offset",
+        "timestamp_ms",
+        "group",
+        "attempts",
+        "exception",
+        "message",
+        "frames",
+    )
 )
-"""The headers that a dead letter has beside its record's own: where the record was, how often it was handled, the
-qualified class name of the exception and its message (at most 2,000 characters). All are UTF-8 text."""
+"""The headers that a dead letter has beside its record's own. All are UTF-8 text.
+
+They say where the record was and how often it was handled. They name the exception by its qualified class name, its
+message (at most 2,000 characters) and the innermost frames of its traceback, each a line "file:number in function".
+"""
 
 MESSAGE_CHARACTERS = 2_000
-
-
-class DeadLetterProducer(Protocol):
-    """What is needed of a `Producer`."""
-
-    async def partitions_for(self, topic: str) -> frozenset[int]: ...
-
-    async def send_and_wait(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: list[Header] | None = None,
-    ) -> object: ...
 
 
 def dead_letter_headers(
     record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, group_id: str | None
 ) -> list[Header]:
     """The record's headers, and behind them the cause. A record that was a dead letter before has both causes."""
+    error = blamed(error)
     kind = type(error)
     cause: tuple[object, ...] = (
         record.topic,
@@ -52,6 +51,7 @@ def dead_letter_headers(
         attempts,
         kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
         shown_cause(error, str)[:MESSAGE_CHARACTERS],
+        innermost_frames(error),
     )
     texts = (str(part).encode(errors="replace") for part in cause)
     return [*record.headers, *zip(DEAD_LETTER_HEADERS, texts, strict=True)]

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ..._records import ConsumerRecord
-from ...errors import ConfigError, ConfigTypeError, KafkaError
+from ...errors import ConfigError, ConfigTypeError, KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..backoff import Backoff
-from .options import RunConfig
+from .later import RetryTopics
+from .options import Fate, RunConfig
 
 __all__ = ["Attempts", "HandlerFailure", "TransactionalProducer", "checked_producer"]
 
 Record = ConsumerRecord[Any, Any]
+Place = tuple[str, int, int]
 
 
 class TransactionalProducer(Protocol):
@@ -50,6 +52,8 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
         raise ConfigError(
             "dead_letter_topic needs an exactly_once producer without serializers: it sends bytes as they are"
         )
+    if config.retry_topics and not producer.takes_bytes:
+        raise ConfigError("retry_topics need an exactly_once producer without serializers: they get bytes as they are")
     checked: TransactionalProducer = producer
     return checked
 
@@ -61,54 +65,56 @@ class HandlerFailure(NamedTuple):
     error: BaseException
     attempts: int
     """How often it has."""
+    fate: Fate
 
 
 class Attempts:
     """Counts, over the transactions of a run, how often each record's handler has raised."""
 
-    def __init__(self, retries: int, backoff: Backoff) -> None:
-        self._retries = retries
+    def __init__(self, config: RunConfig, backoff: Backoff, retry_topics: RetryTopics | None) -> None:
+        self._config = config
+        self._retry_topics = retry_topics
         self._backoff = backoff
-        self._failed: dict[tuple[str, int, int], HandlerFailure] = {}
-        self._postponed: set[tuple[str, int, int]] = set()
+        self._failed: dict[Place, HandlerFailure] = {}
+        """The latest failure of each record that is to be committed yet."""
+        self._postponed: set[Place] = set()
         """Records that wait for a schema registry."""
-        self._hopeless: set[tuple[str, int, int]] = set()
-        """Among these: they are not handled again."""
+        self._settled: set[Place] = set()
+        """Those of the failed records that are not handled again."""
 
-    def failed(self, record: Record, error: BaseException, *, hopeless: bool) -> HandlerFailure:
-        """The handler has raised; ``hopeless``: it would again."""
+    def failed(self, record: Record, error: BaseException) -> HandlerFailure:
+        """The handler has raised."""
         place = _place(record)
         before = self._failed.get(place)
-        failure = HandlerFailure(record, error, 1 if before is None else before.attempts + 1)
+        later = self._retry_topics
+        earlier = before.attempts if before is not None else 0 if later is None else later.attempts(record)
+        attempts = earlier + (not isinstance(error, RecordDeserializationError))
+        delayed = 0 if later is None else later.level(record.topic)
+        failure = HandlerFailure(record, error, attempts, self._config.fate(error, attempts, delayed))
         self._failed[place] = failure
-        if hopeless or failure.attempts > self._retries:
-            self._hopeless.add(place)
+        if failure.fate != "retry":
+            self._settled.add(place)
         return failure
 
     def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
         """The record is to be handled again, and this was no attempt."""
         self._postponed.add(_place(record))
-        return HandlerFailure(record, error, 0)
+        return HandlerFailure(record, error, 0, "retry")
 
     def waits(self, record: Record) -> bool:
         """Return True if the record was postponed, and nothing behind it is committed."""
         return _place(record) in self._postponed
 
-    def is_hopeless(self, failure: HandlerFailure) -> bool:
-        """Whether its record is not to be handled again."""
-        return _place(failure.record) in self._hopeless
-
-    def hopeless(self, record: Record) -> HandlerFailure | None:
-        """Why this record is a dead letter, or None if it is to be handled."""
-        if not self._hopeless:
+    def settled(self, record: Record) -> HandlerFailure | None:
+        """Return why this record is not handled any more, or None if it is to be handled."""
+        if not self._settled:
             return None
         place = _place(record)
-        return self._failed[place] if place in self._hopeless else None
+        return self._failed[place] if place in self._settled else None
 
     def delay_s(self, failures: list[HandlerFailure]) -> float:
-        """How long to wait before records are handled again of which these have failed."""
-        attempts = max((failure.attempts for failure in failures if not self.is_hopeless(failure)), default=0)
-        return self._backoff.delay_s(attempts)
+        """Return how long to wait before records are handled again of which these have failed."""
+        return self._backoff.delay_s(max((each.attempts for each in failures if each.fate == "retry"), default=0))
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Everything before these offsets is done."""
@@ -117,8 +123,8 @@ class Attempts:
             self._postponed = {place for place in self._postponed if place[2] >= ends.get(place[:2], 0)}
             for place in [place for place in self._failed if place[2] < ends.get(place[:2], 0)]:
                 del self._failed[place]
-                self._hopeless.discard(place)
+                self._settled.discard(place)
 
 
-def _place(record: Record) -> tuple[str, int, int]:
+def _place(record: Record) -> Place:
     return record.topic, record.partition, record.offset

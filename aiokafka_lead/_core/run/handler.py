@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ..._options.callables import function_of
 from ...errors import ConfigTypeError
 
-__all__ = ["NoAwaitableError", "checked_handler", "place_of", "time_of_handlers"]
+__all__ = ["NoAwaitableError", "checked_handler", "name_of", "place_of", "time_of_handlers"]
 
 Handler = Callable[..., Awaitable[object]]
 
@@ -58,17 +58,17 @@ def checked_handler(handler: Handler) -> Handler:
     if inspect.iscoroutinefunction(function):
         return handler
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigTypeError(f"handler must be an async function: {_name(handler)} yields, and is a generator")
+        raise ConfigTypeError(f"handler must be an async function: {name_of(handler)} yields, and is a generator")
     if isinstance(function, type) and not issubclass(function, Awaitable):
-        raise ConfigTypeError(f"handler must be an async function, not the class {_name(handler)}")
+        raise ConfigTypeError(f"handler must be an async function, not the class {name_of(handler)}")
     if isinstance(function, FunctionType) and _returns_nothing(function):
-        raise ConfigTypeError(f"handler must be an async function: {_name(handler)} is not, and only returns None")
+        raise ConfigTypeError(f"handler must be an async function: {name_of(handler)} is not, and only returns None")
 
-    def handle(*arguments: Any) -> Awaitable[object]:
-        outcome = handler(*arguments)
+    def handle(*arguments: Any, **named: Any) -> Awaitable[object]:
+        outcome = handler(*arguments, **named)
         if not inspect.isawaitable(outcome):
             raise NoAwaitableError(
-                f"handler must be an async function: {_name(handler)} returned {type(outcome).__name__}, "
+                f"handler must be an async function: {name_of(handler)} returned {type(outcome).__name__}, "
                 "which cannot be awaited"
             )
         return outcome
@@ -93,5 +93,5 @@ def _returns_nothing(function: FunctionType) -> bool:
     return True
 
 
-def _name(handler: object) -> str:
+def name_of(handler: object) -> str:
     return getattr(handler, "__qualname__", None) or repr(handler)

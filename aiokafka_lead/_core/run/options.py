@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Protocol, Self, TypedDict
 
 from ..._options.arguments import topic_name
 from ..._options.checks import Checked, boolean, build, integer, milliseconds, one_of, option, optional, text
-from ...errors import ConfigError, ConfigTypeError, RecordDeserializationError
-from .dead_letter import DeadLetterProducer
+from ...errors import ConfigError, ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
+from ...types import Header
+from .delays import Delay, delays
 
-__all__ = ["HandlingConfig", "HandlingOptions", "Order", "RunConfig", "RunOptions"]
+__all__ = ["DeadLetterProducer", "Fate", "HandlingConfig", "HandlingOptions", "Order", "RunConfig", "RunOptions"]
 
 Order = Literal["key", "partition", "none"]
+
+Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise"]
+"""What becomes of a record whose handler has raised: it is handled again, waits in a retry topic, goes to the dead
+letters, counts as done because it cannot be read or because its handler says so, is rejected in a share group, or ends
+the run."""
+
+
+class DeadLetterProducer(Protocol):
+    """What is needed of a `Producer`."""
+
+    async def partitions_for(self, topic: str) -> frozenset[int]: ...
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: list[Header] | None = None,
+    ) -> object: ...
 
 
 class HandlingOptions(TypedDict, total=False):
@@ -25,6 +47,14 @@ class HandlingOptions(TypedDict, total=False):
     """The wait before a record's first retry; doubles each time, with jitter (100)."""
     retry_backoff_max_ms: float
     """The longest such wait (10000)."""
+    handler_timeout_ms: float | None
+    """How long a handler may take for a record, or for a batch: one that takes longer is cancelled, and has raised
+    TimeoutError. A function in a thread cannot be cancelled, and is waited for. None: as long as it takes (None)."""
+    slow_handler_ms: float
+    """After how long the log names a record whose handler is still at work, once (30000)."""
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] | None
+    """The exceptions after which a record is handled again; one with any other goes to ``dead_letter_topic`` at once.
+    None: any but a `PermanentError` (None)."""
     dead_letter_producer: DeadLetterProducer | None
     """A started `Producer` to send dead letters through, without serializers, as they are bytes; None makes one that
     connects as the consumer does (None)."""
@@ -66,6 +96,11 @@ class RunOptions(HandlingOptions, total=False):
     dead_letter_topic: str | None
     """Where records go whose retries are used up, or which cannot be deserialized: with their bytes as they were, and
     the cause in headers (see `DEAD_LETTER_HEADERS`). None ends `run` with an error instead (None)."""
+    retry_topics: Sequence[str]
+    """Delays, such as ``["10s", "1m", "10m"]``: a record whose ``retries`` are used up leaves its partition for a topic
+    of the first delay, is handled once when that has passed, and so on with the next; after the last it is given up.
+    Needs a group, and topics that are named. The topics ("orders.billing.retry.10s" of the group "billing") are created
+    with the partitions of their origin. Records of its key do not wait for it (none)."""
     max_transaction_records: int
     """With ``exactly_once``: after how many records a transaction is committed (1000)."""
     max_transaction_ms: float
@@ -83,6 +118,15 @@ def dead_letter_producer(name: str, value: Any) -> Any:
     return value
 
 
+def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
+    """An exception class, or several."""
+    found = value if isinstance(value, tuple) else (value,)
+    for each in found:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise ConfigTypeError(f"{name} must be exception classes, not {each!r}")
+    return found
+
+
 @dataclass(init=False, repr=False, eq=False)
 class HandlingConfig(Checked):
     """The options of `HandlingOptions`, checked, and the two that each kind of consumer describes for itself."""
@@ -91,6 +135,9 @@ class HandlingConfig(Checked):
     retries: int = option(3, integer(0))
     retry_backoff_ms: float = option(100, milliseconds())
     retry_backoff_max_ms: float = option(10_000, milliseconds())
+    handler_timeout_ms: float | None = option(None, optional(milliseconds(1)))
+    slow_handler_ms: float = option(30_000, milliseconds(1))
+    retry_on: tuple[type[BaseException], ...] | None = option(None, optional(exception_types))
     dead_letter_topic: str | None = option(None, optional(topic_name))
     on_bad_record: Literal["raise", "skip", "dead_letter"] | None = option(
         None, optional(one_of("raise", "skip", "dead_letter"))
@@ -112,10 +159,36 @@ class HandlingConfig(Checked):
         """Whether signals or probes have to be answered."""
         return self.stop_on_signals or self.health_port is not None
 
-    def fate(self, error: BaseException) -> Literal["raise", "skip", "dead_letter"]:
-        """What becomes of a record that is given up for this error."""
-        if self.on_bad_record is not None and isinstance(error, RecordDeserializationError):
-            return self.on_bad_record
+    def fate(self, error: BaseException, attempts: int, delayed: int = 0) -> Fate:
+        """Return what becomes of a record whose handler has raised this for the ``attempts``-th time.
+
+        ``delayed`` says how many retry topics it has been in.
+        """
+        if isinstance(error, DropRecordError):
+            return "drop"
+        if isinstance(error, RecordDeserializationError):
+            return self._unreadable
+        if not isinstance(error, PermanentError) and self._may_help(error):
+            if attempts <= self.retries and not delayed:
+                return "retry"
+            if delayed < len(self._delays):
+                return "later"
+        return self._given_up
+
+    @property
+    def _delays(self) -> Sequence[Delay]:
+        return ()
+
+    def _may_help(self, error: BaseException) -> bool:
+        """Return True if a retry may."""
+        return self.retry_on is None or isinstance(error, self.retry_on)
+
+    @property
+    def _unreadable(self) -> Fate:
+        return self._given_up if self.on_bad_record is None else self.on_bad_record
+
+    @property
+    def _given_up(self) -> Fate:
         return "raise" if self.dead_letter_topic is None else "dead_letter"
 
     def _check(self) -> None:
@@ -141,3 +214,8 @@ class RunConfig(HandlingConfig):
     max_transaction_records: int = option(1_000, integer(1))
     max_transaction_ms: float = option(100, milliseconds(1))
     transaction_retries: int = option(10, integer(0))
+    retry_topics: tuple[Delay, ...] = option((), delays)
+
+    @property
+    def _delays(self) -> Sequence[Delay]:
+        return self.retry_topics

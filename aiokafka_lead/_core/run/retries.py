@@ -22,28 +22,22 @@ class Retries:
     key, with "partition" its partition. No handler's place is taken meanwhile.
     """
 
-    def __init__(self, retries: int, backoff: Backoff) -> None:
-        self._retries = retries
+    def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
         self._waiting: list[tuple[float, int, PartitionWork, Record]] = []
         """A heap: when each record is due."""
         self._sequence = count()
 
-    def failed(self, partition: PartitionWork, record: Record, now: float) -> bool:
-        """The handler has raised; whether the record is to be handled again, for which it now waits."""
-        attempts = partition.attempts[record.offset] = partition.attempts.get(record.offset, 0) + 1
-        if attempts > self._retries:
-            return False
-        self._wait(partition, record, now + self._backoff.delay_s(attempts))
-        return True
+    def attempt(self, partition: PartitionWork, record: Record, *, counts: bool) -> int:
+        """The handler has raised, which counts or not; return how often it has."""
+        attempts = partition.attempts[record.offset] = partition.attempts.get(record.offset, 0) + counts
+        return attempts
 
-    def postponed(self, partition: PartitionWork, record: Record, due_at: float) -> None:
-        """The record is to be handled again, and this was no attempt."""
-        partition.attempts.setdefault(record.offset, 0)
-        self._wait(partition, record, due_at)
-
-    def _wait(self, partition: PartitionWork, record: Record, due_at: float) -> None:
-        heapq.heappush(self._waiting, (due_at, next(self._sequence), partition, record))
+    def wait(self, partition: PartitionWork, record: Record, now: float, delay_s: float | None) -> None:
+        """The record is to be handled again after this time, or after its backoff."""
+        if delay_s is None:
+            delay_s = self._backoff.delay_s(partition.attempts[record.offset])
+        heapq.heappush(self._waiting, (now + delay_s, next(self._sequence), partition, record))
 
     def next_due(self) -> float | None:
         """When the first waiting record is due."""

@@ -28,6 +28,7 @@ cdef class HandlerSlot:
 @cython.final
 cdef class Work:
     cdef object _order
+    cdef object _order_of
     cdef Py_ssize_t _limit
     cdef Py_ssize_t _least_half
     cdef Py_ssize_t _unit_bytes

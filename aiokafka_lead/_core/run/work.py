@@ -104,8 +104,11 @@ class Work:
         positions: Positions,
         on_room: Callable[[], None],
         on_calm: Callable[[], None],
+        order_of: Callable[[str], Order] | None = None,
     ) -> None:
+        """``order_of`` gives the order of a topic's records; None: that of the run."""
         self._order: Order = config.order
+        self._order_of = order_of
         self._limit = config.max_in_hand
         self._least_half = max(1, min(config.max_in_hand // 2, 2 * config.concurrency))
         self._unit_bytes = max(1, config.max_in_hand_bytes // config.max_in_hand)
@@ -200,7 +203,8 @@ class Work:
             # Assigned anew, or moved back by a seek.
             if partition is not None:
                 self.drop(partition)
-            partition = self._partitions[tp] = PartitionWork(state, Position(first.offset), self._order)
+            order = self._order if self._order_of is None else self._order_of(tp.topic)
+            partition = self._partitions[tp] = PartitionWork(state, Position(first.offset), order)
         return partition
 
     def _weights(self, records: list[Record]) -> list[int] | None:

@@ -12,7 +12,6 @@ cdef class JobSlot:
 cdef class Jobs:
     cdef AtHand _at_hand
     cdef Py_ssize_t _concurrency
-    cdef int _retries
     cdef object _backoff
     cdef object _decide
     cdef readonly object turns

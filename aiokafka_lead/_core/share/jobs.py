@@ -45,7 +45,6 @@ class Jobs:
     def __init__(
         self,
         concurrency: int,
-        retries: int,
         backoff: Backoff,
         decide: Callable[[Record, AcknowledgeType], None],
         at_hand: AtHand,
@@ -53,7 +52,6 @@ class Jobs:
         """``at_hand`` has what a handler that is free may go on with when nothing was taken for it."""
         self._at_hand = at_hand
         self._concurrency = concurrency
-        self._retries = retries
         self._backoff = backoff
         self._decide = decide
         """Called with what becomes of a record that was in hand."""
@@ -116,10 +114,6 @@ class Jobs:
         return record
 
     # --- failures ---
-
-    def may_retry(self, record: Record) -> bool:
-        """Whether a record whose handler has raised is to be delivered again."""
-        return record.delivery_count <= self._retries
 
     def keep_back(self, slot: JobSlot, now: float) -> None:
         """Release the slot's record when its backoff is over: brokers would deliver it again at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..._options.checks import boolean, option
-from ..run.options import HandlingConfig, HandlingOptions
+from ..run.options import Fate, HandlingConfig, HandlingOptions
 
 __all__ = ["ShareRunConfig", "ShareRunOptions"]
 
@@ -29,3 +29,11 @@ class ShareRunConfig(HandlingConfig):
     """The options of `ShareRunOptions`, checked."""
 
     renew_locks: bool = option(True, boolean)
+
+    @property
+    def _unreadable(self) -> Fate:
+        return "reject" if self.on_bad_record == "skip" else super()._unreadable
+
+    @property
+    def _given_up(self) -> Fate:
+        return "reject" if self.dead_letter_topic is None else "dead_letter"

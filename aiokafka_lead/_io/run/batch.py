@@ -15,6 +15,7 @@ from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.refusals import is_outage
 from ..._core.run.work import HandlerSlot, Work
+from ..._options.logs import ClientLog
 from ..._records import ConsumerRecord
 from ...errors import (
     CommitFailedError,
@@ -22,18 +23,16 @@ from ...errors import (
     ConfigTypeError,
     KafkaError,
     ProducerFencedError,
-    RecordDeserializationError,
     TransactionAbortedError,
 )
 from ...types import OffsetAndMetadata, TopicPartition
-from ..consumer.reader import Reader
 from ..loop import Signal, Waiter
+from .handling import Intake
 from .workers import Worker, Workers
 
 __all__ = ["Batch"]
 
 Record = ConsumerRecord[Any, Any]
-Taken = dict[TopicPartition, list[Record]]
 
 
 class Batch:
@@ -42,10 +41,10 @@ class Batch:
     When a handler has failed, the transaction is lost: those at work go on to their end, and no other begins.
     """
 
-    def __init__(self, config: RunConfig, reading: Reading, reader: Reader[Any, Any], attempts: Attempts) -> None:
+    def __init__(self, config: RunConfig, reading: Reading, intake: Intake, attempts: Attempts) -> None:
         self._config = config
         self._reading = reading
-        self._reader = reader
+        self._intake = intake
         self._attempts = attempts
         self._until = math.inf
         """When to take no more (``time.monotonic()``)."""
@@ -67,10 +66,10 @@ class Batch:
 
     async def begin(self, idle_ms: float) -> bool:
         """Take the first records; False if none came for so long. Raises what keeps the consumer from reading."""
-        taken = await self._reader.getmany(None, idle_ms, min(self._work.room(), self._left))
+        taken = await self._intake.take(self._work, idle_ms, min(self._work.room(), self._left), from_all=True)
         self._until = time.monotonic() + self._config.max_transaction_ms / 1000
-        self._add(taken)
-        return bool(taken)
+        self._left -= taken
+        return taken > 0
 
     def close(self) -> None:
         """Take no more."""
@@ -80,14 +79,6 @@ class Batch:
     def concerns(self, partitions: Container[TopicPartition]) -> bool:
         """Whether it has records of these."""
         return any(partition.state.tp in partitions for partition in self._work)
-
-    def _add(self, taken: Taken) -> None:
-        for tp, records in taken.items():
-            state = self._reading.positions.require(tp)
-            position = state.position
-            assert position is not None  # records were taken from it just now
-            self._work.add(state, records, position)
-            self._left -= len(records)
 
     async def _take(self) -> None:
         while self._left > 0 and not self._lost:
@@ -100,19 +91,28 @@ class Batch:
                 await self._room.wait(left_s)
                 continue
             try:
-                taken = await self._reader.getmany(self._work, left_s * 1000, room)
+                self._left -= await self._intake.take(self._work, left_s * 1000, room)
             except KafkaError:
                 return  # it comes again when these are committed; raised now, it would keep them from that
-            if not self._lost:
-                self._add(taken)
-                self._rouse()
+            if self.failures or self.error is not None:  # meanwhile
+                self._close_all()
+            self._rouse()
 
     # --- handling ----------------------------------------------------------------------------------------------------
 
-    async def handle(self, handle: Callable[[Record], Awaitable[object]]) -> None:
+    async def handle(self, handle: Callable[[Record], Awaitable[object]], log: ClientLog) -> None:
         """Until every handler has returned, or one has failed and the others have ended."""
         async with anyio.create_task_group() as tasks:
-            self._workers = Workers(tasks, self._work, self._config.concurrency, handle, self._failed, self._end)
+            self._workers = Workers(
+                tasks,
+                self._work,
+                self._config.concurrency,
+                handle,
+                self._failed,
+                self._end,
+                slow_s=self._config.slow_handler_ms / 1000,
+                log=log,
+            )
             self._rouse()
             with self._taking:
                 await self._take()
@@ -141,12 +141,8 @@ class Batch:
         elif isinstance(error, CommitOutcomeUnknownError | ProducerFencedError | TransactionAbortedError):
             self._end(slot, error)
         else:
-            if is_outage(error):
-                failure = self._attempts.postponed(record, error)
-            else:
-                hopeless = isinstance(error, RecordDeserializationError)
-                failure = self._attempts.failed(record, error, hopeless=hopeless)
-            self.failures.append(failure)
+            note = self._attempts.postponed if is_outage(error) else self._attempts.failed
+            self.failures.append(note(record, error))
             self._give_up(slot)
 
     def _end(self, slot: HandlerSlot, error: BaseException) -> None:
@@ -154,9 +150,12 @@ class Batch:
             self.error = error
         self._give_up(slot)
 
-    def _give_up(self, slot: HandlerSlot) -> None:
+    def _close_all(self) -> None:
         for partition in self._work:
             self._work.close(partition)
+
+    def _give_up(self, slot: HandlerSlot) -> None:
+        self._close_all()
         self._work.given_up(slot)
         self.close()
         self._room.set()

@@ -1,17 +1,30 @@
-"""Sends records that cannot be handled to their dead-letter topic."""
+"""Sends records that cannot be handled, or not now, to dead-letter and retry topics."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..._core.run.dead_letter import DeadLetterProducer, dead_letter_headers
+from ..._core.run.dead_letter import dead_letter_headers
+from ..._core.run.options import DeadLetterProducer
 from ..._core.run.refusals import REFUSALS, Refusals
 from ..._records import ConsumerRecord
+from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ...errors import TopicAuthorizationFailedError, UnsupportedVersionError
 
-__all__ = ["DeadLetters"]
+if TYPE_CHECKING:
+    from ..client import Client
+
+__all__ = ["DeadLetters", "check_writable", "send"]
+
+MISSING_AFTER_MS = 10_000.0
+"""How long a topic may be unknown to brokers before it counts as missing."""
+
+NOT_SAID = -(2**31)
+WRITE = 4
+"""The bit of the right to write among the operations that a broker allows (`AclOperation.WRITE`; KIP-430)."""
 
 
 class DeadLetters:
@@ -23,8 +36,12 @@ class DeadLetters:
         self._group_id = group_id
 
     async def check(self) -> None:
-        """Raise if the topic cannot be written to as far as metadata tells, before the first letter needs it."""
-        await self._producer.partitions_for(self.topic)
+        """Raise if the topic is missing, or may not be written to, before the first letter needs it."""
+        client = getattr(self._producer, "_client", None)
+        if client is None:
+            await self._producer.partitions_for(self.topic)
+        else:
+            await check_writable(client, self.topic)
 
     async def send(
         self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, refusals: Refusals
@@ -35,10 +52,40 @@ class DeadLetters:
         The letter's time is now, so that the topic's retention begins now; its record's is among the headers.
         """
         headers = dead_letter_headers(record, error, attempts, self._group_id)
-        while True:
-            try:
-                await self._producer.send_and_wait(self.topic, record.value, record.key, headers=headers)
-            except REFUSALS as refused:
-                await anyio.sleep(refusals.bear(refused, time.monotonic()))
-            else:
-                return
+        await send(self._producer, refusals, self.topic, record.value, record.key, headers=headers)
+
+
+async def send(producer: DeadLetterProducer, refusals: Refusals, *record: Any, **more: Any) -> None:
+    """Send a record and wait for its acknowledgement; again, after refusals that are borne with."""
+    while True:
+        try:
+            await producer.send_and_wait(*record, **more)
+        except REFUSALS as refused:
+            await anyio.sleep(refusals.bear(refused, time.monotonic()))
+        else:
+            return
+
+
+async def check_writable(client: Client, topic: str) -> int:
+    """Return the topic's number of partitions.
+
+    Raises `UnknownTopicOrPartitionError` if there is no such topic, and `TopicAuthorizationFailedError` if the client
+    may not write to it, as far as brokers say (Apache Kafka 2.3).
+    """
+    client.check()
+    within_ms = min(MISSING_AFTER_MS, getattr(client.config, "max_block_ms", MISSING_AFTER_MS))
+    known = await client.metadata.topic(topic, within_ms)
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic)],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    try:
+        response = await client.request_any(request)
+    except UnsupportedVersionError:
+        return len(known.partitions)
+    for found in response.topics:
+        operations = found.topic_authorized_operations
+        if operations != NOT_SAID and not operations >> WRITE & 1:
+            raise TopicAuthorizationFailedError(f"run() may not write to {topic}")
+    return len(known.partitions)

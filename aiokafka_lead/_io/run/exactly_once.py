@@ -5,38 +5,29 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ..._core.backoff import Backoff
-from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.exactly_once import Attempts, HandlerFailure, TransactionalProducer
-from ..._core.run.handler import place_of
 from ..._core.run.options import RunConfig
-from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
-from ..._core.tracing import RunTracing
-from ..._options.logs import client_log
+from ..._core.run.refusals import REFUSALS, is_outage
 from ..._records import ConsumerRecord
-from ...errors import (
-    CommitFailedError,
-    HandlerError,
-    IllegalStateError,
-    InvalidProducerEpochError,
-    KafkaError,
-)
-from ...errors.shown import shown_cause, some_of
+from ...errors import CommitFailedError, ConfigError, IllegalStateError, InvalidProducerEpochError, KafkaError
+from ...errors.shown import some_of
 from ...types import TopicPartition
 from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
+from .base import CANCELLED_WITHIN_S, IDLE_MS, Judge
 from .batch import Batch
-from .handling import deserialized, waited_for_registry
+from .handling import Intake, begin, deserialized, in_charge
 from .part import BatchPart, RunSource
+from .routing import Routing
 
 if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
@@ -49,14 +40,8 @@ Record = ConsumerRecord[Any, Any]
 ENDED_WITHIN_S = 5.0
 """How long the end of a run waits for transactions that a pipeline has in flight; they go on then."""
 
-IDLE_MS = 60_000.0
-"""How long one look for the first records waits when nothing else happens."""
-
 IDLE_IN_FLIGHT_MS = 500.0
 """The same while a pipeline has transactions in flight: the end of one may be refused meanwhile."""
-
-CANCELLED_WITHIN_S = 1.0
-"""How long a batch that is cancelled may take to end before others go on without it."""
 
 
 class _LostBatch(Exception):
@@ -66,23 +51,23 @@ class _LostBatch(Exception):
 async def run_exactly_once(
     engine: ConsumerEngine[Any, Any],
     config: RunConfig,
-    handler: Callable[[Record, Any], Awaitable[object]],
+    routing: Routing,
     producer: TransactionalProducer,
 ) -> None:
-    """Run the handler until the consumer is stopped, which may have happened while the run began."""
-    if engine.reader.stopped:
-        return
+    """Run the handlers until the consumer is stopped, which may have happened while the run began."""
     membership = engine.membership
     if membership is None:
         raise IllegalStateError("exactly_once commits offsets of a group: set group_id")
-    if engine.run.work is not None:
-        raise IllegalStateError("run() is under way already")
-    engine.check_reading()
-    if config.dead_letter_topic is not None:
-        with engine.client.beginnings.within(math.inf):
-            await producer.partitions_for(config.dead_letter_topic)
+    if not begin(engine):
+        return
+    if routing.batches:
+        raise ConfigError("exactly_once is for handlers of single records: max_records is not")
+    with engine.client.beginnings.within(math.inf):
+        for topic in filter(None, (config.dead_letter_topic, *routing.targets)):
+            await producer.partitions_for(topic)
+    routing.as_bytes = producer.takes_bytes
     engine.read_committed_only()
-    await ExactlyOnceRun(engine, membership.commits, config, handler, producer).run()
+    await ExactlyOnceRun(engine, membership.commits, config, routing, producer).run()
 
 
 class ExactlyOnceRun:
@@ -98,7 +83,7 @@ class ExactlyOnceRun:
         engine: ConsumerEngine[Any, Any],
         commits: Commits,
         config: RunConfig,
-        handler: Callable[[Record, Any], Awaitable[object]],
+        routing: Routing,
         producer: TransactionalProducer,
     ) -> None:
         self._engine = engine
@@ -106,15 +91,17 @@ class ExactlyOnceRun:
         self._reader = engine.reader
         self._commits = commits
         self._config = config
-        self._handler = handler
+        self._handler = routing.handle
+        self._retry_topics = routing.retry_topics
+        self._intake = Intake(engine.reading, engine.reader, routing.retry_topics)
         self._producer = producer
-        self._log = client_log("consumer", engine.config.client_id)
-        self.refusals = Refusals(config.refusal_patience_ms, engine.config, self._log)
         self._deserializers = engine.reading.prefetch.deserializers
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._attempts = Attempts(config.retries, self._backoff)
-        self._outages = Outages(config.registry_patience_ms, engine.config, self._log, self._attempts.waits)
-        self._tracing: RunTracing | None = None if engine.tracing is None else engine.tracing.run()
+        self._attempts = Attempts(config, self._backoff, routing.retry_topics)
+        self._judge: Judge[Record] = Judge(
+            config, engine.config, engine.tracing, self._attempts.waits, routing.retry_topics
+        )
+        self._log = self._judge.log
         self._source = RunSource(commits)
         self._batch: Batch | None = None
         """The one whose records are being handled."""
@@ -130,25 +117,26 @@ class ExactlyOnceRun:
 
     async def run(self) -> None:
         """Until the consumer is stopped; raises what makes it impossible to go on."""
-        with self._in_charge():
+        refusals = self._judge.refusals
+        with in_charge(self._engine, self, self._judge.tracing, self._ended):
             try:
                 while not self._over():
                     try:
                         await self._producer._abort_refused()
                         await self._one_batch()
                     except REFUSALS as error:
-                        await self._pause(self.refusals.bear(error, time.monotonic()))
+                        await self._pause(refusals.bear(error, time.monotonic()))
                     else:
-                        self.refusals.passed(time.monotonic())
+                        refusals.passed(time.monotonic())
             finally:
                 await self._end_in_flight()
 
     async def _one_batch(self) -> None:
-        batch = Batch(self._config, self._reading, self._reader, self._attempts)
+        batch = Batch(self._config, self._reading, self._intake, self._attempts)
         part = BatchPart(batch, self._commits, self._source, self._part_over)
         try:
             most_ms = IDLE_IN_FLIGHT_MS if self._in_flight else IDLE_MS
-            if not await batch.begin(self.refusals.look_ms(most_ms, time.monotonic())):
+            if not await batch.begin(self._judge.refusals.look_ms(most_ms, time.monotonic())):
                 return
         except IllegalStateError:
             if self._over():
@@ -162,7 +150,7 @@ class ExactlyOnceRun:
             if self._aborted > self._config.transaction_retries:
                 if not isinstance(error.__cause__, REFUSALS):
                     raise error
-                await self._pause(self.refusals.bear(error, time.monotonic()))
+                await self._pause(self._judge.refusals.bear(error, time.monotonic()))
                 return
             self._log.warning("a transaction was aborted, and its records come again: %s", error)
             await self._pause(self._backoff.delay_s(self._aborted))
@@ -175,26 +163,6 @@ class ExactlyOnceRun:
         failure = self._producer._take_failure()
         if failure is not None:
             self._log.warning("the latest transactions were aborted, and their records come again: %s", failure)
-
-    @contextmanager
-    def _in_charge(self) -> Iterator[None]:
-        """Nobody else commits, or deserializes, what this run reads."""
-        engine, prefetch = self._engine, self._reading.prefetch
-        engine.run.work = self
-        prefetch.decode_with(Deserializers())
-        engine.progress.oldest_work = self.stuck_since
-        listener = engine.reader.replace_listener(None)
-        try:
-            yield
-        finally:
-            engine.reader.replace_listener(listener)
-            engine.run.work = None
-            engine.progress.oldest_work = None
-            engine.progress.progressed(time.monotonic())
-            prefetch.decode_with(self._deserializers)
-            if self._tracing is not None:
-                self._tracing.drop()
-            self._ended.set_result(None)
 
     def _over(self) -> bool:
         """There is nothing more to take, because the application wants it so."""
@@ -215,7 +183,7 @@ class ExactlyOnceRun:
         try:
             with batch.scope:
                 async with self._producer.transaction() as txn:
-                    await batch.handle(self._handle_with(txn))
+                    await batch.handle(self._handle_with(txn), self._log)
                     if batch.error is not None:
                         raise batch.error
                     if batch.failures:
@@ -246,47 +214,35 @@ class ExactlyOnceRun:
         def handle(record: Record) -> Awaitable[object]:
             return self._handle(record, txn)
 
-        return handle if self._tracing is None else self._tracing.around(handle)
+        return self._judge.around(handle)
 
     async def _handle(self, record: Record, txn: Any) -> None:
-        failure = self._attempts.hopeless(record)
+        failure, later = self._attempts.settled(record), self._retry_topics
         if failure is None:
+            if later is not None:
+                record = later.origin(record)
             await self._handler(await deserialized(record, self._deserializers), txn)
             return
-        if self._config.fate(failure.error) == "skip":
+        error, attempts, fate = failure[1:]
+        if fate == "later" and later is not None:
+            await txn.send(**later.letter(record, error, attempts, time.time())._asdict())
+        elif fate == "dead_letter":
+            told = record if later is None else later.named(record)
+            headers = dead_letter_headers(told, error, attempts, self._engine.config.group_id)
+            await txn.send(self._config.dead_letter_topic, record.value, record.key, headers=headers)
+        else:
             return
-        headers = dead_letter_headers(record, failure.error, failure.attempts, self._engine.config.group_id)
-        await txn.send(self._config.dead_letter_topic, record.value, record.key, headers=headers)
-        if self._tracing is not None:
-            self._tracing.dead_letter(record, failure.error, str(self._config.dead_letter_topic))
+        self._judge.sent(fate, record, error, attempts)
 
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
-        """How long to wait before the batch is done again; raises `HandlerError` if that would be for nothing."""
-        now = time.monotonic()
-        outage_s = 0.0
-        for failure in failures:
-            record, error, attempts = failure
-            if is_outage(error):
-                delay_s = self._outages.bear(record, error, now)
-                if delay_s is None:
-                    raise HandlerError(waited_for_registry(record, error), record=record, attempts=0) from error
-                outage_s = max(outage_s, delay_s)
-                continue
-            about = {"topic": record.topic, "partition": record.partition}
-            where = place_of(record)
-            if not self._attempts.is_hopeless(failure):
-                self._log.info("%s could not be handled, and will be again: %r", where, error, extra=about)
-                if self._tracing is not None:
-                    self._tracing.retried(record, error, attempts)
-            elif self._config.fate(error) == "skip":
-                self._log.warning("%s cannot be deserialized, and is left out", where, extra=about)
-            elif self._config.fate(error) == "raise":
-                text = f"{where} could not be handled ({attempts} attempts): {shown_cause(error)}"
-                raise HandlerError(text, record=record, attempts=attempts) from error
-            else:
-                topic = self._config.dead_letter_topic
-                self._log.warning("%s goes to %s (%d attempts): %r", where, topic, attempts, error, extra=about)
-        return max(outage_s, self._attempts.delay_s(failures))
+        """Return how long to wait before the batch is done again; raise `HandlerError` if that would be for nothing."""
+        delay_s = self._attempts.delay_s(failures)
+        for record, error, attempts, _ in failures:
+            verdict = (self._judge.outage if is_outage(error) else self._judge.judge)(record, error, attempts)
+            if verdict.failure is not None:
+                raise verdict.failure
+            delay_s = max(delay_s, verdict.delay_s or 0.0)
+        return delay_s
 
     # --- what others ask of it ---------------------------------------------------------------------------------------
 
@@ -295,8 +251,8 @@ class ExactlyOnceRun:
         return ((state, state.base) for state in self._reading.positions if state.base is not None)
 
     def problem(self, now: float) -> str | None:
-        """What it bears with."""
-        return self.refusals.problem(now) or self._outages.problem(now)
+        """Describe what the run bears with."""
+        return self._judge.problem(now)
 
     def stuck_since(self) -> float | None:
         """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
@@ -312,8 +268,8 @@ class ExactlyOnceRun:
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They have been given up, or lost: nothing of them is kept here."""
-        if self._tracing is not None:
-            self._tracing.drop(partitions)
+        if self._judge.tracing is not None:
+            self._judge.tracing.drop(partitions)
 
     def unsubscribed(self) -> None:
         """The consumer may have nothing to read any more: then the run ends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
@@ -12,10 +13,11 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from ..._core.run.handler import place_of
+from ..._options.logs import ClientLog
 from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal, in_trio
 
-__all__ = ["Slot", "Worker", "Workers", "Workload"]
+__all__ = ["Slot", "Worker", "Workers", "Workload", "timed"]
 
 FAIR_S = 0.005
 """Handlers that never wait for anything let other tasks run after this time."""
@@ -64,7 +66,7 @@ class Workload(Protocol[S, R_co]):
 class Worker(Generic[S]):
     """A task that handles one record after the other."""
 
-    __slots__ = ("began_at", "parked", "scope", "slot", "task_id")
+    __slots__ = ("began_at", "named_at", "parked", "scope", "slot", "task_id")
 
     def __init__(self, slot: S) -> None:
         self.slot = slot
@@ -73,6 +75,8 @@ class Worker(Generic[S]):
         self.task_id = 0
         self.began_at = 0.0
         """When it began to handle its record."""
+        self.named_at = 0.0
+        """When it began to handle the record for which the log has named it as slow."""
 
     @property
     def place(self) -> str:
@@ -96,7 +100,12 @@ class Workers(Generic[S, R]):
         handle: Callable[[R], Awaitable[object]],
         failed: Callable[[S, R, BaseException], Awaitable[None]],
         end: Callable[[S, BaseException], None],
+        take_over: Callable[[S, R], bool] | None = None,
+        *,
+        slow_s: float = math.inf,
+        log: ClientLog | None = None,
     ) -> None:
+        """Records whose handlers have been at work for ``slow_s`` are named in the log."""
         self._tasks = tasks
         self._work = work
         self._concurrency = concurrency
@@ -105,7 +114,12 @@ class Workers(Generic[S, R]):
         """Called when a handler has raised; decides what becomes of the record."""
         self._end = end
         """Called when a handler wants the process to end."""
+        self._take_over = take_over
+        """Returns True for a record that is another's from now on, with its slot."""
+        self._slow_s = slow_s
+        self._log = log
         self._idle: list[Worker[S]] = []
+        self._watched = False
         self._relief = False
         """Whether a worker has been woken and did not get its turn yet."""
         self._gave_way_at = 0.0
@@ -130,11 +144,44 @@ class Workers(Generic[S, R]):
         elif len(self._all) < self._concurrency:
             self._relief = True
             worker = Worker(self._work.slot())
+            self._watch()
             self._all.add(worker)
             self._tasks.start_soon(self._serve, worker, name="kafka handler")
 
+    def begin(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
+        """Have a worker do this in a task beside the others, and then end."""
+        self._watch()
+        self._all.add(worker)
+        self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
+
+    def _watch(self) -> None:
+        """Begin to look for slow handlers with the first worker."""
+        if not self._watched and self._log is not None:
+            self._watched = True
+            self._tasks.start_soon(self._name_slow, self._log, name="kafka slow handlers")
+
+    async def _name_slow(self, log: ClientLog) -> None:
+        while True:
+            await anyio.sleep(self._slow_s / 4)
+            now = monotonic()
+            for worker in self.busy:
+                if now - worker.began_at >= self._slow_s and worker.named_at != worker.began_at:
+                    worker.named_at = worker.began_at
+                    log.warning("the handler of %s has been at work for %.1f s", worker.place, now - worker.began_at)
+
+    async def _serve_once(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
+        worker.task_id = anyio.get_current_task().id
+        worker.began_at = monotonic()
+        try:
+            with worker.scope:
+                await handle(worker)
+        except (SystemExit, KeyboardInterrupt) as error:
+            self._end(worker.slot, error)
+        finally:
+            self._all.discard(worker)
+
     async def _serve(self, worker: Worker[S]) -> None:
-        work, handle, slot = self._work, self._handle, worker.slot
+        work, handle, slot, take_over = self._work, self._handle, worker.slot, self._take_over
         worker.task_id = anyio.get_current_task().id
         cancelling = _cancellations()
         self._relief = False
@@ -148,6 +195,9 @@ class Workers(Generic[S, R]):
                     record = work.take(slot)
                     if record is None:
                         await self._park(worker)
+                        continue
+                    if take_over is not None and take_over(slot, record):
+                        slot = worker.slot = work.slot()
                         continue
                     worker.began_at = now
                     if not self._relief and work.turns:
@@ -194,3 +244,17 @@ def _cancellations() -> Callable[[], int]:
     """Gives how often asyncio's ``cancel`` was called on this task; 0 on trio, which has no such thing."""
     task = None if in_trio() else asyncio.current_task()
     return int if task is None else task.cancelling
+
+
+def timed(handle: Callable[[R], Awaitable[object]], timeout_ms: float | None) -> Callable[[R], Awaitable[object]]:
+    """Return the same, but cancelled after this time, which raises TimeoutError."""
+    if timeout_ms is None:
+        return handle
+
+    async def handle_in_time(record: R) -> None:
+        with anyio.move_on_after(timeout_ms / 1000) as scope:
+            await handle(record)
+        if scope.cancelled_caught:
+            raise TimeoutError(f"the handler took longer than handler_timeout_ms ({timeout_ms:g})")
+
+    return handle_in_time

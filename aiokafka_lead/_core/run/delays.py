@@ -1,0 +1,72 @@
+"""Delays of retry topics, and when records that wait in one are due."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import ConfigError, ConfigTypeError
+from ...types import TopicPartition
+
+__all__ = ["Closed", "Delay", "delays"]
+
+TOGETHER_S = 0.5
+"""Records that are due within this time are taken together."""
+
+_DELAY = re.compile(r"(\d+)(ms|s|m|h|d)")
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class Delay(NamedTuple):
+    """How long records wait in one topic."""
+
+    text: str
+    """As in the topic's name."""
+    ms: int
+
+
+def delays(name: str, value: Any) -> tuple[Delay, ...]:
+    """Delays like "10s"."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ConfigTypeError(f'{name} must be delays like ["10s", "1m"], not {value!r}')
+    found: list[Delay] = []
+    for text in value:
+        match = _DELAY.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise ConfigError(f'{name} must be delays like "10s", "1m" or "2h", not {text!r}')
+        found.append(Delay(text, int(match[1]) * _UNITS_MS[match[2]]))
+    if len({delay.text for delay in found}) < len(found):
+        raise ConfigError(f"{name} must not name a delay twice: each has a topic of its own")
+    return tuple(found)
+
+
+class Closed:
+    """Partitions of retry topics whose next record is not due. Times are Unix seconds."""
+
+    def __init__(self, due_ms: Callable[[Any], float]) -> None:
+        """``due_ms`` gives the Unix time in milliseconds at which a record is due."""
+        self._due_ms = due_ms
+        self._until: dict[TopicPartition, float] = {}
+
+    def is_closed(self, tp: TopicPartition, now: float) -> bool:
+        """Return True if nothing of the partition is due yet."""
+        until = self._until.get(tp)
+        if until is None or until > now:
+            return until is not None
+        del self._until[tp]
+        return False
+
+    def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
+        """Return how many of these records, the partition's next, are due; the others are to be taken again."""
+        for index, record in enumerate(records):
+            due_at = self._due_ms(record) / 1000
+            if due_at > now:
+                self._until[tp] = max(due_at, now + TOGETHER_S)
+                return index
+        return len(records)
+
+    def opens_in_s(self, now: float) -> float:
+        """Return the seconds until the next partition opens; infinite if all are open."""
+        return max(0.0, min(self._until.values(), default=math.inf) - now)

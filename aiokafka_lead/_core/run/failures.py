@@ -1,0 +1,83 @@
+"""Descriptions of what a handler has raised, for logs and dead letters, and what becomes of its record."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...errors import HandlerError, PermanentError
+from ...errors.shown import shown_cause, some_of
+from .options import Fate
+
+__all__ = ["Verdict", "blamed", "described", "innermost_frames", "quotes_input", "reason_of"]
+
+FRAMES = 10
+"""Of a traceback, as many of the innermost."""
+
+CHAIN = 20
+"""Errors of a chain that are looked at."""
+
+QUOTING = {"pydantic_core._pydantic_core.ValidationError"}
+"""Errors whose messages repeat what was read."""
+
+
+class Verdict(NamedTuple):
+    """What becomes of a record whose handler has raised."""
+
+    fate: Fate
+    delay_s: float | None = None
+    """After which a record is handled again that waits for a schema registry; None: after its backoff."""
+    failure: HandlerError | None = None
+    """Ends the run."""
+
+
+def blamed(error: BaseException) -> BaseException:
+    """Return the error to name as the reason: the cause of a `PermanentError` that has one."""
+    cause = error.__cause__
+    return cause if isinstance(error, PermanentError) and cause is not None else error
+
+
+def quotes_input(error: BaseException) -> bool:
+    """Return True if a message in the error's chain repeats what was read, which belongs in no log."""
+    return any(_name(each) in QUOTING for each in _chain(error))
+
+
+def described(error: BaseException) -> str:
+    """Return the error's ``repr``; without what was read."""
+    if not quotes_input(error):
+        return shown_cause(error)
+    return " from ".join(_without_input(each) for each in _chain(error))
+
+
+def innermost_frames(error: BaseException) -> str:
+    """Return a line "file:number in function" for each of the innermost frames of a traceback, the innermost last."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    return "\n".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the message of an error that a parser has raised, without what it has read."""
+    if _name(error) not in QUOTING:
+        return shown_cause(error, str)
+    problems = error.errors(include_input=False, include_url=False, include_context=False)  # type: ignore[attr-defined]
+    return some_of([f"{'.'.join(map(str, each['loc']))} {each['type']}".strip() for each in problems])
+
+
+def _without_input(error: BaseException) -> str:
+    name = type(error).__name__
+    return f"{name}: {reason_of(error)}" if _name(error) in QUOTING else name
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    each: BaseException | None = error
+    for _ in range(CHAIN):
+        if each is None:
+            return
+        yield each
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+
+
+def _name(error: BaseException) -> str:
+    kind = type(error)
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,105 @@
+"""Which records become a batch of a handler that takes several at once, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from .work import HandlerSlot, PartitionWork
+
+__all__ = ["Gathered", "Gathering"]
+
+
+class _Sized(Protocol):
+    """A handler of batches."""
+
+    @property
+    def max_records(self) -> int: ...
+    @property
+    def max_wait_s(self) -> float: ...
+
+
+B = TypeVar("B", bound=_Sized)
+
+
+class Gathered(NamedTuple, Generic[B]):
+    """A batch that is to be handled now."""
+
+    partition: PartitionWork
+    by: B
+    """Handles it."""
+    slots: list[HandlerSlot]
+
+
+class _Line(Generic[B]):
+    """Records of one partition that wait for a batch."""
+
+    __slots__ = ("busy", "by", "due_at", "slots")
+
+    def __init__(self, by: B) -> None:
+        self.by = by
+        self.slots: list[HandlerSlot] = []
+        self.due_at = 0.0
+        """When a batch begins though it is not full."""
+        self.busy = False
+        """A batch is at work."""
+
+
+class Gathering(Generic[B]):
+    """Gathers records in the order of their partition, of which one batch is at work at a time.
+
+    Holds the slots of the records that wait. Times are monotonic seconds.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[PartitionWork, _Line[B]] = {}
+
+    def add(self, slot: HandlerSlot, by: B, now: float) -> bool:
+        """Have the slot's record wait for a batch; return True if that changes when the next batch begins."""
+        partition = slot.partition
+        assert partition is not None
+        line = self._lines.get(partition)
+        if line is None:
+            line = self._lines[partition] = _Line(by)
+        line.slots.append(slot)
+        waiting = len(line.slots)
+        if waiting == by.max_records:
+            line.due_at = now
+        elif waiting == 1:
+            line.due_at = now + by.max_wait_s
+        else:
+            return False
+        return not line.busy
+
+    def next_due(self) -> float | None:
+        """Return when the next batch begins."""
+        return min((line.due_at for line in self._lines.values() if line.slots and not line.busy), default=None)
+
+    def due(self, now: float) -> Iterator[Gathered[B]]:
+        """Yield the batches that begin now."""
+        for partition, line in list(self._lines.items()):
+            if line.slots and not line.busy and line.due_at <= now:
+                most = line.by.max_records
+                batch, line.slots = line.slots[:most], line.slots[most:]
+                line.busy = True
+                if len(line.slots) < most:
+                    line.due_at = now + line.by.max_wait_s
+                yield Gathered(partition, line.by, batch)
+
+    def ended(self, partition: PartitionWork) -> None:
+        """The batch of this partition is at work no more."""
+        line = self._lines[partition]
+        line.busy = False
+        if not line.slots:
+            del self._lines[partition]
+
+    def give_up(self, partitions: Collection[PartitionWork] | None = None) -> list[HandlerSlot]:
+        """Return the slots of the records that wait, of these partitions or of all; they wait no longer."""
+        found: list[HandlerSlot] = []
+        for partition, line in list(self._lines.items()):
+            if partitions is None or partition in partitions:
+                found += line.slots
+                line.slots = []
+                if not line.busy:
+                    del self._lines[partition]
+        return found

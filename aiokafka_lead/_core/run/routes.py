@@ -1,0 +1,94 @@
+"""Which handler gets the records of which topic, and what becomes of what it returns."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..._options.checks import boolean, integer, milliseconds
+from ...errors import ConfigError, ConfigTypeError
+
+__all__ = ["Route", "check_topics", "checked_route", "encoded", "outgoing"]
+
+
+class Route(NamedTuple):
+    """A handler, as `Handlers.on` was given it."""
+
+    handler: Callable[..., Any]
+    model: Any = None
+    to: str | None = None
+    key: Callable[[Any], str | bytes | None] | None = None
+    in_thread: bool = False
+    max_records: int | None = None
+    """Of a batch; None for a handler of single records."""
+    max_wait_ms: float = 100
+
+
+_RECORDS = integer(1)
+_WAIT = milliseconds()
+
+
+def checked_route(route: Route) -> Route:
+    """Return the route; raises `ConfigError` or `ConfigTypeError`."""
+    boolean("in_thread", route.in_thread)
+    if not callable(route.handler):
+        raise ConfigTypeError(f"a handler must be a function, not {type(route.handler).__name__}")
+    if route.key is not None and route.to is None:
+        raise ConfigError("key needs to, the topic that results are sent to")
+    if route.key is not None and not callable(route.key):
+        raise ConfigTypeError(f"key must be a function of what the handler returns, not {type(route.key).__name__}")
+    if route.max_records is not None:
+        _RECORDS("max_records", route.max_records)
+    _WAIT("max_wait_ms", route.max_wait_ms)
+    return route
+
+
+def check_topics(routes: Mapping[str | None, Route], read: Iterable[str]) -> None:
+    """Raise `ConfigError` unless each topic that is read has a handler, and each handler reads a topic."""
+    read = frozenset(read)
+    unread = [topic for topic in routes if topic is not None and topic not in read]
+    if unread:
+        raise ConfigError(f"there are handlers of topics that the consumer does not read: {', '.join(unread)}")
+    without = sorted(read - routes.keys())
+    if without and None not in routes:
+        raise ConfigError(f"no handler for {', '.join(without)}: name them with on(), or all others with on() alone")
+
+
+def outgoing(route: Route, result: Any, key: Any, *, as_bytes: bool) -> Iterator[tuple[Any, Any]]:
+    """Yield the value and the key of each record that a handler's result becomes; ``key`` is the handled record's."""
+    if result is None:
+        return
+    for each in result if isinstance(result, list) else (result,):
+        chosen = key if route.key is None else route.key(each)
+        yield (encoded(each), encoded(chosen)) if as_bytes else (each, chosen)
+
+
+def encoded(content: Any) -> bytes | None:
+    """Return bytes as they are, text as UTF-8, and everything else as JSON: models, Structs, dataclasses too."""
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
+        return content.encode()
+    if hasattr(content, "model_dump_json"):
+        text: str = content.model_dump_json()
+        return text.encode()
+    if hasattr(content, "__struct_fields__"):
+        import msgspec
+
+        found: bytes = msgspec.json.encode(content)
+        return found
+    return json.dumps(content, default=_plain, separators=(",", ":")).encode()
+
+
+def _plain(content: Any) -> Any:
+    if dataclasses.is_dataclass(content) and not isinstance(content, type):
+        return {field.name: getattr(content, field.name) for field in dataclasses.fields(content)}
+    if hasattr(content, "model_dump"):
+        return content.model_dump(mode="json")
+    if hasattr(content, "__struct_fields__"):
+        return {name: getattr(content, name) for name in content.__struct_fields__}
+    if hasattr(content, "isoformat"):
+        return content.isoformat()
+    raise TypeError(f"{type(content).__name__} cannot be sent: return bytes, str, a model, or what JSON takes")

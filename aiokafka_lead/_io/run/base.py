@@ -1,0 +1,392 @@
+"""What each kind of `run` does in the same way: workers, failures, dead letters, refusals, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import anyio
+
+from ..._core.run.failures import Verdict, described, quotes_input
+from ..._core.run.handler import NoAwaitableError, place_of
+from ..._core.run.later import RetryTopics
+from ..._core.run.options import Fate, HandlingConfig
+from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
+from ..._core.share.record import ShareRecord
+from ..._core.tracing import ReadTracing, RunTracing
+from ..._options.logs import client_log
+from ..._records import ConsumerRecord
+from ...errors import BackgroundTaskError, ConfigTypeError, HandlerError, IllegalStateError, KafkaError
+from ...errors.shown import shown_cause
+from ..cancellation import outlives_cancellation, to_the_end
+from ..loop import News, Signal, Waiter
+from .dead_letters import DeadLetters
+from .workers import Slot, Worker, Workers, Workload, timed
+
+if TYPE_CHECKING:
+    from ...config import ClientConfig
+
+S = TypeVar("S", bound=Slot)
+R = TypeVar("R")
+
+CANCELLED_WITHIN_S = 1.0
+"""How long handlers that are cancelled may take to end before others go on without them."""
+
+IDLE_MS = 60_000.0
+"""How long one look for records waits when nothing else happens."""
+
+SENT: tuple[Fate, ...] = ("dead_letter", "later")
+"""Of a record that goes elsewhere."""
+
+_SAYS: dict[Fate, tuple[int, str]] = {
+    "retry": (logging.INFO, "will be again"),
+    "later": (logging.WARNING, "waits in a retry topic"),
+    "dead_letter": (logging.WARNING, "went to the dead letters"),
+    "skip": (logging.WARNING, "is left out"),
+    "drop": (logging.INFO, "is left out"),
+    "reject": (logging.ERROR, "is rejected"),
+}
+"""What the log says of a failure, and how loudly, by what becomes of its record."""
+
+
+class Judge(Generic[R]):
+    """Decides, logs and traces what becomes of records whose handlers have raised, over one run."""
+
+    def __init__(
+        self,
+        config: HandlingConfig,
+        client: ClientConfig,
+        tracing: ReadTracing | None,
+        waits: Callable[[Any], bool],
+        retry_topics: RetryTopics | None = None,
+    ) -> None:
+        """``waits`` returns True for a record that waits for a schema registry."""
+        self.retry_topics = retry_topics
+        self.config = config
+        self.log = client_log("consumer", client.client_id)
+        self.refusals = Refusals(config.refusal_patience_ms, client, self.log)
+        self.outages = Outages(config.registry_patience_ms, client, self.log, waits)
+        self.tracing: RunTracing | None = None if tracing is None else tracing.run()
+
+    def around(self, handle: Callable[[Any], Awaitable[object]]) -> Callable[[Any], Awaitable[object]]:
+        """Return the same with a bound to its time, and traced."""
+        handle = timed(handle, self.config.handler_timeout_ms)
+        return handle if self.tracing is None else self.tracing.around(handle)
+
+    def problem(self, now: float) -> str | None:
+        """Describe what the run bears with."""
+        return self.refusals.problem(now) or self.outages.problem(now)
+
+    def passed(self, now: float) -> None:
+        """Note that brokers have answered, and refused nothing."""
+        self.refusals.passed(now)
+        self.outages.passed(now)
+
+    def outage(self, record: Any, error: BaseException, attempts: int) -> Verdict:
+        """Judge a record that cannot be handled because a schema registry is away: it waits, without an attempt."""
+        delay_s = self.outages.bear(record, error, time.monotonic())
+        if delay_s is not None:
+            if self.tracing is not None:
+                self.tracing.retried(record, error, attempts)
+            return Verdict("retry", delay_s)
+        self._give_up(record, error)
+        text = f"{place_of(record)} has waited for a schema registry for registry_patience_ms: {shown_cause(error)}"
+        return Verdict("raise", failure=_failure(text, record, error, attempts))
+
+    def judge(self, record: Any, error: BaseException, attempts: int) -> Verdict:
+        """Judge a record whose handler has raised this, for the ``attempts``-th time.
+
+        One that is to be sent away is noted by `sent` when that is done.
+        """
+        delayed = 0 if self.retry_topics is None else self.retry_topics.level(record.topic)
+        fate = self.config.fate(error, attempts, delayed)
+        if fate == "raise":
+            self._give_up(record, error)
+            return Verdict(fate, failure=_failure(self._text(record, error, attempts), record, error, attempts))
+        if fate in SENT:
+            return Verdict(fate)
+        self._log(fate, record, error, attempts)
+        if fate != "retry":
+            self._give_up(record, error)
+        elif self.tracing is not None:
+            self.tracing.retried(record, error, attempts)
+        return Verdict(fate)
+
+    def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
+        """Note that a record's dead letter is written, or that it waits in a retry topic."""
+        self._log(fate, record, error, attempts)
+        if self.tracing is not None and fate == "dead_letter":
+            self.tracing.dead_letter(record, error, str(self.config.dead_letter_topic))
+        else:
+            self._give_up(record, error)
+
+    def refused(
+        self, fate: Fate, record: Any, error: BaseException, attempts: int, refusal: BaseException
+    ) -> HandlerError:
+        """Return the error that ends the run because a record could not be sent away."""
+        self._give_up(record, error)
+        text = self._text(record, error, attempts)
+        by = self.config.dead_letter_topic
+        why = f"dead letter was not accepted by {by}" if fate == "dead_letter" else "retry topic did not accept it"
+        text += f"; its {why}: {refusal!r}"
+        return _failure(text, record, refusal, attempts)
+
+    def _text(self, record: Any, error: BaseException, attempts: int) -> str:
+        return f"{place_of(record)} could not be handled ({attempts} attempts): {described(error)}"
+
+    def _give_up(self, record: Any, error: BaseException) -> None:
+        if self.tracing is not None:
+            self.tracing.failed(record, error)
+
+    def _log(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
+        level, outcome = _SAYS[fate]
+        about = {"topic": record.topic, "partition": record.partition}
+        # A traceback ends with the messages of all errors in the chain, and some of those repeat what was read.
+        shown = None if fate == "drop" or quotes_input(error) else error
+        text = "%s could not be handled (attempt %d), and %s: %s"
+        self.log.log(level, text, place_of(record), attempts, outcome, described(error), extra=about, exc_info=shown)
+
+
+def _failure(text: str, record: Any, cause: BaseException, attempts: int) -> HandlerError:
+    failure = HandlerError(text, record=_raw(record), attempts=attempts)
+    failure.__cause__ = cause
+    return failure
+
+
+def _raw(record: Any) -> ConsumerRecord[Any, Any]:
+    """Return the record without what a share group adds to it."""
+    raw: ConsumerRecord[Any, Any] = record.consumer_record() if isinstance(record, ShareRecord) else record
+    return raw
+
+
+class WorkersRun(ABC, Generic[S, R]):
+    """A run that hands one record after the other to workers. Owns what is in hand; its tasks end before it returns."""
+
+    def __init__(
+        self,
+        judge: Judge[R],
+        work: Workload[S, R],
+        handle: Callable[[R], Awaitable[object]],
+        dead_letters: DeadLetters | None,
+        take_over: Callable[[S, R], bool] | None = None,
+    ) -> None:
+        """``take_over`` returns True for a record that no worker handles."""
+        self._judge = judge
+        self._log = judge.log
+        self._dead_letters = dead_letters
+        self._tasks = anyio.create_task_group()
+        self._workers = Workers(
+            self._tasks,
+            work,
+            judge.config.concurrency,
+            judge.around(handle),
+            self._failed,
+            self._end,
+            take_over,
+            slow_s=judge.config.slow_handler_ms / 1000,
+            log=judge.log,
+        )
+        self._room = Signal()
+        """Set when more can be taken than before, or the run may be over."""
+        self._waiting = Signal()
+        """Set when another record waits for its time."""
+        self._calm = News()
+        """Told when a handler has ended that something may wait for."""
+        self._failure: BaseException | None = None
+        """What ends the run."""
+        self._stop_at = math.inf
+        """By when handlers have to be ready, once the consumer is being stopped."""
+        self._end_by = math.inf
+        """By when all else has to be done then."""
+        self._stopped_by = 0
+        """The task that stops the consumer."""
+        self._ended: Waiter[None] = Waiter()
+
+    # --- each kind's own ---------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _is_over(self) -> bool:
+        """Return True if there is nothing more to take, because the application wants it so."""
+
+    @abstractmethod
+    async def _take(self, most_ms: float) -> None:
+        """Take records as there is room for; wait for some, or for room. Raises what keeps from reading."""
+
+    @abstractmethod
+    async def _wind_up(self) -> None:
+        """Take nothing more, and wait for handlers."""
+
+    @abstractmethod
+    async def _settle_last(self) -> None:
+        """Commit or acknowledge what is done, in bounded time."""
+
+    @abstractmethod
+    def _attempt(self, slot: S, record: R, error: BaseException) -> int:
+        """Count that the handler has raised; return how often it has."""
+
+    @abstractmethod
+    def _wait(self, slot: S, record: R, error: BaseException, delay_s: float | None) -> None:
+        """Have the record handled again: after this time, or after its backoff."""
+
+    @abstractmethod
+    def _leave(self, slot: S) -> None:
+        """The record in this slot is never handled again."""
+
+    @abstractmethod
+    def _give_up(self, slot: S) -> None:
+        """The record in this slot is not done, and no other one is handed out any more."""
+
+    @abstractmethod
+    def _next_due(self) -> float | None:
+        """Return when the time of the first waiting record comes (``time.monotonic()``)."""
+
+    @abstractmethod
+    def _due(self, now: float) -> None:
+        """Have the records go on whose time has come."""
+
+    # --- its life ----------------------------------------------------------------------------------------------------
+
+    async def _live(self, *tasks: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run until the consumer is stopped; raise what makes it impossible to go on."""
+        wound_up = False
+        try:
+            async with self._tasks:
+                for task in (self._go_on_in_time, *tasks):
+                    self._tasks.start_soon(task)
+                try:
+                    await self._feed()
+                except (KafkaError, KeyboardInterrupt) as error:
+                    self._failure = error  # kept out of the group, which would wrap it
+                else:
+                    await self._wind_up()
+                    wound_up = True
+                self._tasks.cancel_scope.cancel()
+        finally:
+            await to_the_end(self._settle_last, "kafka last commit")
+        if self._failure is not None:
+            raise self._failure
+        if not wound_up:
+            raise BackgroundTaskError("the tasks of run() were cancelled, but run() was not, and nobody stopped it")
+
+    async def _feed(self) -> None:
+        """Take records until the consumer is being stopped, or reads nothing more."""
+        refusals = self._judge.refusals
+        while not self._is_over() and self._failure is None:
+            try:
+                await self._take(refusals.look_ms(IDLE_MS, time.monotonic()))
+            except IllegalStateError:
+                if self._is_over():
+                    return
+                raise
+            except REFUSALS as error:
+                await self._room.wait(refusals.bear(error, time.monotonic()))
+
+    async def _go_on_in_time(self) -> None:
+        """Have waiting records go on as their time comes."""
+        while True:
+            due_at = self._next_due()
+            await self._waiting.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))
+            self._due(time.monotonic())
+            self._workers.rouse()
+
+    def problem(self, now: float) -> str | None:
+        """Describe what the run bears with."""
+        return self._judge.problem(now)
+
+    def stuck_since(self) -> float | None:
+        """Return when the handler that has been at work for longest began (``time.monotonic()``); None if none is."""
+        return self._workers.stuck_since()
+
+    # --- its end -----------------------------------------------------------------------------------------------------
+
+    async def finish(self, ready_by: float, end_by: float) -> None:
+        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+        self._stop_at, self._end_by = ready_by, end_by
+        self._stopped_by = anyio.get_current_task().id
+        self._room.set()
+        self._calm.tell()
+        try:
+            await self._ended.wait(max(0.0, end_by - time.monotonic()))
+        except TimeoutError:
+            for worker in self._busy():
+                self._log.warning("the handler of %s does not end, though it was cancelled", worker.place)
+
+    def _busy(self) -> list[Worker[S]]:
+        """Return the workers at work, but for a handler that itself waits for the consumer to stop."""
+        return [worker for worker in self._workers.busy if worker.task_id != self._stopped_by]
+
+    async def _until_ended(self, workers: Callable[[], list[Worker[S]]], deadline: float) -> None:
+        """Wait for these workers until the deadline; then cancel them, and give them `CANCELLED_WITHIN_S` to end."""
+        await self._until_calm(workers, deadline)
+        for worker in workers():
+            self._log.warning("the handler of %s took too long, and is cancelled", worker.place)
+            worker.scope.cancel()
+        now = time.monotonic()
+        # What is left until the end is for the commit, too.
+        await self._until_calm(workers, min(now + CANCELLED_WITHIN_S, (now + self._end_by) / 2))
+
+    async def _until_calm(self, at_work: Callable[[], object], deadline: float) -> None:
+        while at_work():
+            left_s = deadline - time.monotonic()
+            try:
+                await self._calm.wait(None if left_s == math.inf else max(0.0, left_s))
+            except TimeoutError:
+                return
+
+    def _end(self, slot: S, error: BaseException) -> None:
+        """End the run for what became of the record in this slot."""
+        self._give_up(slot)
+        if self._failure is None:
+            self._failure = error
+            self._tasks.cancel_scope.cancel()
+
+    # --- failures ----------------------------------------------------------------------------------------------------
+
+    async def _failed(self, slot: S, record: R, error: BaseException) -> None:
+        """A handler has raised: do what the judge says."""
+        await self._settle(slot, record, error, self._attempt(slot, record, error))
+
+    async def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
+        """Do what becomes of a record whose handler has raised this, for the ``attempts``-th time."""
+        if isinstance(error, NoAwaitableError):
+            self._end(slot, ConfigTypeError(str(error)))
+            return
+        verdict = (self._judge.outage if is_outage(error) else self._judge.judge)(record, error, attempts)
+        if verdict.failure is not None:
+            self._end(slot, verdict.failure)
+        elif verdict.fate == "retry":
+            self._wait(slot, record, error, verdict.delay_s)
+            self._waiting.set()
+        elif verdict.fate in SENT:
+            await self._send_away(verdict.fate, slot, record, error, attempts)
+        else:
+            self._leave(slot)
+
+    async def _send_away(self, fate: Fate, slot: S, record: R, error: BaseException, attempts: int) -> None:
+        """Leave the record once it is written elsewhere. A task cancelled meanwhile may write it twice."""
+        judge = self._judge
+        try:
+            while True:
+                try:
+                    with nullcontext() if judge.tracing is None else judge.tracing.within(record):
+                        await self._send(fate, record, error, attempts)
+                    break
+                except asyncio.CancelledError:
+                    if not await outlives_cancellation():
+                        raise
+        except Exception as refusal:
+            self._end(slot, judge.refused(fate, record, error, attempts, refusal))
+        else:
+            judge.sent(fate, record, error, attempts)
+            self._leave(slot)
+
+    async def _send(self, fate: Fate, record: R, error: BaseException, attempts: int) -> None:
+        """Write the record's dead letter."""
+        assert self._dead_letters is not None
+        await self._dead_letters.send(_raw(record), error, attempts, self._judge.refusals)

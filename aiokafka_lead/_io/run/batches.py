@@ -1,0 +1,184 @@
+"""Handlers that take several records at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import anyio
+
+from ..._core.backoff import Backoff
+from ..._core.run.gathering import Gathered, Gathering
+from ..._core.run.handler import NoAwaitableError
+from ..._core.run.options import HandlingConfig
+from ..._core.run.refusals import is_outage
+from ..._core.run.work import HandlerSlot, PartitionWork, Work
+from ..._records import ConsumerRecord
+from ...errors import RecordDeserializationError
+from ..cancellation import outlives_cancellation
+from ..loop import Signal
+from .base import Judge
+from .routing import BatchRoute, Routing
+from .workers import Worker, Workers, timed
+
+__all__ = ["Batches"]
+
+Record = ConsumerRecord[Any, Any]
+
+
+class _Settle(Protocol):
+    """Decides about a record whose handler has raised this, for the ``attempts``-th time; see `WorkersRun`."""
+
+    def __call__(self, slot: HandlerSlot, record: Record, error: BaseException, attempts: int) -> Awaitable[None]: ...
+
+
+class _Member(NamedTuple):
+    slot: HandlerSlot
+    record: Record
+    item: Any
+    """What the handler gets."""
+
+
+class Batches:
+    """Takes records over from workers, and handles them in tasks of its own: one for each partition.
+
+    A batch that fails is handled again as a whole; when no retry is left, each record alone.
+    """
+
+    def __init__(
+        self,
+        routing: Routing,
+        judge: Judge[Record],
+        work: Work,
+        deserialize: Callable[[Record], Awaitable[Record]] | None,
+        settle: _Settle,
+        changed: Signal,
+    ) -> None:
+        """``deserialize`` is None for records that are taken as they are; ``changed`` is set when the next batch is to
+        begin at another time."""
+        self._routing = routing
+        self._judge = judge
+        self._config: HandlingConfig = judge.config
+        self._backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        self._work = work
+        self._deserialize = deserialize
+        self._settle = settle
+        self._changed = changed
+        self._gathering: Gathering[BatchRoute] = Gathering()
+        self.next_due = self._gathering.next_due
+
+    def take_over(self, slot: HandlerSlot, record: Record) -> bool:
+        """Return True if the record waits for a batch now, with its slot."""
+        route = self._routing.batch_of(record.topic)
+        if route is None:
+            return False
+        if self._gathering.add(slot, route, time.monotonic()):
+            self._changed.set()
+        return True
+
+    def begin_due(self, workers: Workers[HandlerSlot, Record], now: float) -> None:
+        """Begin the batches whose time has come."""
+        for batch in self._gathering.due(now):
+            workers.begin(Worker(batch.slots[0]), partial(self._run, batch))
+
+    def give_up(self, partitions: Collection[PartitionWork] | None = None) -> None:
+        """Begin no more batches of these partitions, or of any: what waits for one is not done."""
+        for slot in self._gathering.give_up(partitions):
+            self._work.given_up(slot)
+
+    async def _run(self, batch: Gathered[BatchRoute], worker: Worker[HandlerSlot]) -> None:
+        try:
+            members = await self._members(worker, batch)
+            if members and not await self._handle_together(worker, batch.by, members):
+                for member in members:
+                    worker.slot = member.slot
+                    await self._handle_alone(batch.by, member)
+        finally:
+            for slot in batch.slots:
+                if slot.busy and slot.partition is batch.partition:
+                    self._work.given_up(slot)
+            self._gathering.ended(batch.partition)
+            self._changed.set()
+
+    async def _members(self, worker: Worker[HandlerSlot], batch: Gathered[BatchRoute]) -> list[_Member]:
+        """Return the records that can be read; the others are bad records."""
+        found: list[_Member] = []
+        for slot in batch.slots:
+            worker.slot = slot  # of a record that is not done: who waits for the partition waits for this worker
+            record: Record = slot.record  # type: ignore[assignment]
+            while True:
+                try:
+                    made = record if self._deserialize is None else await self._deserialize(record)
+                    found.append(_Member(slot, record, batch.by.item(made)))
+                    break
+                except RecordDeserializationError as error:
+                    if not await self._waits_out(slot, record, error):
+                        if slot.busy:
+                            await self._settle(slot, record, error, 0)
+                        break
+        if found:
+            worker.slot = found[0].slot
+        return found
+
+    async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:
+        """Return True if the batch is handled, False if each of its records has to be handled alone."""
+        attempts = 0
+        first = members[0]
+        while True:
+            error = await self._raised(by, [member.item for member in members])
+            if error is None:
+                for member in members:
+                    self._work.finished(member.slot)
+                return True
+            if isinstance(error, NoAwaitableError):
+                await self._settle(first.slot, first.record, error, 1)
+                return True
+            if await self._waits_out(first.slot, first.record, error):
+                continue
+            if not first.slot.busy:
+                return True
+            attempts += 1
+            if self._config.fate(error, attempts) != "retry":
+                if len(members) > 1:
+                    return False
+                await self._settle(first.slot, first.record, error, attempts)
+                return True
+            self._judge.judge(first.record, error, attempts)
+            await anyio.sleep(self._backoff.delay_s(attempts))
+
+    async def _handle_alone(self, by: BatchRoute, member: _Member) -> None:
+        while True:
+            error = await self._raised(by, [member.item])
+            if error is None:
+                self._work.finished(member.slot)
+                return
+            if not await self._waits_out(member.slot, member.record, error):
+                if member.slot.busy:
+                    await self._settle(member.slot, member.record, error, self._config.retries + 1)
+                return
+
+    async def _waits_out(self, slot: HandlerSlot, record: Record, error: BaseException) -> bool:
+        """Return True after a wait for a schema registry, if that is what the error is about."""
+        if not is_outage(error):
+            return False
+        verdict = self._judge.outage(record, error, 0)
+        if verdict.delay_s is None:
+            await self._settle(slot, record, error, 0)
+            return False
+        await anyio.sleep(verdict.delay_s)
+        return True
+
+    async def _raised(self, by: BatchRoute, items: list[Any]) -> BaseException | None:
+        """Call the handler; return what it has raised."""
+        try:
+            await timed(by.handle, self._config.handler_timeout_ms)(items)
+        except Exception as error:
+            return error
+        except asyncio.CancelledError as error:
+            if not await outlives_cancellation():
+                raise
+            return error
+        return None

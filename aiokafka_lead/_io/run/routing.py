@@ -1,0 +1,108 @@
+"""Calls the handler of a record's topic, in a thread if it wants that, and sends what it returns."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from ..._core.run.binding import bound, bound_to_batch
+from ..._core.run.later import RetryTopics
+from ..._core.run.routes import Route, outgoing
+from ...errors import ConfigError
+
+__all__ = ["BatchRoute", "Routing"]
+
+Handler = Callable[..., Awaitable[object]]
+
+THREADS = 1_000_000
+"""More than there are handlers at once: it is those that are limited."""
+
+
+class BatchRoute(NamedTuple):
+    """A handler of batches."""
+
+    item: Callable[[Any], Any]
+    """Makes of a record what the handler gets; raises `RecordDeserializationError`."""
+    handle: Handler
+    """Gets a list of these."""
+    max_records: int
+    max_wait_s: float
+
+
+class Routing:
+    """The handlers of one run."""
+
+    def __init__(self, routes: Mapping[str | None, Route], *, transactional: bool) -> None:
+        """Raises `ConfigTypeError` for a handler that cannot be called with what is known of a record."""
+        self.producer: Any = None
+        """Sends results, outside of transactions; set when the run begins."""
+        self.retry_topics: RetryTopics | None = None
+        """Set when the run begins, if it has some."""
+        self.as_bytes = True
+        """False if a serializer makes bytes of results."""
+        self.targets = frozenset(route.to for route in routes.values() if route.to is not None)
+        self.batches: dict[str | None, BatchRoute] = {}
+        """By topic; None stands for all that have no other handler."""
+        self._transactional = transactional
+        self._single: dict[str | None, Handler] = {}
+        for topic, route in routes.items():
+            if route.max_records is None:
+                call = bound(self._async(route), transactional=transactional, model=route.model)
+                self._single[topic] = self._publishing(route, call, lambda record: record.key)
+            else:
+                call, item = bound_to_batch(self._async(route), transactional=transactional, model=route.model)
+                handle = self._publishing(route, call, lambda record: None)
+                self.batches[topic] = BatchRoute(item, handle, route.max_records, route.max_wait_ms / 1000)
+        only = [*self._single.values()] if routes.keys() == {None} else []
+        self.handle: Handler = only[0] if only else self._by_topic()
+        """Called with each record that no handler of batches gets, and its transaction, if there is one."""
+
+    def batch_of(self, topic: str) -> BatchRoute | None:
+        """Return the handler of batches for this topic, if it has one."""
+        found = self.batches.get(topic)
+        return self.batches.get(None) if found is None and topic not in self._single else found
+
+    def _by_topic(self) -> Handler:
+        find, rest = self._single.get, self._single.get(None, _nobody)
+
+        def handle(record: Any, *txn: Any) -> Awaitable[object]:
+            return find(record.topic, rest)(record, *txn)
+
+        return handle
+
+    @staticmethod
+    def _async(route: Route) -> Handler:
+        if not route.in_thread:
+            return route.handler
+        call, limiter = route.handler, anyio.CapacityLimiter(THREADS)
+
+        @functools.wraps(call)
+        async def handle(*given: Any, **named: Any) -> object:
+            return await anyio.to_thread.run_sync(functools.partial(call, *given, **named), limiter=limiter)
+
+        return handle
+
+    def _publishing(self, route: Route, call: Handler, key_of: Callable[[Any], Any]) -> Handler:
+        if route.to is None:
+            return call
+
+        async def handle(record: Any, *txn: Any) -> None:
+            result = await call(record, *txn)
+            sender = txn[0] if txn else self.producer
+            sent = [
+                await sender.send(route.to, value, key)
+                for value, key in outgoing(route, result, key_of(record), as_bytes=self.as_bytes)
+            ]
+            if not txn:
+                for delivery in sent:
+                    await delivery
+
+        return handle
+
+
+async def _nobody(record: Any, *txn: Any) -> None:
+    raise ConfigError(f"no handler for {record.topic}: name it with on(), or all other topics with on() alone")

@@ -1,0 +1,229 @@
+"""Handlers get what their parameters ask for, by name and annotation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from aiokafka_lead import ConsumerRecord, Transaction
+from aiokafka_lead._core.run.binding import bound
+from aiokafka_lead.errors import ConfigTypeError, RecordDeserializationError
+from aiokafka_lead.types import TimestampType
+
+pytestmark = pytest.mark.anyio
+
+Record = ConsumerRecord[Any, Any]
+
+
+class Model(pydantic.BaseModel):
+    cents: int
+
+
+class Card(pydantic.BaseModel):
+    kind: Literal["card"]
+    number: str
+
+
+class Struct(msgspec.Struct):
+    cents: int
+
+
+@dataclasses.dataclass
+class Plain:
+    cents: int
+
+
+class Typed(TypedDict):
+    cents: int
+
+
+class Odd:
+    pass
+
+
+def record(value: Any = b'{"cents": 3}', key: Any = b"k") -> Record:
+    headers = (("trace", b"t"),)
+    return ConsumerRecord("t", 0, 7, 9, TimestampType.CREATE_TIME, key, value, headers, 0)
+
+
+async def got(handler: Callable[..., Awaitable[Any]], given: Record | None = None) -> Any:
+    return await bound(handler, transactional=False)(record() if given is None else given)
+
+
+async def model(order: Model) -> Any:
+    return order
+
+
+async def struct(order: Struct) -> Any:
+    return order
+
+
+async def plain(order: Plain) -> Any:
+    return order
+
+
+async def typed(order: Typed) -> Any:
+    return order
+
+
+async def mapping(order: dict[str, int]) -> Any:
+    return order
+
+
+async def some_dict(order: dict) -> Any:  # type: ignore[type-arg]
+    return order
+
+
+async def text(order: str) -> Any:
+    return order
+
+
+async def raw(order: bytes) -> Any:
+    return order
+
+
+async def maybe(order: Model | None) -> Any:
+    return order
+
+
+async def either(order: Model | Card) -> Any:
+    return order
+
+
+@pytest.mark.parametrize(
+    ("handler", "value"),
+    [
+        (model, Model(cents=3)),
+        (struct, Struct(3)),
+        (plain, Plain(3)),
+        (typed, {"cents": 3}),
+        (mapping, {"cents": 3}),
+        (some_dict, {"cents": 3}),
+        (text, '{"cents": 3}'),
+        (raw, b'{"cents": 3}'),
+        (maybe, Model(cents=3)),
+        (either, Model(cents=3)),
+    ],
+)
+async def test_a_value_is_what_the_annotation_says(handler: Any, value: Any) -> None:
+    assert await got(handler) == value
+
+
+async def test_what_a_deserializer_has_made_is_checked_too() -> None:
+    assert await got(model, record({"cents": 3})) == Model(cents=3)
+    assert await got(struct, record({"cents": 3})) == Struct(3)
+    assert await got(text, record("told")) == "told"
+    with pytest.raises(RecordDeserializationError):
+        await got(plain, record(3))
+
+
+async def test_no_value_is_none_where_that_may_be() -> None:
+    assert await got(maybe, record(None)) is None
+    with pytest.raises(RecordDeserializationError):
+        await got(model, record(None))
+
+
+@pytest.mark.parametrize("handler", [model, struct, plain, mapping, some_dict, either])
+@pytest.mark.parametrize("value", [b"[4111]", b'{"cents": "4111"', b"\xff"])
+async def test_a_bad_value_is_a_record_that_cannot_be_read(handler: Any, value: bytes) -> None:
+    with pytest.raises(RecordDeserializationError, match=r"the value of the record at offset 7 of t-0 is no") as caught:
+        await got(handler, record(value))
+    assert caught.value.lasts
+    assert caught.value.record.value == value
+    assert "4111" not in str(caught.value)
+
+
+async def test_parts_of_a_record_by_their_names() -> None:
+    async def handle(
+        order: Model, key: str, headers: Mapping[str, bytes], offset: int, topic: str, *, record: Record
+    ) -> Any:
+        return order.cents, key, headers, offset, topic, record.timestamp_ms
+
+    assert await got(handle) == (3, "k", {"trace": b"t"}, 7, "t", 9)
+
+
+async def test_headers_as_text_or_as_they_are() -> None:
+    async def as_text(value: bytes, headers: dict[str, str]) -> Any:
+        return headers
+
+    async def as_they_are(value: bytes, headers) -> Any:  # type: ignore[no-untyped-def]
+        return headers
+
+    assert await got(as_text) == {"trace": "t"}
+    assert await got(as_they_are) == (("trace", b"t"),)
+
+
+async def test_a_key_that_is_no_text_is_a_record_that_cannot_be_read() -> None:
+    async def handle(value: bytes, key: str) -> None: ...
+
+    with pytest.raises(RecordDeserializationError, match=r"the key of .* is no str") as caught:
+        await got(handle, record(key=b"\xff"))
+    assert caught.value.part == "key"
+
+
+async def test_a_handler_of_records_is_called_itself() -> None:
+    async def bare(record): ...  # type: ignore[no-untyped-def]
+
+    async def annotated(given: Record) -> None: ...
+
+    async def anything(given: Any) -> None: ...
+
+    async def with_transaction(given: Record, txn: Transaction[Any, Any]) -> None: ...
+
+    async def with_more(given: Record, more: str = "more") -> None: ...
+
+    for handler in (bare, annotated, anything, with_transaction, with_more):
+        assert bound(handler, transactional=handler is with_transaction) is handler
+
+
+async def test_a_transaction_goes_where_it_is_asked_for() -> None:
+    async def handle(order: Model, txn: Transaction[Any, Any]) -> Any:
+        return order.cents, txn
+
+    async def without(record: Record) -> Any:
+        return record.offset
+
+    txn: Any = object()
+    assert await bound(handle, transactional=True)(record(), txn) == (3, txn)
+    assert await bound(without, transactional=True)(record(), txn) == 7
+    with pytest.raises(ConfigTypeError, match="there is a transaction with exactly_once alone"):
+        bound(handle, transactional=False)
+
+
+async def unknown(order: Odd) -> None: ...
+
+
+async def two_values(order: Model, other: Model) -> None: ...
+
+
+async def nothing_said(order: Model, other) -> None: ...  # type: ignore[no-untyped-def]
+
+
+async def not_there(order: NotThere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("handler", "why"),
+    [
+        (unknown, "handler unknown, parameter order: no record can be parsed as Odd"),
+        (two_values, "parameter other: another parameter gets the record's value already"),
+        (nothing_said, "parameter other: annotate it"),
+        (not_there, "annotation 'NotThere' must be there at run time"),
+    ],
+)
+def test_what_nothing_is_known_for_is_an_error_before_any_record(handler: Any, why: str) -> None:
+    with pytest.raises(ConfigTypeError, match=why):
+        bound(handler, transactional=False)
+
+
+async def late(record: LateRecord) -> Any:  # type: ignore[name-defined]  # noqa: F821
+    return record.offset
+
+
+async def test_the_name_of_a_record_that_only_type_checkers_know() -> None:
+    assert await got(late) == 7

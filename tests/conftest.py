@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import re
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from . import kerberos
 from .names import Names, resolving
 from .oidc import certified_provider
 from .ports import PortPool
+from .proxies import NO_PROXIES
 
 # "all" draws the same examples each time, so that a run says something about the code and not about luck. The smaller
 # suites draw some of them, HYPOTHESIS_PROFILE=deep many new ones. No deadline: the machine may be busy.
@@ -37,8 +37,7 @@ is tested through clients, those marked ``both_loops`` do; ``both_loops(False)``
 _TOGETHER = ("tests/spark/", "tests/schema/")
 """Folders that share what takes long to start, Spark or a registry: each is the work of one process."""
 _KAFKA = "tests/kafka/"
-_OTHER_KAFKA = re.compile(r"\[[^]]*kafka_|/test_(acls|admin_quorum|assignors_agree|telemetry)\.py")
-"""Tests of other clusters than the largest one, and of none: they are the work of a second process."""
+"""Its conftest.py says which of its tests are the work of one process."""
 _LONGEST = (_KAFKA, *_TOGETHER)
 """What begins first, so that no process is left with it at the end."""
 _HERE = Path(__file__).parent
@@ -86,16 +85,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist=loadfile``, more than a file is the work of one process if its tests share what starts slowly."""
-    from xdist.scheduler import LoadFileScheduling
+    """With ``--dist=loadgroup``, tests of no group go by file, and those of the folders `_TOGETHER` by folder."""
+    from xdist.scheduler import LoadGroupScheduling
 
-    class ByFileOrMore(LoadFileScheduling):  # type: ignore[misc]  # it has no types
+    class ByGroupOrFile(LoadGroupScheduling):  # type: ignore[misc]  # it has no types
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(_KAFKA):
-                return "other Kafka" if _OTHER_KAFKA.search(nodeid) else "Kafka"
-            return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+            group: str = super()._split_scope(nodeid)
+            if group != nodeid:
+                return group
+            return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
-    return ByFileOrMore(config, log) if config.getoption("dist") == "loadfile" else None
+    return ByGroupOrFile(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -202,8 +202,8 @@ def realm() -> Iterator[kerberos.Realm]:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Say aloud how many tests did not run for want of Kerberos, or of an OpenID provider."""
-    for lacking in (_NO_KERBEROS, _NO_PROVIDER):
+    """Say aloud how many tests did not run for want of Kerberos, an OpenID provider, or proxies."""
+    for lacking in (_NO_KERBEROS, _NO_PROVIDER, NO_PROXIES):
         reasons = [
             report.longrepr[2].partition(f"{lacking}: ")[2]
             for report in terminalreporter.stats.get("skipped", ())

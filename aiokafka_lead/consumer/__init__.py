@@ -589,7 +589,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
 
         Raises `IllegalStateError` without a ``group_id``.
         """
-        return self._membership("a membership belongs").standing.metadata
+        return self._membership("a membership belongs").commits.membership()
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import re
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -37,7 +38,8 @@ is tested through clients, those marked ``both_loops`` do; ``both_loops(False)``
 _TOGETHER = ("tests/spark/", "tests/schema/")
 """Folders that share what takes long to start, Spark or a registry: each is the work of one process."""
 _KAFKA = "tests/kafka/"
-"""Its conftest.py says which of its tests are the work of one process."""
+_OTHER_KAFKA = re.compile(r"\[[^]]*kafka_|/test_(acls|admin_quorum|assignors_agree|telemetry)\.py")
+"""Tests of other clusters than the largest one, and of none: they are the work of a second process."""
 _LONGEST = (_KAFKA, *_TOGETHER)
 """What begins first, so that no process is left with it at the end."""
 _HERE = Path(__file__).parent
@@ -85,17 +87,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist=loadgroup``, tests of no group go by file, and those of the folders `_TOGETHER` by folder."""
-    from xdist.scheduler import LoadGroupScheduling
+    """With ``--dist=loadfile``, more than a file is the work of one process if its tests share what starts slowly."""
+    from xdist.scheduler import LoadFileScheduling
 
-    class ByGroupOrFile(LoadGroupScheduling):  # type: ignore[misc]  # it has no types
+    class ByFileOrMore(LoadFileScheduling):  # type: ignore[misc]  # it has no types
         def _split_scope(self, nodeid: str) -> str:
-            group: str = super()._split_scope(nodeid)
-            if group != nodeid:
-                return group
-            return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+            if nodeid.startswith(_KAFKA):
+                return "other Kafka" if _OTHER_KAFKA.search(nodeid) else "Kafka"
+            return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
 
-    return ByGroupOrFile(config, log) if config.getoption("dist") == "loadgroup" else None
+    return ByFileOrMore(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,8 +1,8 @@
 """Every metric of the clients, once: its meaning, its kind, and its names for Prometheus and for Kafka's operators.
 
-`Producer.metrics` and its like return these classes. What counts has an attribute of the same name
+`Producer.metrics` and its like return these classes. Counters have attributes of the same names
 (`_core.producer.counters` and its like); the snapshot, `aiokafka_lead.prometheus`, the push to brokers (KIP-714), and
-the docs' table, dashboard and alerts (``tools/monitoring.py``) read the fields here.
+the docs' table, dashboard and alerts (``tools/monitoring.py``) read the fields, and their docstrings as texts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.
 class Figure(NamedTuple):
     """Description of one metric."""
 
-    text: str
     kind: Literal["counter", "gauge", "histogram"]
     prometheus: str
     """Its name after ``kafka_producer_`` or the like; empty if scrapes do not show it."""
@@ -48,24 +47,24 @@ def figures(metrics: type) -> dict[str, Figure]:
     return {each.name: each.metadata["figure"] for each in fields(metrics) if "figure" in each.metadata}
 
 
-def counter(text: str, prometheus: str = "", java: str = "") -> Any:
+def counter(prometheus: str = "", java: str = "") -> Any:
     """A number that never falls."""
-    return field(default=0, metadata={"figure": Figure(text, "counter", prometheus, java, None)})
+    return field(default=0, metadata={"figure": Figure("counter", prometheus, java, None)})
 
 
-def gauge(text: str, prometheus: str = "", java: str = "", *, default: int | None = 0) -> Any:
+def gauge(prometheus: str = "", java: str = "", *, default: int | None = 0) -> Any:
     """A number of this moment; None if it is not known."""
-    return field(default=default, metadata={"figure": Figure(text, "gauge", prometheus, java, None)})
+    return field(default=default, metadata={"figure": Figure("gauge", prometheus, java, None)})
 
 
-def histogram(text: str, prometheus: str = "", java: str = "") -> Any:
+def histogram(prometheus: str = "", java: str = "") -> Any:
     """A `LatencyHistogram`."""
-    return field(default_factory=_empty, metadata={"figure": Figure(text, "histogram", prometheus, java, None)})
+    return field(default_factory=_empty, metadata={"figure": Figure("histogram", prometheus, java, None)})
 
 
-def rows(of: type | None, text: str, java: str = "") -> Any:
+def rows(of: type | None = None, java: str = "") -> Any:
     """A mapping: of numbers or histograms, or of another class of these."""
-    return field(default_factory=dict, metadata={"figure": Figure(text, "gauge", "", java, of)})
+    return field(default_factory=dict, metadata={"figure": Figure("gauge", "", java, of)})
 
 
 def _empty() -> LatencyHistogram:
@@ -107,38 +106,40 @@ class LatencyHistogram:
 class MetadataMetrics:
     """Counts since the client was created."""
 
-    hints_received: int = counter("Leader hints that came with an error of Produce or Fetch (KIP-951).")
-    hints_accepted: int = counter("Leader hints that were followed.")
-    hints_confirmed: int = counter("Accepted hints whose leader epoch a metadata answer has reached since.")
-    hints_rejected_stale: int = counter("Hints not newer than the leader epoch known.")
-    hints_rejected_no_address: int = counter("Hints whose leader's address was neither in the response nor known.")
-    hints_rejected_unknown_partition: int = counter(
-        "Hints about partitions that are not known, or whose topic was deleted or created again since the request."
-    )
-    hints_rejected_policy: int = counter("Hints that ``leader_hint_policy`` forbade.")
-    hints_rejected_incomplete: int = counter(
-        "Hints without leader or epoch, or that came with an error that has no hints."
-    )
-    disagreements: int = counter(
-        "Metadata answers that named another leader than an accepted hint at the same epoch; metadata won."
-    )
-    stale_partitions: int = counter("Partitions in metadata answers older than what the client knew: ignored.")
-    rewinds: int = counter(
-        "Partitions whose epoch permanently decreased (an unclean recovery), accepted after several answers."
-    )
-    refreshes: int = counter("Metadata answers processed.")
-    refresh_failures: int = counter("Refreshes that got no answer from any broker.")
-    rebootstraps_unavailable: int = counter("Bootstraps because no known broker could be reached (KIP-899).")
-    rebootstraps_timed_out: int = counter("Bootstraps because metadata was missing for too long (KIP-1102).")
-    rebootstraps_required: int = counter("Bootstraps that a broker asked for (KIP-1102).")
-    rebootstraps_other_cluster: int = counter("Bootstraps because a known address answered for another cluster.")
-
-
-_CONNECTIONS = "Connections opened so far; for a shared `Client`, by all its users."
-_FETCH_LATENCY = "Time from a fetch request to its answer, including the time that brokers waited for records."
-_FETCHED_BYTES = "Sizes of the received record batches, before decompression."
-_MOVE_TOTAL = "Total time from the refusal to the request that the other broker answered, without its wait for records."
-_MOVES = "Refusals by a former leader, and lost connections, that were followed by an answer from another broker."
+    hints_received: int = counter()
+    """Leader hints that came with an error of Produce or Fetch (KIP-951)."""
+    hints_accepted: int = counter()
+    """Leader hints that were followed."""
+    hints_confirmed: int = counter()
+    """Accepted hints whose leader epoch a metadata answer has reached since."""
+    hints_rejected_stale: int = counter()
+    """Hints not newer than the leader epoch known."""
+    hints_rejected_no_address: int = counter()
+    """Hints whose leader's address was neither in the response nor known."""
+    hints_rejected_unknown_partition: int = counter()
+    """Hints about partitions that are not known, or whose topic was deleted or created again since the request."""
+    hints_rejected_policy: int = counter()
+    """Hints that ``leader_hint_policy`` forbade."""
+    hints_rejected_incomplete: int = counter()
+    """Hints without leader or epoch, or that came with an error that has no hints."""
+    disagreements: int = counter()
+    """Metadata answers that named another leader than an accepted hint at the same epoch; metadata won."""
+    stale_partitions: int = counter()
+    """Partitions in metadata answers that were older than the client's view, and were ignored."""
+    rewinds: int = counter()
+    """Partitions whose epoch permanently decreased (an unclean recovery), accepted after several answers."""
+    refreshes: int = counter()
+    """Metadata answers processed."""
+    refresh_failures: int = counter()
+    """Refreshes that got no answer from any broker."""
+    rebootstraps_unavailable: int = counter()
+    """Bootstraps because no known broker could be reached (KIP-899)."""
+    rebootstraps_timed_out: int = counter()
+    """Bootstraps because metadata was missing for too long (KIP-1102)."""
+    rebootstraps_required: int = counter()
+    """Bootstraps that a broker asked for (KIP-1102)."""
+    rebootstraps_other_cluster: int = counter()
+    """Bootstraps because a known address answered for another cluster."""
 
 
 # --- producers -------------------------------------------------------------------------------------------------------
@@ -148,60 +149,76 @@ _MOVES = "Refusals by a former leader, and lost connections, that were followed 
 class ProducerTopicMetrics:
     """Outcomes of the records of one topic."""
 
-    records_acked: int = counter("Records acknowledged.", "records_acked", "producer.topic.record.send")
-    records_failed: int = counter("Records given up.", "records_failed", "producer.topic.record.error")
-    batches_acked: int = counter("Batches acknowledged.", "batches_acked")
+    records_acked: int = counter("records_acked", "producer.topic.record.send")
+    """Records acknowledged."""
+    records_failed: int = counter("records_failed", "producer.topic.record.error")
+    """Records given up."""
+    batches_acked: int = counter("batches_acked")
+    """Batches acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerMetrics:
     """Counts since the producer was created, and a few current values. Times are in milliseconds."""
 
-    topics: Mapping[str, ProducerTopicMetrics] = rows(
-        ProducerTopicMetrics, "Metrics by topic, for all topics with acknowledged or given-up records."
-    )
-    records_sent: int = counter("Records that were sent at least once.", java="producer.record.send")
-    records_acked: int = counter("Records acknowledged.")
-    records_failed: int = counter("Records given up, expired ones among them.", java="producer.record.error")
-    records_expired: int = counter(
-        "Of those given up, records not acknowledged within ``delivery_timeout_ms``.", "records_expired"
-    )
-    batches_sent: int = counter("Batches sent, counting each attempt.")
-    batches_acked: int = counter("Batches acknowledged.")
-    batches_failed: int = counter("Batches given up.")
-    batches_split: int = counter("Batches that a broker found too large.", "batches_split")
-    bytes_sent: int = counter(
-        "Bytes of record batches as sent, after compression, counting each attempt.", "sent_bytes"
-    )
-    bytes_sent_in_rack: int = counter("Of the bytes sent, those to brokers in ``client_rack``.", "sent_in_rack_bytes")
-    requests: int = counter("Produce requests.", "requests")
-    retries: int = counter("Batches sent again.", "batch_retries")
-    free_retries: int = counter("Retries without backoff, because the leader epoch had advanced (KIP-951).")
-    catch_up_waits: int = counter("Refusals by the leader of the known epoch itself, after which the delay is short.")
-    sequence_restarts: int = counter("Partitions that went on under the next producer epoch (KIP-360).")
-    leader_moves: int = counter(
-        "Refusals by a former leader that were followed by an acknowledgement from another one.", "leader_moves"
-    )
-    leader_move_ms_total: float = counter("Total time from such a refusal to the acknowledgement.")
-    leader_move_ms_max: float = counter("The longest such time.")
-    leader_move_ms_last: float = counter("The latest such time.")
-    buffer_waits: int = counter("Sends that had to wait for ``buffer_memory``.", "buffer_waits")
-    buffer_used_bytes: int = gauge("Bytes of ``buffer_memory`` currently in use.", "buffer_used_bytes")
-    connections: int = counter(_CONNECTIONS, java="producer.connection.creation")
-    batches_pending: int = gauge("Batches currently neither acknowledged nor failed.", "batches_pending")
-    send_latency: LatencyHistogram = histogram(
-        "Time from the first record of a batch to its acknowledgement, once per batch.", "send_latency_seconds"
-    )
-    queue_latency: LatencyHistogram = histogram(
-        "Time from the first record of a batch to its first request.", java="producer.record.queue.time"
-    )
-    throttle_time: LatencyHistogram = histogram(
-        "Silence that answers demanded (KIP-219), mostly none.", java="producer.produce.throttle.time"
-    )
-    request_latency: Mapping[int, LatencyHistogram] = rows(
-        None, "Time from a Produce request to its answer, by broker.", "producer.node.request.latency"
-    )
+    topics: Mapping[str, ProducerTopicMetrics] = rows(ProducerTopicMetrics)
+    """Metrics by topic, for all topics with acknowledged or given-up records."""
+    records_sent: int = counter(java="producer.record.send")
+    """Records that were sent at least once."""
+    records_acked: int = counter()
+    """Records acknowledged."""
+    records_failed: int = counter(java="producer.record.error")
+    """Records given up, expired ones among them."""
+    records_expired: int = counter("records_expired")
+    """Of those given up, records not acknowledged within ``delivery_timeout_ms``."""
+    batches_sent: int = counter()
+    """Batches sent, counting each attempt."""
+    batches_acked: int = counter()
+    """Batches acknowledged."""
+    batches_failed: int = counter()
+    """Batches given up."""
+    batches_split: int = counter("batches_split")
+    """Batches that a broker found too large."""
+    bytes_sent: int = counter("sent_bytes")
+    """Bytes of record batches as sent, after compression, counting each attempt."""
+    bytes_sent_in_rack: int = counter("sent_in_rack_bytes")
+    """Of the bytes sent, those to brokers in ``client_rack``."""
+    requests: int = counter("requests")
+    """Produce requests."""
+    retries: int = counter("batch_retries")
+    """Batches sent again."""
+    free_retries: int = counter()
+    """Retries without backoff, because the leader epoch had advanced (KIP-951)."""
+    catch_up_waits: int = counter()
+    """Refusals by the leader of the known epoch itself, after which the delay is short."""
+    sequence_restarts: int = counter()
+    """Partitions that went on under the next producer epoch (KIP-360)."""
+    leader_moves: int = counter("leader_moves")
+    """Refusals by a former leader that were followed by an acknowledgement from another one."""
+    leader_move_ms_total: float = counter()
+    """Total time from such a refusal to the acknowledgement."""
+    leader_move_ms_max: float = counter()
+    """The longest such time."""
+    leader_move_ms_last: float = counter()
+    """The latest such time."""
+    buffer_waits: int = counter("buffer_waits")
+    """Sends that had to wait for ``buffer_memory``."""
+    buffer_used_bytes: int = gauge("buffer_used_bytes")
+    """Bytes of ``buffer_memory`` currently in use."""
+    connections: int = counter(java="producer.connection.creation")
+    """Connections opened so far; for a shared `Client`, by all its users."""
+    batches_pending: int = gauge("batches_pending")
+    """Batches currently neither acknowledged nor failed."""
+    send_latency: LatencyHistogram = histogram("send_latency_seconds")
+    """Time from the first record of a batch to its acknowledgement, once per batch."""
+    queue_latency: LatencyHistogram = histogram(java="producer.record.queue.time")
+    """Time from the first record of a batch to its first request."""
+    throttle_time: LatencyHistogram = histogram(java="producer.produce.throttle.time")
+    """Silence that answers demanded (KIP-219), mostly none."""
+    request_latency: Mapping[int, LatencyHistogram] = rows(None, "producer.node.request.latency")
+    """Time from a Produce request to its answer, by broker."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
+    """Leader hints, refreshes and rebootstraps of the client."""
 
 
 # --- consumers -------------------------------------------------------------------------------------------------------
@@ -211,26 +228,28 @@ class ProducerMetrics:
 class ConsumerTopicMetrics:
     """Counts of one topic."""
 
-    records_consumed: int = counter(
-        "Records handed out to the application.", "records", "consumer.fetch.manager.records.consumed"
-    )
-    bytes_fetched: int = counter(_FETCHED_BYTES, "fetched_bytes", "consumer.fetch.manager.bytes.consumed")
+    records_consumed: int = counter("records", "consumer.fetch.manager.records.consumed")
+    """Records handed out to the application."""
+    bytes_fetched: int = counter("fetched_bytes", "consumer.fetch.manager.bytes.consumed")
+    """Sizes of the received record batches, before decompression."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetrics:
     """One assigned partition. Values are None until an answer provides them."""
 
-    position: int | None = gauge("Offset of the next record for the application.", "position", default=None)
-    high_watermark: int | None = gauge(
-        "Offset after the last record that every in-sync replica has.", "high_watermark", default=None
-    )
-    last_stable_offset: int | None = gauge(
-        "Offset after the last record not held back by an open transaction.", default=None
-    )
-    log_start_offset: int | None = gauge("First offset that still exists.", default=None)
-    lag: int | None = gauge("Offsets between the position and the end that this consumer can read to.", default=None)
-    buffered_bytes: int = gauge("Fetched bytes that are not handed out yet, as received.")
+    position: int | None = gauge("position", default=None)
+    """Offset of the next record for the application."""
+    high_watermark: int | None = gauge("high_watermark", default=None)
+    """Offset after the last record that every in-sync replica has."""
+    last_stable_offset: int | None = gauge(default=None)
+    """Offset after the last record not held back by an open transaction."""
+    log_start_offset: int | None = gauge(default=None)
+    """First offset that still exists."""
+    lag: int | None = gauge(default=None)
+    """Offsets between the position and the end that this consumer can read to."""
+    buffered_bytes: int = gauge()
+    """Fetched bytes that are not handed out yet, as received."""
     paused: bool = False
 
 
@@ -238,50 +257,60 @@ class PartitionMetrics:
 class ConsumerMetrics:
     """A consumer's counts since it started, and the current state of its partitions."""
 
-    topics: Mapping[str, ConsumerTopicMetrics] = rows(
-        ConsumerTopicMetrics, "Counts by name, for all topics with received records."
-    )
-    records_consumed: int = counter(
-        "Records handed out to the application.", java="consumer.fetch.manager.records.consumed"
-    )
-    bytes_fetched: int = counter(_FETCHED_BYTES, java="consumer.fetch.manager.bytes.consumed")
-    buffered_bytes: int = gauge("Bytes fetched and not yet handed out.", "buffered_bytes")
-    connections: int = counter(_CONNECTIONS, java="consumer.connection.creation")
-    fetches: int = counter("Fetch requests.", "fetches", "consumer.fetch.manager.fetch")
-    fetches_beside_session: int = counter(
-        "Of these, those sent because the broker was still waiting for records of other partitions."
-    )
-    fetch_latency_avg_ms: float = gauge("Mean of ``fetch_latency`` in milliseconds; 0 before the first answer.")
-    failed_fetches: int = counter("Fetch requests without an answer.", "failed_fetches")
-    fetch_errors: Mapping[int, int] = rows(None, "Partition errors in answers, by Kafka's error code.")
-    free_retries: int = counter(
-        "Partitions fetched again without backoff, because the leader epoch had advanced (KIP-951)."
-    )
-    leader_moves: int = counter(_MOVES, "leader_moves")
-    leader_move_ms_total: float = counter(_MOVE_TOTAL)
-    leader_move_ms_max: float = counter("The longest such time.")
-    leader_move_ms_last: float = counter("The latest such time.")
-    session_resets: int = counter("Fetch sessions that a broker no longer knew (KIP-227).")
-    follower_redirects: int = counter("Partitions that a broker redirected to a nearby follower (KIP-392).")
-    stale_answers: int = counter("Partition answers that were void on arrival, for example after a seek.")
-    offset_resets: int = counter("Positions out of range that ``auto_offset_reset`` moved.", "offset_resets")
-    truncations: int = counter("Positions found to be beyond the end of a log that had lost records (KIP-320).")
-    fetch_latency: LatencyHistogram = histogram(
-        _FETCH_LATENCY, "fetch_latency_seconds", "consumer.fetch.manager.fetch.latency"
-    )
-    request_latency: Mapping[int, LatencyHistogram] = rows(None, "The same by broker.", "consumer.node.request.latency")
-    commit_latency: LatencyHistogram = histogram(
-        "Latency of successful commits, including any rebalance in between.",
-        "commit_latency_seconds",
-        "consumer.coordinator.commit.latency",
-    )
+    topics: Mapping[str, ConsumerTopicMetrics] = rows(ConsumerTopicMetrics)
+    """Counts by name, for all topics with received records."""
+    records_consumed: int = counter(java="consumer.fetch.manager.records.consumed")
+    """Records handed out to the application."""
+    bytes_fetched: int = counter(java="consumer.fetch.manager.bytes.consumed")
+    """Sizes of the received record batches, before decompression."""
+    buffered_bytes: int = gauge("buffered_bytes")
+    """Bytes fetched and not yet handed out."""
+    connections: int = counter(java="consumer.connection.creation")
+    """Connections opened so far; for a shared `Client`, by all its users."""
+    fetches: int = counter("fetches", "consumer.fetch.manager.fetch")
+    """Fetch requests."""
+    fetches_beside_session: int = counter()
+    """Of these, those sent because the broker was still waiting for records of other partitions."""
+    fetch_latency_avg_ms: float = gauge()
+    """Mean of ``fetch_latency`` in milliseconds; 0 before the first answer."""
+    failed_fetches: int = counter("failed_fetches")
+    """Fetch requests without an answer."""
+    fetch_errors: Mapping[int, int] = rows()
+    """Partition errors in answers, by Kafka's error code."""
+    free_retries: int = counter()
+    """Partitions fetched again without backoff, because the leader epoch had advanced (KIP-951)."""
+    leader_moves: int = counter("leader_moves")
+    """Refusals by a former leader, and lost connections, that were followed by an answer from another broker."""
+    leader_move_ms_total: float = counter()
+    """Total time from the refusal to the request that the other broker answered, without its wait for records."""
+    leader_move_ms_max: float = counter()
+    """The longest such time."""
+    leader_move_ms_last: float = counter()
+    """The latest such time."""
+    session_resets: int = counter()
+    """Fetch sessions that a broker no longer knew (KIP-227)."""
+    follower_redirects: int = counter()
+    """Partitions that a broker redirected to a nearby follower (KIP-392)."""
+    stale_answers: int = counter()
+    """Partition answers that were void on arrival, for example after a seek."""
+    offset_resets: int = counter("offset_resets")
+    """Positions out of range that ``auto_offset_reset`` moved."""
+    truncations: int = counter()
+    """Positions found to be beyond the end of a log that had lost records (KIP-320)."""
+    fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.fetch.manager.fetch.latency")
+    """Time from a fetch request to its answer, including the time that brokers waited for records."""
+    request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
+    """Time from request to answer, by broker."""
+    commit_latency: LatencyHistogram = histogram("commit_latency_seconds", "consumer.coordinator.commit.latency")
+    """Latency of successful commits, including any rebalance in between."""
     rebalance_latency: LatencyHistogram = histogram(
-        "From when the member knew of a rebalance to the next time that it had nothing to give up or to take over.",
-        "rebalance_latency_seconds",
-        "consumer.coordinator.rebalance.latency",
+        "rebalance_latency_seconds", "consumer.coordinator.rebalance.latency"
     )
-    partitions: Mapping[TopicPartition, PartitionMetrics] = rows(PartitionMetrics, "The assigned partitions.")
+    """From when the member knew of a rebalance to the next time that it had nothing to give up or to take over."""
+    partitions: Mapping[TopicPartition, PartitionMetrics] = rows(PartitionMetrics)
+    """The assigned partitions."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
+    """Leader hints, refreshes and rebootstraps of the client."""
 
 
 # --- share consumers -------------------------------------------------------------------------------------------------
@@ -291,59 +320,57 @@ class ConsumerMetrics:
 class ShareTopicMetrics:
     """Counts of one topic. Acknowledgements count when a broker has taken them."""
 
-    records_consumed: int = counter(
-        "Records handed out to the application, each delivery counted.",
-        "records",
-        "consumer.share.fetch.manager.records.consumed",
-    )
-    bytes_fetched: int = counter(_FETCHED_BYTES, "fetched_bytes", "consumer.share.fetch.manager.bytes.consumed")
-    records_accepted: int = counter("Records accepted.", "records_accepted")
-    records_released: int = counter(
-        "Records given back to the group, those included that the application never got.", "records_released"
-    )
-    records_rejected: int = counter("Records rejected.", "records_rejected")
-    locks_renewed: int = counter("Locks renewed.", "locks_renewed")
-    records_lost: int = counter(
-        "Records whose lock ended before a broker had taken their acknowledgement, so that they are delivered again: "
-        "it had run out, or a connection, or a leader, was lost.",
-        "records_lost",
-    )
+    records_consumed: int = counter("records", "consumer.share.fetch.manager.records.consumed")
+    """Records handed out to the application, each delivery counted."""
+    bytes_fetched: int = counter("fetched_bytes", "consumer.share.fetch.manager.bytes.consumed")
+    """Sizes of the received record batches, before decompression."""
+    records_accepted: int = counter("records_accepted")
+    """Records accepted."""
+    records_released: int = counter("records_released")
+    """Records given back to the group, those included that the application never got."""
+    records_rejected: int = counter("records_rejected")
+    """Records rejected."""
+    locks_renewed: int = counter("locks_renewed")
+    """Locks renewed."""
+    records_lost: int = counter("records_lost")
+    """Records whose lock ended before a broker had taken their acknowledgement, so that they are delivered again: it
+    had run out, or a connection, or a leader, was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareConsumerMetrics:
     """A share consumer's counts since it started."""
 
-    topics: Mapping[str, ShareTopicMetrics] = rows(
-        ShareTopicMetrics, "Counts by name, for all topics with received records."
-    )
-    records_consumed: int = counter(
-        "Records handed out to the application, each delivery counted.",
-        java="consumer.share.fetch.manager.records.consumed",
-    )
-    bytes_fetched: int = counter(_FETCHED_BYTES, java="consumer.share.fetch.manager.bytes.consumed")
-    acknowledgements: int = counter(
-        "Acknowledgements that brokers have taken, of all kinds.",
-        java="consumer.share.fetch.manager.acknowledgements.send",
-    )
-    buffered_records: int = gauge("Records acquired and not yet handed out, about.", "buffered_records")
-    fetches: int = counter("Fetch requests.", "fetches", "consumer.share.fetch.manager.fetch")
-    failed_fetches: int = counter("Fetch requests without an answer.", "failed_fetches")
-    leader_moves: int = counter(_MOVES, "leader_moves")
-    leader_move_ms_total: float = counter(_MOVE_TOTAL)
-    leader_move_ms_max: float = counter("The longest such time.")
-    leader_move_ms_last: float = counter("The latest such time.")
-    fetch_latency: LatencyHistogram = histogram(
-        _FETCH_LATENCY, "fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency"
-    )
-    request_latency: Mapping[int, LatencyHistogram] = rows(None, "The same by broker.", "consumer.node.request.latency")
-    throttle_time: LatencyHistogram = histogram(
-        "Silence that answers to fetches demanded (KIP-219), mostly none.",
-        java="consumer.share.fetch.manager.fetch.throttle.time",
-    )
-    acknowledge_latency: LatencyHistogram = histogram(
-        "From request to answer, of requests whose acknowledgements were taken; a fetch that carried some may have "
-        "been held for records.",
-        "acknowledge_latency_seconds",
-    )
+    topics: Mapping[str, ShareTopicMetrics] = rows(ShareTopicMetrics)
+    """Counts by name, for all topics with received records."""
+    records_consumed: int = counter(java="consumer.share.fetch.manager.records.consumed")
+    """Records handed out to the application, each delivery counted."""
+    bytes_fetched: int = counter(java="consumer.share.fetch.manager.bytes.consumed")
+    """Sizes of the received record batches, before decompression."""
+    acknowledgements: int = counter(java="consumer.share.fetch.manager.acknowledgements.send")
+    """Acknowledgements that brokers have taken, of all kinds."""
+    buffered_records: int = gauge("buffered_records")
+    """Records acquired and not yet handed out, about."""
+    fetches: int = counter("fetches", "consumer.share.fetch.manager.fetch")
+    """Fetch requests."""
+    failed_fetches: int = counter("failed_fetches")
+    """Fetch requests without an answer."""
+    leader_moves: int = counter("leader_moves")
+    """Refusals by a former leader, and lost connections, that were followed by an answer from another broker."""
+    leader_move_ms_total: float = counter()
+    """Total time from the refusal to the request that the other broker answered, without its wait for records."""
+    leader_move_ms_max: float = counter()
+    """The longest such time."""
+    leader_move_ms_last: float = counter()
+    """The latest such time."""
+    fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency")
+    """Time from a fetch request to its answer, including the time that brokers waited for records."""
+    request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
+    """Time from request to answer, by broker."""
+    throttle_time: LatencyHistogram = histogram(java="consumer.share.fetch.manager.fetch.throttle.time")
+    """Silence that answers to fetches demanded (KIP-219), mostly none."""
+    acknowledge_latency: LatencyHistogram = histogram("acknowledge_latency_seconds")
+    """From request to answer, of requests whose acknowledgements were taken; a fetch that carried some may have been
+    held for records."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
+    """Leader hints, refreshes and rebootstraps of the client."""

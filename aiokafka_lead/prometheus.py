@@ -10,7 +10,11 @@ Needs the ``prometheus`` extra. Nothing is counted for it: the clients count any
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -21,7 +25,7 @@ from prometheus_client.registry import Collector
 
 from .consumer import Consumer
 from .errors import ConfigTypeError
-from .metrics import ConsumerMetrics, Figure, ProducerMetrics, ShareConsumerMetrics, figures
+from .metrics import ConsumerMetrics, ProducerMetrics, ShareConsumerMetrics, figures
 from .producer import Producer
 from .producer.pipeline import TransactionPipeline
 from .share import ShareConsumer
@@ -82,21 +86,35 @@ _FAMILIES: dict[str, Any] = {
 
 def _of(prefix: str, metrics: type) -> Iterator[KafkaMetric]:
     """Those of a class of metrics that scrapes show."""
+    texts = _texts(metrics)
     for name, figure in figures(metrics).items():
         if figure.rows is not None:
-            by_partition = "partitions" in name
+            labels = ("client_id", "topic", "partition") if name == "partitions" else ("client_id", "topic")
+            inner_texts = _texts(figure.rows)
             for inner, each in figures(figure.rows).items():
                 if each.prometheus:
-                    labels = ("topic", "partition") if by_partition else ("topic",)
                     rows = _each(attrgetter(f"metrics.{name}"), attrgetter(inner))
-                    yield KafkaMetric(prefix + each.prometheus, each.kind, _plain(each), ("client_id", *labels), rows)
+                    yield KafkaMetric(prefix + each.prometheus, each.kind, inner_texts.get(inner, ""), labels, rows)
         elif figure.prometheus:
             rows = _own(attrgetter(f"metrics.{name}"))
-            yield KafkaMetric(prefix + figure.prometheus, figure.kind, _plain(figure), ("client_id",), rows)
+            yield KafkaMetric(prefix + figure.prometheus, figure.kind, texts.get(name, ""), ("client_id",), rows)
 
 
-def _plain(figure: Figure) -> str:
-    return figure.text.replace("``", "")
+def _texts(metrics: type) -> dict[str, str]:
+    """The docstrings of the fields; none where the source was left out, as a program in one file may do."""
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(metrics))).body[0]
+    except OSError:
+        return {}
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: re.sub(r"\s+", " ", text.value.value).replace("``", "")
+        for field, text in itertools.pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+    }
 
 
 def _own(of: Callable[[_Seen], Any]) -> _Rows:

@@ -30,7 +30,7 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 PasswordMechanism = Literal["PLAIN", ScramMechanism]
 SaslMechanism = Literal[PasswordMechanism, "OAUTHBEARER", "GSSAPI"]
-"""Kafka's names of the mechanisms. What logs in with one is in `_io.connection.login`."""
+"""Kafka's names of the mechanisms; `_io.connection.login` logs in with them."""
 
 PASSWORD_MECHANISMS: tuple[str, ...] = get_args(PasswordMechanism)
 
@@ -279,7 +279,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
 
     @staticmethod
     def _settle_security(given: dict[str, Any]) -> dict[str, Any]:
-        """Fill in what follows from the security protocol, before each option is checked on its own."""
+        """Add options that follow from the security protocol, before each option is checked on its own."""
         given = flat_security(given)
         if str(given.get("security_protocol", "")).startswith("SASL_") and given.get("sasl_mechanism") is None:
             given["sasl_mechanism"] = "PLAIN"

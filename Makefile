@@ -72,7 +72,7 @@ pytest-quick:
 # since they wait for much of their time; tests/conftest.py says what goes where.
 test: $(DEV) $(BUILT)
 	@$(TOGETHER) lint
-	$(PY) -m pytest $(or $(ARGS),--suite=$(SUITE) --numprocesses=$(PROCESSES) --dist=loadgroup --no-loadscope-reorder)
+	$(PY) -m pytest $(or $(ARGS),--suite=$(SUITE) --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder)
 
 test-all:
 	@$(MAKE) --no-print-directory SUITE=all test

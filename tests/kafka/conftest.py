@@ -40,17 +40,12 @@ _last_test: dict[str, str] = {}
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
-def pytest_mark_by_cluster(items: list[pytest.Item]) -> None:
-    """Give the tests of the largest cluster to one process, those of all others to another one.
-
-    Trio on old releases is left to the suite "all": the event loop makes no difference to what a release answers.
-    """
+def pytest_leave_trio_on_old_releases_to_the_suite_all(items: list[pytest.Item]) -> None:
+    """The event loop makes no difference to what a release answers."""
+    # Pytest takes no function for a hook whose name does not begin with pytest_, whatever its specname says.
     for item in items:
-        if item.nodeid.startswith(_OURS):
-            is_largest = _cluster_of(item) == "kafka"
-            item.add_marker(pytest.mark.xdist_group("kafka" if is_largest else "other kafka"))
-            if not is_largest and _cluster_of(item) is not None and "trio" in item.name:
-                item.add_marker(pytest.mark.suite("all"))
+        if item.nodeid.startswith(_OURS) and _cluster_of(item) not in (None, "kafka") and "trio" in item.name:
+            item.add_marker(pytest.mark.suite("all"))
 
 
 @pytest.hookimpl(trylast=True)

@@ -180,9 +180,10 @@ async def test_unknown_topic_and_too_large_a_record_are_clear_errors(
         await producer.send_and_wait(topic, b"the producer is still of use")
 
 
-async def test_a_release_without_producer_ids_says_so(kafka_oldest: KafkaCluster, topic_name: TopicName) -> None:
-    topic = await in_thread(kafka_oldest.create_topic, topic_name())
+@pytest.mark.parametrize("any_kafka", ["kafka_oldest"], indirect=True)
+async def test_a_release_without_producer_ids_says_so(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
+    topic = await in_thread(any_kafka.create_topic, topic_name())
     with anyio.fail_after(60):
         with pytest.raises(UnsupportedVersionError, match="InitProducerId"):
-            async with make_producer(kafka_oldest, enable_idempotence=True) as producer:
+            async with make_producer(any_kafka, enable_idempotence=True) as producer:
                 await producer.send_and_wait(topic, b"v")

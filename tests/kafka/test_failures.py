@@ -74,15 +74,16 @@ async def test_leaders_move_by_election(kafka: KafkaCluster, topic_name: TopicNa
     assert flow.slowest_s < 60  # no request was waited out
 
 
-async def test_leaders_move_on_a_release_without_hints(kafka_old: KafkaCluster, topic_name: TopicName) -> None:
+@pytest.mark.parametrize("any_kafka", ["kafka_old"], indirect=True)
+async def test_leaders_move_on_a_release_without_hints(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
     topic = topic_name()
 
     async def trouble(flow: Flow) -> None:
         for partition in range(FLOW_PARTITIONS):
-            await in_thread(kafka_old.move_leader, topic, partition)
+            await in_thread(any_kafka.move_leader, topic, partition)
         await flow.progress(100)
 
-    await while_records_flow(kafka_old, topic, trouble)
+    await while_records_flow(any_kafka, topic, trouble)
 
 
 async def test_a_topic_is_deleted_and_made_anew_under_both_clients(kafka: KafkaCluster, topic_name: TopicName) -> None:
@@ -100,10 +101,9 @@ async def test_a_topic_is_deleted_and_made_anew_under_both_clients(kafka: KafkaC
         assert [r.value for r in await read(consumer, 5)] == [b"second %d" % i for i in range(5)]
 
 
-async def test_every_stop_is_in_time_with_all_brokers_gone(
-    kafka_first_with_producer_ids: KafkaCluster, topic_name: TopicName
-) -> None:
-    kafka = kafka_first_with_producer_ids
+@pytest.mark.parametrize("any_kafka", ["kafka_first_with_producer_ids"], indirect=True)
+async def test_every_stop_is_in_time_with_all_brokers_gone(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
+    kafka = any_kafka
     topic = await in_thread(kafka.create_topic, topic_name())
     producer, consumer = make_producer(kafka), make_consumer(kafka)
     await producer.start()

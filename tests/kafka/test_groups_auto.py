@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import anyio
+import pytest
 
 from aiokafka_lead import AdminClient, Consumer, Producer, TopicPartition
 
@@ -104,13 +105,14 @@ def test_a_live_group_goes_to_the_new_protocol_and_back(kafka: KafkaCluster, top
     anyio.run(convert)
 
 
-def test_old_brokers_have_the_classic_protocol(kafka_old: KafkaCluster, topic_name: TopicName) -> None:
+@pytest.mark.parametrize("any_kafka", ["kafka_old"], indirect=True)
+def test_old_brokers_have_the_classic_protocol(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
     async def share() -> None:
         topic = topic_name()
-        kafka_old.create_topic(topic, partitions=_PARTITIONS)
+        any_kafka.create_topic(topic, partitions=_PARTITIONS)
         with anyio.fail_after(_WITHIN_S):
             async with anyio.create_task_group() as tasks:
-                members = Members(kafka_old.bootstrap(), topic, tasks)
+                members = Members(any_kafka.bootstrap(), topic, tasks)
                 consumers = [await members.start("auto"), await members.start("auto")]
                 await members.shared()
                 await members.read(b"one", b"two")

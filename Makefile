@@ -39,7 +39,7 @@ TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4 \
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo pipeline docs quick pytest-quick test test-all \
-	lint ruff format-check mypy pyright imports generated prose fmt fuzz bench build dist clean
+	lint ruff format-check mypy pyright imports generated prose fmt fuzz prove bench build dist clean
 
 help:
 	@echo "make demo    events flow through an embedded cluster while leaders move and a broker dies"
@@ -49,6 +49,7 @@ help:
 	@echo "make test-all  the same, with everything crossed with everything"
 	@echo "make lint    the checks alone       make fmt    format and sort imports"
 	@echo "make fuzz    fuzz decoders, client  make bench  all comparisons; ARGS=NAME, one benchmark"
+	@echo "make prove   clients on a real Kafka under faults, and a judge; ARGS='--minutes 30 --mode everything'"
 	@echo "make docs    the documentation, in build/site"
 	@echo "make build   compile the hot modules in place"
 	@echo "make dist    sdist and a wheel for every Python here, and a trial of each, with a compiler and without"
@@ -110,6 +111,9 @@ fuzz: $(DEV) $(BUILT)
 	@$(PIP) 'atheris>=2.3'
 	$(PY) -m tests.records.fuzz_decode $(or $(ARGS),-max_total_time=60)
 	$(PY) -m tests.hostile
+
+prove: $(DEV) $(BUILT)
+	@$(PY) -m tests.prove $(ARGS)
 
 bench: $(DEV) $(BUILT)
 	@$(PY) -m benchmarks $(or $(ARGS),all)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, NamedTuple
+from uuid import UUID
 
 __all__ = [
     "AcknowledgeType",
@@ -120,3 +122,6 @@ class ConsumerGroupMetadata:
     """The generation, or the member epoch under KIP-848; -1 while it is no member."""
     member_id: str = ""
     group_instance_id: str | None = None
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False, repr=False)
+    """Ids of the topics that the consumer reads, by name. With them a broker refuses offsets of a topic that has been
+    deleted and made again since (KIP-1319, Kafka 4.4); without, the new topic gets them."""

@@ -20,6 +20,7 @@ from .names import Names, resolving
 from .oidc import certified_provider
 from .outbox.postgres import Postgres, programs
 from .ports import PortPool
+from .proxies import NO_PROXIES
 
 # "all" draws the same examples each time, so that a run says something about the code and not about luck. The smaller
 # suites draw some of them, HYPOTHESIS_PROFILE=deep many new ones. No deadline: the machine may be busy.
@@ -217,8 +218,8 @@ def postgres() -> Iterator[Postgres]:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Say aloud how many tests did not run for want of Kerberos, an OpenID provider or PostgreSQL."""
-    for lacking in (_NO_KERBEROS, _NO_PROVIDER, _NO_POSTGRES):
+    """Say aloud how many tests did not run for want of Kerberos, an OpenID provider, PostgreSQL or proxies."""
+    for lacking in (_NO_KERBEROS, _NO_PROVIDER, _NO_POSTGRES, NO_PROXIES):
         reasons = [
             report.longrepr[2].partition(f"{lacking}: ")[2]
             for report in terminalreporter.stats.get("skipped", ())

@@ -33,7 +33,15 @@ from .partitions import ElectionType, OffsetSpec, PartitionReassignment
 from .quotas import ClientQuotaFilter, QuotaEntity
 from .security import DelegationToken, ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion
 from .share_groups import ShareGroupDescription, ShareGroupOffset, ShareMemberDescription, StartOffsetChange
-from .streams_groups import StreamsGroupDescription, StreamsMemberDescription, StreamsSubtopology, StreamsTasks
+from .streams_groups import (
+    StreamsGroupDescription,
+    StreamsMemberDescription,
+    StreamsNode,
+    StreamsSubtopology,
+    StreamsTasks,
+    StreamsTopology,
+    StreamsTopologyStatus,
+)
 from .topics import CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription, TopicListing
 from .transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
 
@@ -94,8 +102,11 @@ __all__ = [
     "StartOffsetChange",
     "StreamsGroupDescription",
     "StreamsMemberDescription",
+    "StreamsNode",
     "StreamsSubtopology",
     "StreamsTasks",
+    "StreamsTopology",
+    "StreamsTopologyStatus",
     "ToOffset",
     "ToShifted",
     "TopicDescription",

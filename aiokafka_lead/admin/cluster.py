@@ -172,11 +172,21 @@ class ClusterCalls(AdminArea):
         listed = [BrokerDescription(b.node_id, b.host, b.port, b.rack) for b in metadata.brokers]
         return ClusterDescription(metadata.cluster_id, metadata.controller_id, _in_order(listed))
 
-    async def describe_features(self, *, timeout_ms: float | None = None) -> FeatureDescription:
-        """The features that a broker supports, and the levels that all keep to (KIP-584)."""
+    async def describe_features(
+        self, *, broker_id: int | None = None, timeout_ms: float | None = None
+    ) -> FeatureDescription:
+        """The features that a broker supports, and the levels that all keep to (KIP-584).
+
+        Any broker is asked unless ``broker_id`` names one, which is asked once; then also raises
+        `BrokerIdNotRegisteredError`.
+        """
+        number = None if broker_id is None else _ID("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="1")
-        response = await self._calls.call(Route.ANY, request, deadline)
+        if number is None:
+            response = await self._calls.call(Route.ANY, request, deadline)
+        else:
+            response = await self._calls.once_of_broker(number, request, deadline)
         epoch = response.finalized_features_epoch
         return FeatureDescription(
             {each.name: FeatureVersions(each.min_version, each.max_version) for each in response.supported_features},

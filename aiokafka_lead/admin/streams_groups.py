@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
 
 from .._core.admin import outcome
 from .._io.group.coordinators import CoordinatorKind
@@ -16,6 +18,8 @@ from .._wire.messages.streams_group_describe import (
     StreamsGroupDescribeResponse,
     Subtopology,
     TaskIds,
+    TopologyDescription,
+    TopologyDescriptionNode,
 )
 from ..errors import KafkaError
 from ..types import OffsetAndMetadata, TopicPartition
@@ -27,9 +31,14 @@ from .offsets import OffsetCalls
 __all__ = [
     "StreamsGroupDescription",
     "StreamsMemberDescription",
+    "StreamsNode",
     "StreamsSubtopology",
     "StreamsTasks",
+    "StreamsTopology",
+    "StreamsTopologyStatus",
 ]
+
+_KINDS: Mapping[int, Literal["source", "processor", "sink"]] = {1: "source", 2: "processor", 3: "sink"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,38 @@ class StreamsSubtopology:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsNode:
+    """A node of a topology, which reads topics, works on records, or writes a topic."""
+
+    name: str
+    kind: Literal["source", "processor", "sink"]
+    source_topics: tuple[str, ...]
+    sink_topic: str | None
+    stores: tuple[str, ...]
+    successors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsTopology:
+    """A topology as the application has described it: its nodes by subtopology, and global stores (KIP-1331)."""
+
+    subtopologies: Mapping[str, tuple[StreamsNode, ...]]
+    global_stores: tuple[tuple[StreamsNode, StreamsNode], ...]
+    """The source and the processor of each."""
+
+
+class StreamsTopologyStatus(IntEnum):
+    """Why a description of a group has its topology, or has none."""
+
+    NOT_REQUESTED = 0
+    NOT_STORED = 1
+    """The brokers keep no topologies, or the application has not described its own."""
+    ERROR = 2
+    """The broker could not read it; its log says why."""
+    AVAILABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
 class StreamsGroupDescription:
     """A group of Kafka Streams (KIP-1071)."""
 
@@ -85,6 +126,11 @@ class StreamsGroupDescription:
     """None before the first member has described its topology."""
     subtopologies: tuple[StreamsSubtopology, ...]
     authorized_operations: frozenset[AclOperation] | None = None
+    assignor: str | None = None
+    """None if the broker does not name it (before Kafka 4.4)."""
+    topology: StreamsTopology | None = None
+    """None unless its status is AVAILABLE."""
+    topology_status: StreamsTopologyStatus = StreamsTopologyStatus.NOT_REQUESTED
 
 
 class StreamsGroupCalls(OffsetCalls, GroupCalls):
@@ -95,24 +141,32 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         group_ids: Iterable[str],
         *,
         include_authorized_operations: bool = False,
+        include_topology_description: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, StreamsGroupDescription]:
-        """Groups of Kafka Streams by id (KIP-1071, Kafka 4.1); raises `GroupIdNotFoundError`."""
+        """Groups of Kafka Streams by id (KIP-1071, Kafka 4.1); raises `GroupIdNotFoundError`.
+
+        With ``include_topology_description`` also the application's topology, node by node (KIP-1331): raises
+        `UnsupportedVersionError` before Kafka 4.4.
+        """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
+        boolean("include_topology_description", include_topology_description)
         deadline = self._calls.deadline(timeout_ms)
 
         def build(mine: Sequence[str]) -> StreamsGroupDescribeRequest:
             return StreamsGroupDescribeRequest(
-                group_ids=list(mine), include_authorized_operations=include_authorized_operations
+                group_ids=list(mine),
+                include_authorized_operations=include_authorized_operations,
+                include_topology_description=include_topology_description,
             )
 
         def read(
             broker: int, response: StreamsGroupDescribeResponse
         ) -> Iterator[tuple[str, StreamsGroupDescription | KafkaError]]:
             for group in response.groups:
-                described = _group(group, broker)
-                yield group.group_id, outcome(described, group.error_code, called(group.group_id), group.error_message)
+                name, found = group.group_id, described(group, broker)
+                yield name, outcome(found, group.error_code, called(name), group.error_message)
 
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
@@ -150,7 +204,8 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         await self.delete_consumer_group_offsets(group_id, partitions, timeout_ms=timeout_ms)
 
 
-def _group(group: DescribedGroup, broker: int) -> StreamsGroupDescription:
+def described(group: DescribedGroup, broker: int) -> StreamsGroupDescription:
+    """A group, as its coordinator describes it."""
     topology = group.topology
     subtopologies = [] if topology is None else topology.subtopologies or []
     return StreamsGroupDescription(
@@ -163,6 +218,27 @@ def _group(group: DescribedGroup, broker: int) -> StreamsGroupDescription:
         None if topology is None else topology.epoch,
         tuple(map(_subtopology, subtopologies)),
         operations_of(group.authorized_operations),
+        group.assignor_name,
+        None if group.topology_description is None else _topology(group.topology_description),
+        StreamsTopologyStatus(group.topology_description_status),
+    )
+
+
+def _topology(found: TopologyDescription) -> StreamsTopology:
+    return StreamsTopology(
+        {part.subtopology_id: tuple(map(_node, part.nodes)) for part in found.subtopologies},
+        tuple((_node(store.source), _node(store.processor)) for store in found.global_stores),
+    )
+
+
+def _node(node: TopologyDescriptionNode) -> StreamsNode:
+    return StreamsNode(
+        node.name,
+        _KINDS[node.node_type],
+        tuple(node.source_topics),
+        node.sink_topic,
+        tuple(node.stores),
+        tuple(node.successors),
     )
 
 

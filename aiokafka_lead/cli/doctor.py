@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import time
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import anyio
 import typer
 
-from ..admin import AdminClient, BrokerDescription, TopicDescription
+from ..admin import AdminClient, BrokerDescription, ConfigResource, ConfigResourceType, TopicDescription
 from ..config import ClientConfig
-from ..errors import KafkaError, UnsupportedVersionError
+from ..errors import (
+    ClusterAuthorizationFailedError,
+    InvalidRequestError,
+    KafkaError,
+    MisroutedConnectionError,
+    UnsupportedVersionError,
+)
 from .failures import Failed
 from .findings import Finding, Findings
 from .logins import login_failure
@@ -40,12 +48,13 @@ async def doctor(
 ) -> None:
     """Find problems with the cluster or the connection to it, and their cures.
 
-    Checks names, addresses, TLS, SASL, versions, clocks, replicas and round trips. Exits with 1 if there is a problem.
+    Checks names, addresses and who answers there, TLS, SASL, versions, clocks, replicas and round trips. Exits with 1
+    if there is a problem.
     """
     seconds = duration(watch).total_seconds()
     config = session.config()
     findings = Findings()
-    reached = await _bootstrap(session, config, findings)
+    reached = await _bootstrap(session, config, findings) if await _proxy(config, findings) else None
     if reached is not None:
         async with session.admin(bootstrap_servers=reached) as admin:
             await _cluster(session, admin, findings, seconds)
@@ -64,24 +73,45 @@ def _print(session: Session, finding: Finding) -> None:
         session.out.marked("     ->", "", finding.cure)
 
 
+async def _proxy(config: ClientConfig, findings: Findings) -> bool:
+    """The proxy by itself; True if there is a way to brokers. Brokers behind one cannot be probed without Kafka."""
+    if config.proxy_url is None:
+        return True
+    split = urlsplit(config.proxy_url)
+    host, port = split.hostname or "", split.port or 0
+    return await _reachable(_address(host, port), host, port, "proxy", findings)
+
+
 async def _bootstrap(session: Session, config: ClientConfig, findings: Findings) -> str | None:
     """Check each bootstrap server by itself; return one that can be used."""
     usable: str | None = None
+    first_id: str | None = None
     for host, port in config.bootstrap_servers:
-        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        if not await _reachable(where, host, port, "bootstrap server", findings):
+        where = _address(host, port)
+        if config.proxy_url is None and not await _reachable(where, host, port, "bootstrap server", findings):
             continue
         began = time.perf_counter()
         try:
-            async with session.admin(bootstrap_servers=where):
-                pass
+            async with session.admin(bootstrap_servers=where) as admin:
+                elapsed = (time.perf_counter() - began) * 1000
+                cluster_id = (await admin.describe_cluster()).cluster_id
         except KafkaError as error:
             findings.append(await login_failure(error, config, where, host, port))
             continue
-        elapsed = (time.perf_counter() - began) * 1000
-        findings.ok(f"bootstrap server {where}: {_spoken(config)}, ready in {elapsed:.0f} ms")
-        usable = usable or where
+        if usable is None:
+            usable, first_id = where, cluster_id
+        if cluster_id == first_id:
+            findings.ok(f"bootstrap server {where}: {_spoken(config)}, ready in {elapsed:.0f} ms")
+        else:
+            findings.error(
+                f"bootstrap server {where} leads to cluster {cluster_id}, and {usable} to cluster {first_id}",
+                "name bootstrap servers of one cluster; if they are, a name, proxy or load balancer leads elsewhere",
+            )
     return usable
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _spoken(config: ClientConfig) -> str:
@@ -126,36 +156,71 @@ async def _broker(
     session: Session, broker: BrokerDescription, cluster_id: str | None, local: bool, findings: Findings
 ) -> None:
     """Check that a broker's advertised address works from here: clients use it, whatever address they began with."""
-    where = f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
+    where = _address(broker.host, broker.port)
     called = f"advertised listener of broker {broker.node_id}"
     cure = (
         f"broker {broker.node_id} must be up, and its advertised.listeners must name an address that clients reach;"
         f" it says {where}"
     )
     mine = Findings()
-    if not await _reachable(where, broker.host, broker.port, called, mine):
+    direct = session.config().proxy_url is None
+    if direct and not await _reachable(where, broker.host, broker.port, called, mine):
         hint = "; that is this machine itself, and the broker is elsewhere" if _is_local(broker.host) != local else ""
         findings.error(mine[-1].what + hint, cure)
         return
     try:
-        async with session.admin(bootstrap_servers=where) as admin:
-            found = await admin.describe_cluster()
+        async with session.admin(bootstrap_servers=where, metadata_cluster_check_enable=False) as admin:
+            there = (await admin.describe_cluster()).cluster_id
+            if there != cluster_id:
+                findings.error(f"{called} {where} leads to another cluster, {there}", cure)
+                return
+            answering = await _answering(admin, broker.node_id)
             times = []
             for _ in range(_ROUND_TRIPS):
                 began = time.perf_counter()
-                await admin.describe_cluster()
+                await admin.describe_features(broker_id=broker.node_id)
                 times.append((time.perf_counter() - began) * 1000)
+        if answering is None:
+            await _checked(session, where, broker.node_id)
+    except MisroutedConnectionError:
+        answering = "another broker"
     except KafkaError as error:
         findings.append(await login_failure(error, session.config(), where, broker.host, broker.port))
         return
-    if found.cluster_id != cluster_id:
-        findings.error(f"{called} {where} leads to another cluster, {found.cluster_id}", cure)
+    if answering is not None:
+        findings.error(
+            f"{called} {where} leads to {answering}",
+            f"a name, proxy or load balancer leads there by mistake: have {where} lead to broker {broker.node_id}",
+        )
         return
     text = f"{called} {where}: round trip {min(times):.1f} ms"
     if min(times) > _SLOW_MS:
         findings.warning(text, "records are acknowledged no faster than that: move the client nearer, or batch more")
     else:
         findings.ok(text)
+
+
+async def _answering(admin: AdminClient, broker_id: int) -> str | None:
+    """The other broker that answers at this one's address; None if it is this one, or nobody may tell.
+
+    Brokers refuse to describe another one's configuration, and name themselves then. It needs the right to describe
+    the cluster's configurations.
+    """
+    try:
+        await admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, str(broker_id))], names=["node.id"])
+    except InvalidRequestError as error:
+        named = re.search(r"expected (\d+)", error.message)
+        return f"broker {named[1]}" if named else "another broker"
+    except (ClusterAuthorizationFailedError, UnsupportedVersionError):
+        pass
+    return None
+
+
+async def _checked(session: Session, where: str, broker_id: int) -> None:
+    """Raise `MisroutedConnectionError` if a broker from Kafka 4.4 on answers there that is another one (KIP-1242)."""
+    checks = {"metadata_cluster_check_enable": True, "metadata_recovery_strategy": "rebootstrap"}
+    async with session.admin(bootstrap_servers=where, **checks) as admin:
+        await admin.describe_features(broker_id=broker_id)
 
 
 def _is_local(host: str) -> bool:

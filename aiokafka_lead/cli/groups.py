@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
     groups = typer.Typer(no_args_is_help=True, help="List and describe groups, see their lag, reset and delete them.")
     add(groups, "list", list_groups)
     add(groups, "describe", describe_groups)
+    add(groups, "topology", show_topology)
     add(groups, "lag", lag)
     add(groups, "reset", reset)
     add(groups, "clone", clone)
@@ -87,6 +88,35 @@ async def describe_groups(session: Session, groups: Groups) -> None:
         if not group.members:
             rows.append({**common, "member": None, "client": None, "host": None, "has": []})
     session.out.rows(rows, ["group", "state", "coordinator", "member", "client", "host", "has"], "")
+
+
+async def show_topology(session: Session, groups: Groups) -> None:
+    """The topologies of streams groups' applications, node by node (Kafka 4.4)."""
+    rows: list[dict[str, Any]] = []
+    async with session.admin() as admin:
+        call = admin.describe_streams_groups(groups, include_topology_description=True)
+        found = await succeeded(session, admin, call)
+    for group in found.values():
+        if group.topology is None:
+            session.out.note(f"{group.group_id}: no topology: {group.topology_status.name}")
+            continue
+        parts = list(group.topology.subtopologies.items())
+        parts += [("global store", store) for store in group.topology.global_stores]
+        rows += [
+            {
+                "group": group.group_id,
+                "assignor": group.assignor,
+                "subtopology": name,
+                "node": node.name,
+                "kind": node.kind,
+                "topics": [*node.source_topics, *([] if node.sink_topic is None else [node.sink_topic])],
+                "stores": list(node.stores),
+                "to": list(node.successors),
+            }
+            for name, nodes in parts
+            for node in nodes
+        ]
+    session.out.rows(rows, ["group", "subtopology", "node", "kind", "topics", "stores", "to"], "")
 
 
 async def lag(

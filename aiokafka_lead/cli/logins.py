@@ -31,7 +31,7 @@ async def login_failure(error: KafkaError, config: ClientConfig, where: str, hos
             f"{where}: the login failed: {error}",
             "check user, password and mechanism; the broker's log says more than it tells clients",
         )
-    tls_there = await speaks_tls(host, port)
+    tls_there = with_tls if config.proxy_url else await speaks_tls(host, port)
     if tls_there != with_tls:
         there, here = ("TLS", "SSL") if tls_there else ("no TLS", "PLAINTEXT")
         wanted = protocol.replace("PLAINTEXT", "SSL") if tls_there else protocol.replace("SSL", "PLAINTEXT")

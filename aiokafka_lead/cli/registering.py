@@ -45,6 +45,15 @@ def _shared(
             rich_help_panel=_SHARED,
         ),
     ] = None,
+    proxy_url: Annotated[
+        str | None,
+        typer.Option(
+            "--proxy-url",
+            metavar="URL",
+            help="The way to brokers: socks5://HOST:PORT or http://HOST:PORT, without a password.",
+            rich_help_panel=_SHARED,
+        ),
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option("--profile", "-P", help="A profile of the configuration file.", rich_help_panel=_SHARED),
@@ -100,10 +109,11 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
         _log(verbose=common["verbose"])
 
         async def work() -> None:
+            proxy = common["proxy_url"]
             options = options_of(
                 servers=common["bootstrap_servers"],
                 profile=common["profile"],
-                settings=common["option"] or (),
+                settings=[*common["option"], *([] if proxy is None else [f"proxy_url={proxy}"])],
                 environment=os.environ,
                 ask=_ask if common["ask_password"] else None,
             )

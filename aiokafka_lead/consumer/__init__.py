@@ -377,9 +377,9 @@ class Consumer(PushedMetrics, Generic[K, V]):
         for handlers like a rebalance, or without a group until they end. When it is cancelled, handlers are cancelled,
         and all unfinished records are handed out again, also to a task that continues to read from this consumer.
         Raises `HandlerError` for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its
-        dead letter was refused; `ConfigTypeError` for a handler with an unknown parameter, or one that is not async, if necessary after
-        its first call; and any error that prevents a consumer from reading. A handler has also failed if anything but `run` cancels its
-        task.
+        dead letter was refused; `ConfigTypeError` for a handler with an unknown parameter, or one that is not async, if
+        necessary after its first call; and any error that prevents a consumer from reading. A handler has also failed
+        if anything but `run` cancels its task.
 
             async def handle(record, txn): await txn.send("out", record.value)
 
@@ -586,7 +586,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
 
         Raises `IllegalStateError` without a ``group_id``.
         """
-        return self._membership("a membership belongs").standing.metadata
+        return self._membership("a membership belongs").commits.membership()
 
     # --- state -------------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ _READ_APART = re.compile(
     r"bootstrap\.servers|config\.providers.*|sasl\.jaas\.config|ssl\..*|compression\.(gzip|lz4|zstd)\.level"
 )
 _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
-_NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider")
+_NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider", "Connect")
 """Words in the types of options that cannot be set from a text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.", "schema.registry.")
@@ -55,11 +55,15 @@ _KNOWN = {
     """.split()  # noqa: SIM905 (a list would be a page)
 }
 """Options of sources and sinks, and options that Spark itself adds, in lower case."""
-_PRIVATE_KEY = f"{PREFIX}ssl.keystore.key"
-_SHOWN = (
+_PROVIDER = (
     "Spark shows it in clear, in its UI, the UI's REST answers and event logs. Have a config provider read it "
-    "('${env:NAME}' with kafka.config.providers), or name a file by kafka.ssl.keystore.location"
+    "('${env:NAME}' with kafka.config.providers)"
 )
+_SHOWN = {
+    f"{PREFIX}ssl.keystore.key": f"{_PROVIDER}, or name a file by kafka.ssl.keystore.location",
+    f"{PREFIX}proxy.url": _PROVIDER,
+}
+"""Settings that may hold a secret under names that Spark does not redact."""
 _log = logging.getLogger("aiokafka_lead.spark")
 _mentioned: set[str] = set()
 """Ignored settings that this process has already logged."""
@@ -82,15 +86,20 @@ def mention_unknown(options: Mapping[str, str]) -> None:
     """
     for given, text in options.items():
         name = given.lower()
-        if name == _PRIVATE_KEY and "${" not in text and name not in _mentioned:
+        if name in _SHOWN and _is_secret(name, text) and name not in _mentioned:
             _mentioned.add(name)
-            _log.warning("option '%s': %s", _PRIVATE_KEY, _SHOWN)
+            _log.warning("option '%s': %s", name, _SHOWN[name])
         if name in _KNOWN or name.startswith(_KNOWN_PREFIXES) or name in _mentioned:
             continue
         _mentioned.add(name)
         alike = get_close_matches(name, _KNOWN, 1, 0.8)
         hint = f"; is '{_KNOWN[alike[0]]}' meant?" if alike else ""
         _log.warning("option '%s' is unknown and has no effect%s", given, hint)
+
+
+def _is_secret(name: str, text: str) -> bool:
+    """Return True unless a config provider gives the value, or it is the URL of a proxy without a password."""
+    return "${" not in text and ("@" in text or not name.endswith("proxy.url"))
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import trustme
+from anyio.from_thread import start_blocking_portal
 
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
+from ..proxies import proxy
 from .conftest import CommandLine, Ran
 
 NOW = datetime.datetime.now(datetime.UTC)
@@ -73,6 +75,43 @@ def test_a_wrong_advertised_listener(doctor: Doctor) -> None:
     assert "advertised listener of broker 1 nowhere.invalid" in found["what"]
     assert "does not resolve" in found["what"]
     assert "advertised.listeners" in found["cure"]
+
+
+@pytest.mark.parametrize("release", ["4.4", "older"])
+def test_an_address_that_leads_to_another_broker(doctor: Doctor, release: str) -> None:
+    with ClusterThread(EmbeddedCluster(3)) as cluster:
+        if release == "older":
+            cluster.max_versions = {"ApiVersions": 4}
+        cluster.lead_astray(2, 3)
+        where = cluster.address(2)
+        found = doctor.error(cluster.address(1))
+    assert found["what"] == f"advertised listener of broker 2 {where} leads to broker 3"
+    assert found["cure"].endswith(f"have {where} lead to broker 2")
+
+
+def test_a_misled_address_is_found_though_brokers_do_not_name_themselves(doctor: Doctor) -> None:
+    with ClusterThread(EmbeddedCluster(3)) as cluster:
+        cluster.max_versions = {"DescribeConfigs": -1}
+        cluster.lead_astray(2, 3)
+        found = doctor.error(cluster.address(1))
+    assert found["what"].endswith("leads to another broker")
+
+
+def test_bootstrap_servers_of_two_clusters(doctor: Doctor, cluster: ClusterThread) -> None:
+    with ClusterThread(EmbeddedCluster(1, cluster_id="theirs")) as other:
+        found = doctor.error(f"{cluster.address(1)},{other.address(1)}")
+        assert found["what"].startswith(f"bootstrap server {other.address(1)} leads to cluster theirs")
+
+
+def test_behind_a_proxy(doctor: Doctor, cluster: ClusterThread) -> None:
+    port = cluster.address(1).rpartition(":")[2]
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(proxy()) as way:
+        way.names["inside.test"] = "127.0.0.1"
+        ran = doctor(f"inside.test:{port}", f"proxy_url=socks5://127.0.0.1:{way.port}")
+        assert ran.code == 0, ran.out
+        assert ran.json[0]["what"].startswith(f"proxy 127.0.0.1:{way.port}")
+    found = doctor.error(f"inside.test:{port}", f"proxy_url=socks5://127.0.0.1:{way.port}")
+    assert found["what"].startswith(f"proxy 127.0.0.1:{way.port}")
 
 
 def test_tls_mismatch(doctor: Doctor, ca: trustme.CA, cluster: ClusterThread) -> None:

@@ -45,6 +45,7 @@ def test_the_command_line_goes_before_the_environment_before_the_profile(tmp_pat
     [
         (("sasl_plain_password=x",), "sasl_plain_password is a secret"),
         (("ssl_keydata=x",), "AIOKAFKA_LEAD_SSL_KEYDATA"),
+        (("proxy_url=socks5://user:password@proxy:1080",), "AIOKAFKA_LEAD_PROXY_URL"),
         (("nothing=1",), "no such option"),
         (("linger_ms",), "NAME=VALUE"),
         (("linger_ms=soon",), "linger_ms: 'soon'"),

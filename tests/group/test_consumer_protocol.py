@@ -13,6 +13,7 @@ from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import (
     FencedMemberEpochError,
     InvalidRegularExpressionError,
+    StaleMemberEpochError,
     UnsupportedAssignorError,
     UnsupportedVersionError,
 )
@@ -275,3 +276,20 @@ async def test_a_live_group_moves_to_the_new_protocol(cluster: EmbeddedCluster) 
             while len(seen) < 40:
                 seen += [int((await new.getone()).value)]
     assert sorted(seen) == list(range(40))
+
+
+async def test_a_commit_that_comes_with_an_old_epoch_is_repeated_with_the_new_one(cluster: EmbeddedCluster) -> None:
+    """KIP-1251: of partitions that a member had at that epoch brokers take it; of others it is as stale as before."""
+    await fill(cluster, 8)
+    async with member(cluster, "events") as consumer:
+        await shared(consumer)
+        cluster.faults.add("OffsetCommit", error_code=StaleMemberEpochError, count=1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consumer.commit, {EVENTS[0]: 2})
+            await cluster.requests.wait_for("OffsetCommit")
+            cluster.create_topic("more")
+            consumer.subscribe(["events", "more"])  # has the coordinator advance its epoch
+        assert cluster.requests.count("OffsetCommit") >= 2
+        found = await consumer.committed(EVENTS[0])
+        assert found is not None
+        assert found.offset == 2

@@ -19,7 +19,15 @@ from typing import Any, Self
 
 from aiokafka_lead._wire import ApiKey, decode_response, encode_response, request_class
 
-_NAMES_BROKERS = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.PRODUCE, ApiKey.FETCH}
+_NAMES_BROKERS = {
+    ApiKey.METADATA,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
+    ApiKey.DESCRIBE_CLUSTER,
+}
 """APIs whose answers have brokers' addresses in them."""
 
 _ENDPOINTS = ("brokers", "coordinators", "node_endpoints")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead import AdminClient, Consumer
+from aiokafka_lead._wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from aiokafka_lead.admin import (
     AclOperation,
     ConfigChange,
@@ -15,6 +16,7 @@ from aiokafka_lead.admin import (
     ConfigResourceType,
     GroupState,
     NewTopic,
+    StreamsTopologyStatus,
     TopicDescription,
     outcomes_of,
 )
@@ -177,3 +179,22 @@ async def test_topics_page_by_page(kafka: KafkaCluster, admin: AdminClient, topi
         await describe(one, nowhere)
     with pytest.raises(ConfigError, match="no topic has this name"):
         await describe("no topic has this name")
+
+
+async def test_a_streams_group_says_its_assignor_and_whether_it_has_a_topology(
+    kafka: KafkaCluster, topic_name: Callable[[], str]
+) -> None:
+    """KIP-1357, KIP-1331: without a plugin for them, brokers keep no descriptions."""
+    world, topic, group = World(kafka.bootstrap()), topic_name(), topic_name()
+    await world.topic(topic)
+    beat = StreamsGroupHeartbeatRequest(group_id=group, member_id="m", rebalance_timeout_ms=10_000, process_id="p")
+    beat.topology = Topology(epoch=1, subtopologies=[Subtopology(subtopology_id="0", source_topics=[topic])])
+    beat.active_tasks, beat.standby_tasks, beat.warmup_tasks = [], [], []
+    response = await world.ask(beat, broker=await coordinator(world, group))
+    assert response.error_code == 0, response.error_message
+    async with AdminClient(kafka.bootstrap()) as admin:
+        found = (await admin.describe_streams_groups([group], include_topology_description=True))[group]
+    assert [member.member_id for member in found.members] == ["m"]
+    assert found.assignor
+    assert found.topology is None
+    assert found.topology_status is StreamsTopologyStatus.NOT_STORED

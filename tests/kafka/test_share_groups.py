@@ -10,12 +10,14 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 
-from aiokafka_lead import AcknowledgeType, ShareConsumer
+from aiokafka_lead import AcknowledgeType, AdminClient, ShareConsumer, TopicPartition
+from aiokafka_lead.admin import FeatureUpdate
 from aiokafka_lead.errors import (
     IllegalStateError,
     InvalidMetadataError,
@@ -26,6 +28,7 @@ from aiokafka_lead.errors import (
 from tests.share.support import Handled, Record, configure, fill, take, values
 
 from .harness import KafkaCluster
+from .support import in_thread, make_consumer, on_asyncio
 
 pytestmark = pytest.mark.anyio
 
@@ -222,3 +225,38 @@ async def test_a_slow_record_holds_back_nobody(kafka: KafkaCluster, topic_name: 
         await jobs.stop()
     assert {record.delivery_count for record in handled.records} == {1}
     assert len(handled.records) == 100
+
+
+@on_asyncio
+async def test_brokers_keep_what_is_rejected_and_what_they_give_up(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    """KIP-1191."""
+    servers, group = kafka.bootstrap(), topic_name()
+    topic = await in_thread(kafka.create_topic, topic_name())
+    enabled = {"errors.deadletterqueue.group.enable": "true"}
+    dead = await in_thread(kafka.create_topic, f"dlq.{topic_name()}", config=enabled)
+    async with AdminClient(servers) as admin:
+        await admin.update_features({"share.version": FeatureUpdate(2)})
+    settings = {"errors_deadletterqueue_topic_name": dead, "errors_deadletterqueue_copy_record_enable": "true"}
+    await configure(servers, group, share_delivery_count_limit="2", **settings)
+    await fill(servers, topic, 4)
+    letters: dict[int, Any] = {}
+    async with (
+        ShareConsumer(topic, bootstrap_servers=servers, group_id=group) as jobs,
+        make_consumer(kafka) as reader,
+    ):
+        reader.assign([TopicPartition(dead, 0)])
+        with anyio.fail_after(120):
+            while len(letters) < 2:
+                for records in (await jobs.getmany(timeout_ms=500)).values():
+                    for record in records:
+                        number = int(record.value or b"")
+                        kinds = {1: AcknowledgeType.REJECT, 2: AcknowledgeType.RELEASE}
+                        jobs.acknowledge(record, kinds.get(number, AcknowledgeType.ACCEPT))
+                await jobs.commit()
+                for found in (await reader.getmany(timeout_ms=200)).values():
+                    letters |= {int(letter.value or b""): letter for letter in found}
+    assert sorted(letters) == [1, 2]
+    for number, letter in letters.items():
+        headers = {name: value.decode() for name, value in letter.headers}
+        assert headers["__dlq.errors.topic"] == topic
+        assert headers["__dlq.errors.offset"] == str(number)

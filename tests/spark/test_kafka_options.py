@@ -37,6 +37,16 @@ def _given(**options: str) -> dict[str, str]:
         (_given(leader__hint__policy="off"), ConsumerConfig, {"leader_hint_policy": "off"}),
         (_given(receive__buffer__bytes="65536", no__such__thing="1", key__serializer="x"), ProducerConfig, {}),
         ({"topic": "t", "KAFKA.CLIENT.ID": "me"}, ProducerConfig, {"client_id": "me"}),
+        (
+            _given(proxy__url="socks5://a:1", connect="x", metadata__cluster__check__enable="false", client__rack="r"),
+            ConsumerConfig,
+            {"proxy_url": "socks5://a:1", "metadata_cluster_check_enable": False, "client_rack": "r"},
+        ),
+        (
+            _given(partitioner__rack__aware="true", client__rack="r", bootstrap__resolve__timeout__ms="500"),
+            ProducerConfig,
+            {"partitioner_rack_aware": True, "client_rack": "r", "bootstrap_resolve_timeout_ms": 500.0},
+        ),
     ],
 )
 def test_settings(options: dict[str, str], config: Any, expected: dict[str, Any]) -> None:

@@ -234,6 +234,16 @@ def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.mark.usefixtures("nothing_mentioned")
+def test_a_proxys_password_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    _batch(**{"kafka.proxy.url": "socks5://proxy:1080"})
+    assert not caplog.records
+    _batch(**{"kafka.proxy.url": "socks5://user:MARKED@proxy:1080"})
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith("option 'kafka.proxy.url': Spark shows it in clear")
+    assert "MARKED" not in said
+
+
+@pytest.mark.usefixtures("nothing_mentioned")
 def test_unknown_options_are_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         _batch(failOnDataLos="true", colour="red", topic="t", **{"kafkaConsumer.cache.timeout": "1"})

@@ -21,6 +21,7 @@ from ..._wire.messages.txn_offset_commit import (
 )
 from ...errors import ConfigError, ConfigTypeError, KafkaError, OperationNotAttemptedError, error_for_code
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from ..metadata.types import NO_TOPIC_ID
 from .state import TransactionState
 
 __all__ = [
@@ -41,6 +42,9 @@ FIRST_WITH_MEMBER = 3
 
 FIRST_OF_V2 = 5
 """First version of TxnOffsetCommit that adds the group to the transaction (KIP-890)."""
+
+FIRST_WITH_TOPIC_IDS = 6
+"""First version of TxnOffsetCommit that names topics by id (KIP-1319)."""
 
 
 OFFSETS = map_of("TopicPartition to offset", topic_partition, offset)
@@ -110,12 +114,17 @@ def offsets_request(
     Raises `UnsupportedVersionError`, also for a group's member if the broker cannot check its membership.
     """
     lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
-    # Later versions name topics by id (KIP-1319): the ids at the time of reading are unknown here.
-    highest = FIRST_OF_V2 if state.v2 else FIRST_OF_V2 - 1
+    # Only the consumer knows the ids under which it read: a name may be another topic's by now.
+    named = all(tp.topic in group.topic_ids for tp in offsets)
+    highest = FIRST_OF_V2 - 1 if not state.v2 else FIRST_WITH_TOPIC_IDS if named else FIRST_OF_V2
     version = versions.version_for(TxnOffsetCommitRequest, lowest=lowest, highest=highest)
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for tp, position in offsets.items():
-        topics.setdefault(tp.topic, TxnOffsetCommitRequestTopic(name=tp.topic)).partitions.append(
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = TxnOffsetCommitRequestTopic(name=tp.topic)
+            topic.topic_id = group.topic_ids.get(tp.topic, NO_TOPIC_ID)
+        topic.partitions.append(
             TxnOffsetCommitRequestPartition(
                 partition_index=tp.partition,
                 committed_offset=position.offset,
@@ -137,13 +146,15 @@ def offsets_request(
     return request, version
 
 
-def read_offsets(response: TxnOffsetCommitResponse) -> dict[TopicPartition, KafkaError]:
+def read_offsets(response: TxnOffsetCommitResponse, group: ConsumerGroupMetadata) -> dict[TopicPartition, KafkaError]:
     """Return the partitions whose offset was not added to the transaction, with their errors."""
+    names = {topic_id: name for name, topic_id in group.topic_ids.items()}
     failed: dict[TopicPartition, KafkaError] = {}
     for topic in response.topics:
+        name = topic.name or names.get(topic.topic_id, "")
         for partition in topic.partitions:
             if partition.error_code:
-                tp = TopicPartition(topic.name, partition.partition_index)
+                tp = TopicPartition(name, partition.partition_index)
                 kind: Any = error_for_code(partition.error_code)
                 failed[tp] = kind(f"TxnOffsetCommit: {tp}: {kind().message}")
     return failed

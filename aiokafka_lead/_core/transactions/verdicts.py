@@ -13,6 +13,7 @@ from enum import Enum
 from ...errors import (
     FencedInstanceIdError,
     GroupAuthorizationFailedError,
+    GroupIdNotFoundError,
     IllegalGenerationError,
     InvalidProducerEpochError,
     InvalidProducerIdMappingError,
@@ -113,6 +114,7 @@ VERDICTS: Mapping[Call, Verdicts] = {
         **_ABORTABLE,
         FencedInstanceIdError: Verdict.FAIL,
         GroupAuthorizationFailedError: Verdict.FAIL,
+        GroupIdNotFoundError: Verdict.FAIL,
         IllegalGenerationError: Verdict.FAIL,
         StaleMemberEpochError: Verdict.FAIL,
         TopicAuthorizationFailedError: Verdict.FAIL,

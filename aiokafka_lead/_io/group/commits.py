@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Protocol
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.reading import Reading
 from ..._core.group.offsets import NOT_A_MEMBER
+from ..._core.metadata.types import NO_TOPIC_ID, ClusterSnapshot
 from ..._core.tracing import ReadTracing
 from ...errors import (
     CommitFailedError,
@@ -182,6 +184,20 @@ class Commits:
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """The consumer's view of the cluster as it is now."""
+        return self._metadata.snapshot
+
+    def membership(
+        self, topics: Iterable[str] | None = None, at: ClusterSnapshot | None = None
+    ) -> ConsumerGroupMetadata:
+        """The membership as it is now, with the ids that topics (None: all that are read) had ``at`` that time."""
+        snapshot = at or self.snapshot
+        names = self._positions.by_topic if topics is None else topics
+        ids = {name: topic_id for name in names if (topic_id := snapshot.topic_id(name)) != NO_TOPIC_ID}
+        return replace(self.standing.metadata, topic_ids=ids)
+
     def begin_part(self, part: object, given: Offsets | None) -> Offsets:
         """The offsets that a transaction is to commit: these, or behind what was handed out.
 
@@ -308,8 +324,8 @@ class GroupPart:
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
         """``offsets`` None: behind everything that was handed out. Raises `CommitFailedError`."""
         self.source = commits
-        self.group: ConsumerGroupMetadata = commits.standing.metadata
         self.offsets: Offsets = commits.begin_part(self, offsets)
+        self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})
 
     def ended(self, *, committed: bool) -> None:
         """The transaction is committed; or it is not, or that is not known: then the consumer goes back."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
+from uuid import UUID
 
 from ..._core.backoff import Backoff
 from ..._core.group.offsets import (
@@ -15,7 +17,7 @@ from ..._core.group.offsets import (
 )
 from ..._core.inquiry import REFUSALS
 from ..._core.metadata.absence import MissingPartitions
-from ..._core.metadata.types import is_another
+from ..._core.metadata.types import NO_TOPIC_ID, is_another
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..._wire.messages.offset_commit import OffsetCommitRequest
 from ..._wire.messages.offset_fetch import OffsetFetchRequest
@@ -32,6 +34,8 @@ from .coordinators import CoordinatorKind, Coordinators
 UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
 """Errors by which a coordinator says that a partition does not exist, as one does that has not heard of it yet."""
 
+_NO_IDS: Mapping[str, UUID] = MappingProxyType({})
+
 
 class Missing:
     """Asks other brokers about partitions that do not exist according to a coordinator."""
@@ -41,9 +45,16 @@ class Missing:
         self._partitions = MissingPartitions()
 
     async def among(
-        self, refused: Collection[TopicPartition], coordinator: int, timeout_ms: float | None = None
+        self,
+        refused: Collection[TopicPartition],
+        coordinator: int,
+        timeout_ms: float | None = None,
+        topic_ids: Mapping[str, UUID] = _NO_IDS,
     ) -> set[TopicPartition]:
-        """Return those that the cluster has not had for a while. Ask again for the others, at the coordinator first."""
+        """Return those that the cluster has not had for a while. Ask again for the others, at the coordinator first.
+
+        A topic of another id than that in ``topic_ids`` is another topic.
+        """
         if not refused:
             return set()
         topics = [MetadataRequestTopic(name=name) for name in sorted({tp.topic for tp in refused})]
@@ -57,8 +68,9 @@ class Missing:
         except KafkaError:
             return set()
         counts = {
-            topic.name or "": len(topic.partitions)
+            name: 0 if is_another(topic_ids.get(name, NO_TOPIC_ID), topic.topic_id) else len(topic.partitions)
             for topic in response.topics
+            for name in (topic.name or "",)
             if not topic.error_code or topic.error_code == UnknownTopicOrPartitionError.code
         }
         return self._partitions.judge(refused, counts, time.monotonic())

@@ -37,6 +37,7 @@ class BatchPart:
         self.source = source
         self.batch = batch
         self.group: ConsumerGroupMetadata = commits.standing.metadata
+        self._snapshot = commits.snapshot
         self.offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self._commits = commits
         self._times_back = commits.times_back
@@ -47,8 +48,8 @@ class BatchPart:
         """Behind every record of the batch, all of which are handled."""
         if self._times_back != self._commits.times_back:
             raise CommitFailedError("a transaction was aborted after records had been taken: they come again")
-        self.group = self._commits.standing.metadata
         self.offsets = self._commits.begin_part(self, self.batch.offsets())
+        self.group = self._commits.membership({tp.topic for tp in self.offsets}, self._snapshot)
         return self
 
     def ended(self, *, committed: bool) -> None:

@@ -25,6 +25,7 @@ from ..._wire import ApiVersions, Request
 from ...errors import (
     CommitFailedError,
     FencedInstanceIdError,
+    GroupIdNotFoundError,
     IllegalGenerationError,
     KafkaError,
     StaleMemberEpochError,
@@ -40,7 +41,13 @@ from ..producer.sender import Sender
 from .asking import Asking
 from .last_end import LastEnd
 
-_NOT_A_MEMBER = (FencedInstanceIdError, IllegalGenerationError, StaleMemberEpochError, UnknownMemberIdError)
+_NOT_A_MEMBER = (
+    FencedInstanceIdError,
+    GroupIdNotFoundError,
+    IllegalGenerationError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
 
 
 class Additions:
@@ -188,14 +195,14 @@ class Additions:
 
         def read(response: Any) -> KafkaError | None:
             nonlocal failed
-            failed = read_offsets(response)
+            failed = read_offsets(response, group)
             for tp in [tp for tp in left if tp not in failed]:
                 del left[tp]
             return min(failed.values(), key=lambda error: error.retriable, default=None)
 
         async def hopeless(node_id: int) -> KafkaError | None:
             refused = [tp for tp, error in failed.items() if isinstance(error, UNKNOWN)]
-            missing = await self._missing.among(refused, node_id)
+            missing = await self._missing.among(refused, node_id, topic_ids=group.topic_ids)
             return gone(missing) if missing else None
 
         error = await self._asking.until_taken(

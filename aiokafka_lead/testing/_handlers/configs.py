@@ -137,6 +137,11 @@ def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -
 def _describe(context: RequestContext, resource: DescribeConfigsResource, *, synonyms: bool) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     if resource.resource_type == _BROKER:
+        own = context.node.node_id
+        if resource.resource_name not in ("", str(own)):
+            result.error_code = InvalidRequestError.code
+            text = f"Unexpected broker id, expected {own} or empty string, but received {resource.resource_name}"
+            result.error_message = text
         return result
     try:
         owner = _owner(context, resource.resource_type, resource.resource_name)

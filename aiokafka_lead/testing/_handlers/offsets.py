@@ -43,6 +43,7 @@ from ...errors import (
     MalformedMessageError,
     NonEmptyGroupError,
     OffsetMetadataTooLargeError,
+    StaleMemberEpochError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     UnstableOffsetCommitError,
@@ -60,6 +61,8 @@ _TOPIC_IDS_IN_TRANSACTIONS_FROM = 6
 _BATCHED_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
 """First version whose clients know GROUP_ID_NOT_FOUND; older ones get ILLEGAL_GENERATION instead."""
+_NEWER_IN_TRANSACTIONS = (GroupIdNotFoundError.code, StaleMemberEpochError.code)
+"""Errors that become ILLEGAL_GENERATION in TxnOffsetCommit before the version with topic ids (KIP-1319)."""
 
 
 def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -94,32 +97,32 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Offs
 
 
 def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    failure = 0
+    failure, check = 0, None
     groups = context.engine.groups
+    by_id = context.api_version >= _TOPIC_IDS_IN_TRANSACTIONS_FROM
     try:
         check_coordinator(context, GROUP, request.group_id)
         # Before the group is examined: the offsets may be part of the transaction even if they are refused.
         ask_for_group(context, request.transactional_id, request.producer_id, request.producer_epoch, request.group_id)
-        groups.check_commit(
+        check = groups.check_commit(
             request.group_id,
             request.member_id,
             request.group_instance_id,
             request.generation_id_or_member_epoch,
             transactional=True,
         )
-    except GroupIdNotFoundError:
-        failure = IllegalGenerationError.code
     except BrokerError as error:
         failure = error.code
     response = TxnOffsetCommitResponse()
     committed: dict[Key, Committed] = {}
     for wanted in request.topics:
-        by_id = context.api_version >= _TOPIC_IDS_IN_TRANSACTIONS_FROM
         name, unknown = _name(context, wanted.name, wanted.topic_id, by_id=by_id)
         topic = TxnOffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
         response.topics.append(topic)
         for part in wanted.partitions:
-            code = failure or unknown or _keep(context, committed, name, part)
+            code = failure or unknown or _keep(context, committed, name, part, check)
+            if not by_id and code in _NEWER_IN_TRANSACTIONS:
+                code = IllegalGenerationError.code
             topic.partitions.append(
                 TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
             )

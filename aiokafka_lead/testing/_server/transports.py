@@ -30,6 +30,9 @@ __all__ = ["Listener", "listen"]
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with time 0: closing sends a reset, as a killed process does."""
 
+_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError)
+"""The client has ended the connection; with TLS a send may raise EndOfStream, too."""
+
 _HIGH_WATER_BYTES = 1_048_576
 """Maximum unsent data for a client before no more of its requests are served."""
 
@@ -334,7 +337,7 @@ class _StreamTransport:
                 await self._may_read.wait()
             try:
                 data = await self._stream.receive()
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):
+            except _GONE:
                 return
             try:
                 frames = reader.feed(data)
@@ -351,7 +354,7 @@ class _StreamTransport:
                 chunks, self._outgoing = self._outgoing, []
                 try:
                     await self._stream.send(b"".join(chunks))
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):
+                except _GONE:
                     self._scope.cancel()
                     return
                 self._outgoing_bytes = sum(len(chunk) for chunk in self._outgoing)

@@ -30,7 +30,7 @@ from .tools import Tools
 
 _CONTROLLER_ID: Final = 100
 _SPARE_ID: Final = 101
-_CLUSTER_ID: Final = "YWlva2Fma2EtbGVhZC10ZQ"
+CLUSTER_ID: Final = "YWlva2Fma2EtbGVhZC10ZQ"
 _START_TIMEOUT_S: Final = 120
 _CHANGE_TIMEOUT_S: Final = 90
 """For what brokers do in a moment, but for a machine that stands still."""
@@ -47,7 +47,8 @@ class KafkaCluster:
     methods block and may be called from any thread. ``properties`` are added to every node's configuration,
     ``plugin``, a Java source file, to its class path; ``heap_mib`` and ``optimise`` are for long runs (a JVM that
     compiles well, but late). With ``spare`` there is one controller more, which does not vote, and the quorum may be
-    changed. ``flags`` of the JVMs replace those that have them start quickly.
+    changed. With ``proxied`` brokers have the listener `Listener.PROXIED`. ``flags`` of the JVMs replace those that
+    have them start quickly.
     """
 
     def __init__(
@@ -63,11 +64,17 @@ class KafkaCluster:
         heap_mib: int = 384,
         optimise: bool = False,
         spare: bool = False,
+        proxied: bool = False,
+        cluster_id: str = CLUSTER_ID,
         flags: Sequence[str] | None = None,
     ) -> None:
         java.require_java()
         self.release: Final = release
-        self._listeners: Final = list(Listener) if secure else [Listener.PLAINTEXT]
+        self._cluster_id: Final = cluster_id
+        wanted = set(Listener) - {Listener.PROXIED} if secure else {Listener.PLAINTEXT}
+        if proxied:
+            wanted.add(Listener.PROXIED)
+        self._listeners: Final = [each for each in Listener if each in wanted]
         self._properties: Final = dict(properties or {})
         self._plugin: Final = plugin
         self._processes: Final = Processes()
@@ -134,7 +141,12 @@ class KafkaCluster:
 
     def address(self, broker_id: int, listener: Listener = Listener.PLAINTEXT) -> str:
         """A broker's ``host:port``."""
-        return f"127.0.0.1:{self._nodes[broker_id].ports[listener]}"
+        return f"127.0.0.1:{self._nodes[broker_id].advertised(listener)}"
+
+    def behind_proxy(self, broker_id: int) -> tuple[int, int]:
+        """The port at which a proxy has to listen for a broker, and that to which it leads."""
+        node = self._nodes[broker_id]
+        return node.proxied_at, node.ports[Listener.PROXIED]
 
     @property
     def spare(self) -> tuple[int, int]:
@@ -313,7 +325,9 @@ class KafkaCluster:
             nodes[_CONTROLLER_ID] = Node(_CONTROLLER_ID, True, False, self._ports.take(), {})
         for node_id in range(1, brokers + 1):
             ports = {listener: self._ports.take() for listener in self._listeners}
-            nodes[node_id] = Node(node_id, brokers == 1, True, self._ports.take() if brokers == 1 else None, ports)
+            proxied_at = self._ports.take() if Listener.PROXIED in ports else 0
+            controller_port = self._ports.take() if brokers == 1 else None
+            nodes[node_id] = Node(node_id, brokers == 1, True, controller_port, ports, proxied_at=proxied_at)
         if spare:
             nodes[_SPARE_ID] = Node(_SPARE_ID, True, False, self._ports.take(), {}, is_spare=True)
         return nodes
@@ -325,7 +339,7 @@ class KafkaCluster:
         self.properties_path(node.node_id).write_text(text)
 
     def _format(self, node: Node) -> None:
-        arguments = ["format", "-t", _CLUSTER_ID, "-c", str(self.properties_path(node.node_id))]
+        arguments = ["format", "-t", self._cluster_id, "-c", str(self.properties_path(node.node_id))]
         if node.is_controller and any(each.is_spare for each in self._nodes.values()):
             arguments.append("--no-initial-controllers" if node.is_spare else "--standalone")
         if self.certificates is not None and self.release.scram:

@@ -23,11 +23,13 @@ class Listener(Enum):
     SASL_SSL = "SASL_SSL"
     MUTUAL = "MUTUAL"
     """TLS that demands a client certificate."""
+    PROXIED = "PROXIED"
+    """Plaintext; brokers advertise another port for it, at which a proxy is to listen."""
 
     @property
     def protocol(self) -> str:
         """The security protocol, as the option of clients has it."""
-        return "SSL" if self is Listener.MUTUAL else self.value
+        return {Listener.MUTUAL: "SSL", Listener.PROXIED: "PLAINTEXT"}.get(self, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,12 @@ class Node:
     """Empty on a node that is only a controller."""
     is_spare: bool = False
     """Whether it is a controller that does not vote until it is added to the quorum."""
+    proxied_at: int = 0
+    """The port that is advertised for `Listener.PROXIED`; 0 without."""
+
+    def advertised(self, listener: Listener) -> int:
+        """The port at which clients are told to connect."""
+        return self.proxied_at if listener is Listener.PROXIED else self.ports[listener]
 
 
 _COMMON = {
@@ -120,8 +128,9 @@ def server_properties(
     brokers = sum(each.is_broker for each in everyone)
     copies = str(min(3, brokers))
     roles = [name for name, has in (("broker", node.is_broker), ("controller", node.is_controller)) if has]
-    advertised = [f"{listener.value}://127.0.0.1:{port}" for listener, port in node.ports.items()]
-    listeners = [*advertised, *([f"CONTROLLER://127.0.0.1:{node.controller_port}"] if node.is_controller else [])]
+    advertised = [f"{listener.value}://127.0.0.1:{node.advertised(listener)}" for listener in node.ports]
+    listeners = [f"{listener.value}://127.0.0.1:{port}" for listener, port in node.ports.items()]
+    listeners = [*listeners, *([f"CONTROLLER://127.0.0.1:{node.controller_port}"] if node.is_controller else [])]
     properties = {
         **_COMMON,
         **_quorum(everyone),
@@ -143,7 +152,7 @@ def server_properties(
         properties["advertised.listeners"] = ",".join(advertised)
     else:
         del properties["inter.broker.listener.name"]
-    if node.ports.keys() - {Listener.PLAINTEXT}:
+    if node.ports.keys() - {Listener.PLAINTEXT, Listener.PROXIED}:
         properties |= _sasl(kerberos, issuer)
     if certificates is not None:
         properties |= _tls(certificates)

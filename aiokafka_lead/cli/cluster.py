@@ -1,0 +1,72 @@
+"""``aiokafka-lead cluster``: its brokers and controllers, and those that are gone for good."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .asking import confirm
+from .registering import add
+from .session import Session
+
+__all__ = ["register"]
+
+NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node's id.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family of commands."""
+    cluster = typer.Typer(no_args_is_help=True, help="Brokers and controllers; forget those that are gone.")
+    add(cluster, "brokers", brokers)
+    add(cluster, "controllers", controllers)
+    add(cluster, "unregister-broker", unregister_broker)
+    add(cluster, "unregister-controller", unregister_controller)
+    app.add_typer(cluster, name="cluster")
+
+
+async def brokers(session: Session) -> None:
+    """Every broker that is there: its address and rack."""
+    async with session.admin() as admin:
+        cluster = await admin.describe_cluster()
+    rows = [
+        {"broker": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+        for broker in cluster.brokers
+    ]
+    session.out.rows(rows, ["broker", "host", "port", "rack"], "there are no brokers")
+
+
+async def controllers(session: Session) -> None:
+    """The quorum of controllers, and how far each of them and of its observers is."""
+    async with session.admin() as admin:
+        quorum = await admin.describe_metadata_quorum()
+    rows = [
+        {
+            "node": replica.replica_id,
+            "role": "leader" if replica.replica_id == quorum.leader_id else role,
+            "log_end": replica.log_end_offset,
+            "lag": max(quorum.high_watermark - replica.log_end_offset, 0),
+        }
+        for role, replicas in (("voter", quorum.voters), ("observer", quorum.observers))
+        for replica in replicas
+    ]
+    session.out.rows(rows, ["node", "role", "log_end", "lag"], "there are no controllers")
+
+
+async def unregister_broker(session: Session, node_id: NodeId, yes: Yes = False) -> None:
+    """Forget a broker that is gone for good."""
+    if not yes:
+        confirm(f"Forget broker {node_id}? It must not come back.")
+    async with session.admin() as admin:
+        await admin.unregister_broker(node_id)
+    session.out.done(f"broker {node_id}: unregistered", broker=node_id, unregistered=True)
+
+
+async def unregister_controller(session: Session, node_id: NodeId, yes: Yes = False) -> None:
+    """Forget a controller that is gone for good (Kafka 4.4)."""
+    if not yes:
+        confirm(f"Forget controller {node_id}? It must not come back.")
+    async with session.admin() as admin:
+        await admin.unregister_controller(node_id)
+    session.out.done(f"controller {node_id}: unregistered", controller=node_id, unregistered=True)

@@ -1,0 +1,68 @@
+"""Trouble for clients on a real Kafka, and whether anything was lost, doubled or torn.
+
+    python -m tests.prove --minutes 5                                  # idempotent and transactions
+    python -m tests.prove --minutes 30 --mode everything --out page.md
+    python -m tests.prove --minutes 5 --mode idempotent --client confluent-kafka
+    python -m tests.prove --seed 4711                                  # the same faults; their timing is the machine's
+
+Three brokers, the clients' processes, and a TCP proxy between them. Brokers get SIGKILL, SIGTERM and SIGSTOP, leaders
+and replicas are moved, partitions added; the network cuts, stalls one way, trickles, half-closes and misroutes; the
+clients' processes get SIGKILL, SIGTERM and SIGSTOP. In the end confluent-kafka reads all topics, and the clients' own
+words are judged by it. The exit status is 0 only if nothing was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+
+from tests.kafka.harness import NEWEST, OLD
+
+from .producers import PRODUCERS
+from .proof import MODES, Proof
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.prove", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument(
+        "--mode",
+        choices=[*MODES, "everything"],
+        action="append",
+        help="may be given again; idempotent and transactions without it",
+    )
+    parser.add_argument("--client", choices=PRODUCERS, default="aiokafka-lead", help="others: idempotent only")
+    parser.add_argument("--seed", type=int, help="of the faults and their order")
+    parser.add_argument("--old", action="store_true", help=f"on Kafka {OLD}, without KIP-890 and KIP-951")
+    parser.add_argument("--no-faults", action="store_true", help="to try the proof itself")
+    parser.add_argument("--out", type=Path, help="a file for the page, too")
+    parser.add_argument("--keep", type=Path, help="a folder for the clients' journals and logs")
+    options = parser.parse_args()
+    modes = list(dict.fromkeys(options.mode or ["idempotent", "transactions"]))
+    if "everything" in modes:
+        modes = list(MODES)
+    if options.client != "aiokafka-lead" and modes != ["idempotent"]:
+        parser.error("--client: the others run with --mode idempotent")
+    logging.getLogger("aiokafka_lead").setLevel(logging.CRITICAL)
+    seed = random.randrange(1_000_000) if options.seed is None else options.seed
+    with tempfile.TemporaryDirectory(prefix="prove-") as folder:
+        where = options.keep or Path(folder)
+        where.mkdir(parents=True, exist_ok=True)
+        proof = Proof(OLD if options.old else NEWEST, modes, options.client, seed, options.minutes, where)
+        page = anyio.run(proof.run, not options.no_faults)
+    sys.stdout.write(page)
+    if options.out is not None:
+        options.out.write_text(page)
+    return 0 if proof.clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

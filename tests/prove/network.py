@@ -1,0 +1,171 @@
+"""The network between clients and brokers: TCP through one proxy, which can do all that networks do to connections."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+__all__ = ["KINDS", "Network"]
+
+KINDS = ("cut", "stall to broker", "stall to client", "trickle", "half-close", "misroute")
+"""Faults of the way to a broker.
+
+Its connections are reset, and new ones too; bytes of one direction wait; bytes come slowly; the client hears the end of
+the stream and can still write; the way leads to another broker.
+"""
+
+_SLOW_BYTES, _SLOW_S = 256, 0.05
+_CHUNK = 65_536
+_TIMEOUT_S = 10.0
+
+
+class _Way:
+    """The way to one broker."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.leads_to = port
+        self.is_cut = False
+        self.is_slow = False
+        self.open_to_broker = asyncio.Event()
+        self.open_to_client = asyncio.Event()
+        self.open_to_broker.set()
+        self.open_to_client.set()
+        self.writers: set[asyncio.StreamWriter] = set()
+        """Of all connections: to clients and to brokers."""
+        self.clients: set[asyncio.StreamWriter] = set()
+
+    def reset(self) -> None:
+        for writer in self.writers:
+            writer.transport.abort()
+
+
+class Network:
+    """Listens for each broker in a thread of its own while used as a context manager. Methods may block shortly."""
+
+    def __init__(self, ways: Mapping[int, tuple[int, int]], strangers: Mapping[int, int] | None = None) -> None:
+        """``ways``: by broker, the port at which clients connect, and the broker's own.
+
+        ``strangers``: by numbers that no broker has, ports to which a misrouted way may lead, too.
+        """
+        self._ports = dict(ways)
+        self._leads_to = {**{broker: port for broker, (_, port) in ways.items()}, **(strangers or {})}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._ways: dict[int, _Way] = {}
+        self._servers: list[asyncio.Server] = []
+        self._pumps: set[asyncio.Task[None]] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._call(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._call(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_TIMEOUT_S)
+        self._loop.close()
+
+    def port(self, broker: int) -> int:
+        """The port at which clients connect to a broker."""
+        return self._ports[broker][0]
+
+    def strike(self, broker: int, kind: str, other: int) -> None:
+        """Have one of `KINDS` happen to a broker's way; ``other`` is where a misrouted one leads."""
+        self._call(self._strike(self._ways[broker], kind, self._leads_to[other]))
+
+    def heal(self) -> None:
+        """Undo all faults: bytes that waited come, and misrouted connections are reset."""
+        self._call(self._heal())
+
+    def _call(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_TIMEOUT_S)
+
+    async def _start(self) -> None:
+        for broker, (listens_at, port) in self._ports.items():
+            way = self._ways[broker] = _Way(port)
+            server = await asyncio.start_server(self._handler(way), "127.0.0.1", listens_at)
+            self._servers.append(server)
+
+    async def _stop(self) -> None:
+        for server in self._servers:
+            server.close()
+        pumps = list(self._pumps)
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+
+    async def _strike(self, way: _Way, kind: str, elsewhere: int) -> None:
+        if kind == "cut":
+            way.is_cut = True
+            way.reset()
+        elif kind == "stall to broker":
+            way.open_to_broker.clear()
+        elif kind == "stall to client":
+            way.open_to_client.clear()
+        elif kind == "trickle":
+            way.is_slow = True
+        elif kind == "half-close":
+            for client in way.clients:
+                if client.can_write_eof() and not client.is_closing():
+                    client.write_eof()
+        else:
+            assert kind == "misroute"
+            way.leads_to = elsewhere
+            way.reset()
+
+    async def _heal(self) -> None:
+        for way in self._ways.values():
+            if way.leads_to != way.port:
+                way.leads_to = way.port
+                way.reset()
+            way.is_cut = way.is_slow = False
+            way.open_to_broker.set()
+            way.open_to_client.set()
+
+    def _handler(self, way: _Way) -> Any:
+        async def handle(reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+            if way.is_cut:
+                client.transport.abort()
+                return
+            try:
+                from_broker, broker = await asyncio.open_connection("127.0.0.1", way.leads_to)
+            except OSError:
+                client.transport.abort()
+                return
+            way.clients.add(client)
+            for source, sink, gate in (
+                (reader, broker, way.open_to_broker),
+                (from_broker, client, way.open_to_client),
+            ):
+                way.writers.add(sink)
+                task = asyncio.create_task(self._pump(way, source, sink, gate))
+                self._pumps.add(task)
+                task.add_done_callback(self._pumps.discard)
+
+        return handle
+
+    async def _pump(
+        self, way: _Way, source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event
+    ) -> None:
+        try:
+            while data := await source.read(_CHUNK):
+                await gate.wait()
+                while way.is_slow and data:
+                    sink.write(data[:_SLOW_BYTES])
+                    data = data[_SLOW_BYTES:]
+                    await asyncio.sleep(_SLOW_S)
+                sink.write(data)
+                await sink.drain()
+        except (OSError, RuntimeError):  # RuntimeError: bytes for a client that was told of the end
+            pass
+        finally:
+            way.writers.discard(sink)
+            way.clients.discard(sink)
+            sink.close()

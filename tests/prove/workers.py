@@ -1,0 +1,138 @@
+"""The clients' processes: each has a journal for each of its lives."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.kafka.harness.processes import freeze
+
+__all__ = ["Worker", "Workers"]
+
+END_S = 150.0
+"""For a process to end in order after SIGTERM: its last records may take as long as their delivery timeout."""
+
+
+class Worker:
+    """One process, and the next one in its place."""
+
+    def __init__(self, role: str, module: str, number: int, folder: Path, options: dict[str, Any]) -> None:
+        """``options`` are the module's; a life's own name, number and journal are added."""
+        self._role = role
+        self._module = module
+        self.journals: dict[int, Path] = {}
+        """By life, which is a number that no other life in this role has."""
+        self.options = options
+        self._number = number
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_frozen = False
+
+    def start(self) -> None:
+        """Begin a life."""
+        life = self._number * 1000 + len(self.journals) + 1
+        name = f"{self._role}-{life}"
+        self.journals[life] = self._folder / f"{name}.jsonl"
+        options = {**self.options, "name": name, "writer": life, "journal": str(self.journals[life])}
+        options["id"] = f"{self._role}-{self._number}"
+        with (self._folder / f"{self._role}.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self._module, json.dumps(options)], stdout=log, stderr=log
+            )
+
+    @property
+    def ended(self) -> bool:
+        """Return True if the process has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    def freeze(self) -> None:
+        """Have the process stand still until `thaw`."""
+        if self._process is not None and not self.ended:
+            self._is_frozen = True
+            freeze(self._process)
+
+    def thaw(self) -> None:
+        """Have it go on."""
+        if self._process is not None and self._is_frozen:
+            self._is_frozen = False
+            self._process.send_signal(signal.SIGCONT)
+
+    def end(self, sig: signal.Signals) -> bool:
+        """End the life by a signal; return True if it has ended as it should."""
+        assert self._process is not None
+        self.thaw()
+        self._process.send_signal(sig)
+        try:
+            status = self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
+        return status in (0, -sig)  # the signal itself ends a process that is not ready for it yet
+
+    def kill(self) -> None:
+        """Leave no process behind."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Workers:
+    """All processes of a run, and their faults."""
+
+    def __init__(self, seed: int) -> None:
+        self.all: list[Worker] = []
+        self.done: Counter[str] = Counter()
+        """Faults of processes, and ends of their own."""
+        self._rng = random.Random(seed)
+
+    def add(self, workers: Iterable[Worker]) -> None:
+        """Take these, and start them."""
+        for worker in workers:
+            self.all.append(worker)
+            worker.start()
+
+    def strike(self) -> None:
+        """Have something happen to one of them; blocks while it does."""
+        self.revive()
+        worker = self._rng.choice(self.all)
+        kind = self._rng.choice(["SIGKILL", "SIGTERM", "SIGSTOP"])
+        self.done[kind] += 1
+        if kind == "SIGSTOP":
+            worker.freeze()
+            try:
+                time.sleep(self._rng.uniform(0.5, 8))
+            finally:
+                worker.thaw()
+            return
+        if not worker.end(signal.Signals[kind]):
+            self.done[f"did not end in order at {kind}"] += 1
+        worker.start()
+
+    def revive(self) -> None:
+        """Start those again that have ended by themselves."""
+        for worker in self.all:
+            if worker.ended:
+                self.done["ended by itself"] += 1
+                worker.start()
+
+    def stop(self, workers: Iterable[Worker]) -> None:
+        """End these in order."""
+        for worker in workers:
+            if worker.ended:
+                self.done["ended by itself"] += 1
+            elif not worker.end(signal.SIGTERM):
+                self.done["did not end in order at the last SIGTERM"] += 1
+
+    def kill(self) -> None:
+        """Leave no process behind."""
+        for worker in self.all:
+            worker.kill()

@@ -1,4 +1,4 @@
-"""The consumer: records of Kafka topics, one by one or in batches."""
+"""The consumer reads records of Kafka topics, one by one or in batches."""
 
 from __future__ import annotations
 
@@ -72,26 +72,28 @@ class Consumer(PushedMetrics, Generic[K, V]):
             async for record in consumer:
                 print(record.offset, record.value)
 
-    With ``group_id`` it is a member of that group, which shares the partitions of the topics out among its members;
-    without, it reads all of them, new ones too. `assign` reads chosen partitions instead: then no group assigns any,
-    and with ``group_id`` reading begins at the group's committed offsets. Options are those of `ConsumerOptions`.
+    With ``group_id`` it is a member of that group, which distributes the partitions of the topics among its members;
+    without, it reads all partitions, including new ones. `assign` reads chosen partitions instead: they are not
+    assigned by a group, and with ``group_id`` reading begins at the group's committed offsets. `ConsumerOptions`
+    describes the options.
 
-    Keys and values are bytes, or what ``key_deserializer`` and ``value_deserializer`` make of them, whose types they
-    have; a key or value that a record does not have is None, and is not deserialized. A deserializer is called with the
-    bytes, or with these and a `SerializationContext` (see there). It may be a coroutine function: then it is awaited
-    before the record is handed out, and a read that is cancelled meanwhile loses nothing.
+    Keys and values are bytes, or the results of ``key_deserializer`` and ``value_deserializer``, which determine their
+    types; a missing key or value is None, and is not deserialized. A deserializer is called with the bytes, or with the
+    bytes and a `SerializationContext` (see there). It may be a coroutine function: then it is awaited before the record
+    is handed out, and a read cancelled meanwhile does not lose records.
 
-    A member joins from `start` or `subscribe` on, in the background. Its heartbeats do not depend on the application.
-    Partitions are given up when the application has come back for more, has committed what it has in hand, or has had
-    its time for that (``rebalance_timeout_ms``); the others go on meanwhile. A member whose application does not come
-    back within ``max_poll_interval_ms`` leaves the group, with a warning, and nothing that is still in hand is
-    committed; the next read joins again. What keeps the consumer from being a member (`GroupAuthorizationFailedError`,
-    `FencedInstanceIdError`, `InconsistentGroupProtocolError` and the like) is raised from `start` or the next read;
-    reads after that try again, unless the member was fenced.
+    A member joins in the background after `start` or `subscribe`. Its heartbeats do not depend on the application.
+    Partitions are given up when the application has come back for more, has committed the records in hand, or has
+    exceeded ``rebalance_timeout_ms``; reading of the other partitions continues meanwhile. A member whose application
+    does not come back within ``max_poll_interval_ms`` leaves the group, with a warning, without committing the records
+    in hand; the next read joins again. An error that prevents membership (`GroupAuthorizationFailedError`,
+    `FencedInstanceIdError`, `InconsistentGroupProtocolError` and the like) is raised by `start` or the next read; later
+    reads try again, unless the member was fenced.
 
-    Belongs to the event loop that it was started on, and to one reading task at a time: a second one that has to wait
-    for records while another waits gets `IllegalStateError`. All times are in milliseconds. Errors about one place in a
-    partition (`PartitionReadError`) leave the position where it is: `seek` to go on, other partitions are not affected.
+    A consumer belongs to the event loop that started it, and to one reading task at a time: a task that has to wait for
+    records while another one waits gets `IllegalStateError`. All times are in milliseconds. Errors about one record of
+    a partition (`PartitionReadError`) leave the position unchanged: `seek` to continue. Other partitions are not
+    affected.
     """
 
     @overload
@@ -142,9 +144,9 @@ class Consumer(PushedMetrics, Generic[K, V]):
         client: SharedClient | None = None,
         **options: Any,
     ) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`.
+        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client`` it uses that one's connections, and is what `Client.consumer` makes.
+        With a ``client`` it uses the connections of this client, as `Client.consumer` does.
         """
         config, parent = configured(ConsumerConfig, bootstrap_servers, client, options)
         self._config = config
@@ -156,42 +158,43 @@ class Consumer(PushedMetrics, Generic[K, V]):
         if topics:
             self.subscribe(topics)
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True) -> None:
-        """Connect to the cluster and begin to fetch; returns when it is known where reading begins, if ``wait``.
+        """Connect to the cluster and begin to fetch; with ``wait``, return once the starting positions are known.
 
-        That is when each partition to read has its position, so that "latest" counts from then. A member of a group
-        waits for its first assignment, even an empty one, and for the positions in it; ``on_partitions_assigned`` has
-        returned then. What is not known after ``request_timeout_ms`` (a slow rebalance, a partition without a leader)
-        is found in the background, with a warning that names it; topics and partitions that do not exist are not waited
-        for. With nothing to read yet it returns as soon as it is connected. Without ``wait`` it returns at once, and
-        connects in the background, however long no broker can be reached: reads wait for that.
+        That is, each partition to read has its position, so that "latest" counts from then. A member of a group waits
+        for its first assignment, even an empty one, and for the positions in it; ``on_partitions_assigned`` has
+        returned by then. Positions that are still unknown after ``request_timeout_ms`` (because of a slow rebalance, or
+        a partition without a leader) are found in the background, with a warning that names them; topics and partitions
+        that do not exist are not waited for. If there is no partition to read yet, it returns as soon as it is
+        connected. Without ``wait`` it returns at once and connects in the background, for as long as no broker can be
+        reached: reads wait for that.
 
-        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, in that time;
-        authentication's and TLS's own errors as such; and what keeps a member out of its group. After an error, or when
+        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used in that time;
+        authentication and TLS errors unchanged; and errors that keep a member out of its group. After an error, or when
         cancelled, the consumer is stopped.
         """
         await self._client.start(wait=boolean("wait", wait))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
-        """Wait for what `start` waits for, within ``timeout_ms`` (``default_api_timeout_ms``).
+        """Wait until `start` would have returned, within ``timeout_ms`` (``default_api_timeout_ms``).
 
-        Of use after ``start(wait=False)``, a start that gave up waiting, `subscribe` and `assign`. A partition whose
-        reads raise an error does not keep it waiting. Raises what the consumer, or its membership of the group, has
-        failed with, `RequestTimedOutError` that names the partitions or the step of the group that are missing, and
+        Useful after ``start(wait=False)``, a start that stopped waiting, `subscribe` and `assign`. A partition whose
+        reads raise an error does not prolong the wait. Raises the error with which the consumer or its membership has
+        failed, `RequestTimedOutError` that names the missing partitions or the current step of the group, and
         `IllegalStateError` in a listener's callback, which is part of the assignment.
         """
         await self._engine.wait_ready(self._timeout_ms(timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Stop fetching and close every connection, within ``timeout_ms`` (10000), whatever the brokers do.
+        """Stop fetching and close every connection, within ``timeout_ms`` (10000) regardless of the brokers.
 
-        Iterations end, other calls that wait raise `ClientClosedError`. May be called again. With ``group_id`` and
-        ``enable_auto_commit`` it commits what the application has come back from: not the record, batch or result of
-        `getmany` that it got last. Leaving an ``async with`` block without an error commits that, too. A member then
-        leaves its group, after ``on_partitions_revoked``; but a static one (``group_instance_id``, KIP-345) keeps its
-        place until its session ends.
+        Iterations end, other waiting calls raise `ClientClosedError`. May be called again. With ``group_id`` and
+        ``enable_auto_commit`` it commits the records that the application has finished, which does not include the last
+        record, batch or result of `getmany`. Leaving an ``async with`` block without an error commits these, too. A
+        member then leaves its group, after ``on_partitions_revoked``; but a static member (``group_instance_id``,
+        KIP-345) keeps its place until its session ends.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -206,18 +209,19 @@ class Consumer(PushedMetrics, Generic[K, V]):
             self._engine.reading.in_hand.release()
         await self.stop(self._config.close_timeout_ms)
 
-    # --- what to read ------------------------------------------------------------------------------------------------
+    # --- choice of partitions ----------------------------------------------------------------------------------------
 
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: object = None
     ) -> None:
-        """Read these topics, or those whose whole name matches, now or later; replaces what was read before.
+        """Read these topics, or all topics that fully match ``pattern``, now or later; replaces earlier choices.
 
         Partitions that appear later are read from their beginning if ``auto_offset_reset`` is "latest", so that none of
-        their records is missed; in a group, if the member was there before they were and none has committed yet.
+        their records is missed; in a group, this requires that the member was there first and the partition has no
+        committed offset.
 
-        ``listener``, for members of a group, is a `RebalanceListener` or like one. Under ``group_protocol="consumer"``
-        the broker matches the pattern, in RE2's syntax (KIP-848).
+        ``listener``, for members of a group, is a `RebalanceListener` or a similar object. Under
+        ``group_protocol="consumer"`` the broker matches the pattern, in RE2's syntax (KIP-848).
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
@@ -234,7 +238,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         self._engine.subscription_changed()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions; replaces what was read before, but partitions that stay keep their position.
+        """Read these partitions; replaces earlier choices, but partitions that stay keep their position.
 
         A member of a group leaves it first, in the background.
         """
@@ -244,9 +248,9 @@ class Consumer(PushedMetrics, Generic[K, V]):
         self._engine.subscription_changed()
 
     def unsubscribe(self) -> None:
-        """Read nothing. A member gives its partitions up and leaves the group, in the background.
+        """Stop reading. A member gives up its partitions and leaves the group, in the background.
 
-        `run` ends as if the consumer were stopped; another read that waits raises `IllegalStateError`.
+        `run` ends as if the consumer were stopped; another waiting read raises `IllegalStateError`.
         """
         self._client.check_loop()
         self._engine.subscription.clear()
@@ -254,38 +258,38 @@ class Consumer(PushedMetrics, Generic[K, V]):
         self._engine.unsubscribed()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to, as far as they are known; empty after `assign`."""
+        """Return the subscribed topics, as far as they are known; empty after `assign`."""
         subscription = self._engine.subscription
         if subscription.kind is SubscriptionKind.PATTERN:
             return frozenset(subscription.matched(self._client.metadata.snapshot))
         return subscription.topics if subscription.kind is SubscriptionKind.TOPICS else frozenset()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that are read now; of a group's member, those that it owns."""
+        """Return the partitions that are read now; for a member of a group, the partitions that it owns."""
         return self._engine.reading.positions.assigned
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out and fetch no records of these partitions; what was fetched already is kept for `resume`."""
+        """Stop fetching and handing out records of these partitions; fetched records are kept for `resume`."""
         self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.pause(state)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Take back `pause`."""
+        """Undo `pause`."""
         self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.resume(state)
 
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return self._engine.reading.positions.paused()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Every record, until the consumer is stopped.
+        """Iterate over every record, until the consumer is stopped.
 
-        Each time this raises or is left, another ``async for`` goes on behind the last record.
+        After this raises or is left, another ``async for`` continues behind the last record.
         """
         self._client.check()
         tracing = self._engine.tracing
@@ -298,7 +302,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         return record
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[K, V]:
-        """The next record, of these partitions if some are given; waits for it."""
+        """Wait for the next record, and return it; if partitions are given, of these only."""
         tracing = self._engine.tracing
         if tracing is None:
             return await self._engine.reader.getone(_wanted(partitions))
@@ -310,10 +314,10 @@ class Consumer(PushedMetrics, Generic[K, V]):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Records by partition: what was fetched already, or else what comes first within ``timeout_ms``.
+        """Return records by partition: fetched ones, or else the first that arrive within ``timeout_ms``.
 
-        There are at most ``max_records`` (``max_poll_records``; if that is None, what could be decoded in some
-        milliseconds), of these partitions if some are given. The result is empty if no record came.
+        There are at most ``max_records`` (``max_poll_records``; if that is None, as many as can be decoded in a few
+        milliseconds), of the given partitions if any. The result is empty if no record came.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (
@@ -326,15 +330,15 @@ class Consumer(PushedMetrics, Generic[K, V]):
         return taken
 
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
-        """Every record, in batches by column, until the consumer is stopped.
+        """Iterate over every record, in batches by column, until the consumer is stopped.
 
-        Batches of a partition's log that are buffered together come as one, up to ``max_poll_records`` (500 if None),
-        which makes small ones cheap; a larger one of the log stays whole. The position moves behind a batch when it is
-        handed out. With ``group_id`` a batch is a lease: a rebalance that takes its partition waits until
-        `RecordBatch.commit`, until the next batch is asked for, or for ``rebalance_timeout_ms``. A batch during which
-        the task is cancelled is not committed, and comes again. (A time limit inside the task, like `asyncio.timeout`,
-        is distinguished from an ordinary end only if nothing holds on to the iterator: write
-        ``async for batch in consumer.batches()``.)
+        Buffered batches of a partition's log are joined, up to ``max_poll_records`` (500 if None), which makes small
+        batches cheap; a larger batch of the log stays whole. The position moves behind a batch when it is handed out.
+        With ``group_id`` a batch is a lease: a rebalance that takes its partition waits until `RecordBatch.commit`,
+        until the next batch is requested, or for ``rebalance_timeout_ms``. If the task is cancelled during a batch, the
+        batch is not committed and is handed out again. (A time limit inside the task, like `asyncio.timeout`, can be
+        distinguished from an ordinary end only if no other reference to the iterator exists: write ``async for batch in
+        consumer.batches()``.)
         """
         self._client.check()
         membership = self._engine.membership
@@ -364,39 +368,39 @@ class Consumer(PushedMetrics, Generic[K, V]):
         exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
-        """Have every record handled, many at once, until the consumer is stopped. Options are those of `RunOptions`.
+        """Handle every record, many concurrently, until the consumer is stopped; `RunOptions` describes the options.
 
             async def handle(record): ...
 
             await consumer.run(handle, concurrency=64, order="key", dead_letter_topic="events.failed")
 
-        A record is done when its handler has returned, or its dead letter is acknowledged. With ``group_id``, every
-        ``auto_commit_interval_ms`` and at the end what is done is committed, up to the first record of a partition that
-        is not: each record is handled at least once. A handler that raises is called again after a backoff; meanwhile
-        only what ``order`` puts behind its record waits. Records are deserialized as their turn comes.
+        A record is done when its handler has returned, or its dead letter is acknowledged. With ``group_id``, offsets
+        are committed every ``auto_commit_interval_ms`` and at the end, up to the first unfinished record of each
+        partition: each record is handled at least once. A handler that raises is called again after a backoff;
+        meanwhile only the records that ``order`` puts behind its record wait. Records are deserialized when their turn
+        comes.
 
-        When the consumer is stopped (`stop` may be called from a handler, too) this waits for the handlers at work, for
-        all of the stop's time but its last quarter (2 s at most), commits and returns. So it does after `unsubscribe`,
-        but waits for them as long as a rebalance does, or without a group as long as they take. When it is cancelled,
-        so are the handlers, and theirs and all other records that are not done come again, also to a task that reads on
-        with this consumer. Raises `HandlerError` for a record whose ``retries`` are used up, if there is no
-        ``dead_letter_topic`` or its dead letter was refused; `ConfigTypeError` for a handler that is not async, where
-        that shows only when it is called, after that one call; and what else keeps a consumer from reading. A handler
-        has failed, too, when anything but `run` cancels the task that it runs in.
+        When the consumer is stopped (handlers may call `stop`, too) this waits for running handlers, for the timeout of
+        `stop` less its last quarter (2 s at most), commits and returns. It does the same after `unsubscribe`, but waits
+        for handlers like a rebalance, or without a group until they end. When it is cancelled, handlers are cancelled,
+        and all unfinished records are handed out again, also to a task that continues to read from this consumer.
+        Raises `HandlerError` for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its
+        dead letter was refused; `ConfigTypeError` for a handler that is not async, if necessary after its first call;
+        and any error that prevents a consumer from reading. A handler has also failed if anything but `run` cancels its
+        task.
 
             async def handle(record, txn): await txn.send("out", record.value)
 
             await consumer.run(handle, exactly_once=producer)
 
-        With ``exactly_once``, a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`, what
-        handlers send with ``txn``, and the offsets of their records, count together or not at all (KIP-447). A
-        transaction takes records until there are ``max_transaction_records``, or for ``max_transaction_ms``, and is
-        committed when all their handlers have returned. When one has failed, or the transaction is aborted for another
-        reason, all its records are handled again: what handlers do besides sending may happen more than once. Dead
-        letters are part of the transaction. A rebalance waits for the commit, as long as it waits for handlers, and
-        aborts then. The consumer reads with ``isolation_level="read_committed"`` from then on. Also raises
-        `ProducerFencedError` when another producer has taken over the transactional id, and, after
-        ``transaction_retries``, what the transaction was aborted for.
+        With ``exactly_once``, a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`, the records
+        that handlers send with ``txn``, and the offsets of their input, count together or not at all (KIP-447). A
+        transaction takes up to ``max_transaction_records`` records, or lasts ``max_transaction_ms``, and is committed
+        when all their handlers have returned. If a handler has failed, or the transaction is aborted for another
+        reason, all its records are handled again, so other side effects may happen more than once. Dead letters are
+        part of the transaction. A rebalance waits for the commit as long as for handlers, and then aborts. From then on
+        the consumer reads with ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another
+        producer has taken over the transactional id, and, after ``transaction_retries``, the reason for the abort.
         """
         self._client.check()
         from .._core.run.handler import checked_handler
@@ -415,10 +419,10 @@ class Consumer(PushedMetrics, Generic[K, V]):
     # --- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on from this offset, which need not exist yet; what was fetched is dropped.
+        """Continue from this offset, which need not exist yet; fetched records are dropped.
 
-        With a leader epoch in `OffsetAndMetadata` it is checked that the log still is the one that the offset was
-        taken from (KIP-320).
+        With a leader epoch in `OffsetAndMetadata` the consumer checks that the log has not diverged since the offset
+        was read from it (KIP-320).
         """
         tp = topic_partition("partition", partition)
         to = checked_offset("offset", offset)
@@ -427,20 +431,20 @@ class Consumer(PushedMetrics, Generic[K, V]):
         self._engine.reading.seek(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
 
     async def seek_to_beginning(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Go on from the first offset of these partitions (of all that are assigned).
+        """Continue from the first offset of these partitions (of all assigned ones).
 
-        Returns when it is known; raises as `position` does.
+        Returns when the offsets are known; raises the errors of `position`.
         """
         await self._seek_by(EARLIEST, partitions, timeout_ms)
 
     async def seek_to_end(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Go on from the end of these partitions (of all that are assigned); else as `seek_to_beginning`."""
+        """Continue from the end of these partitions (of all assigned ones); otherwise like `seek_to_beginning`."""
         await self._seek_by(LATEST, partitions, timeout_ms)
 
     async def _seek_by(
         self, policy: ResetPolicy | None, partitions: tuple[TopicPartition, ...], timeout_ms: float | None
     ) -> None:
-        """Go on where the policy says; without one, from committed offsets."""
+        """Continue from the offsets of the policy, or without one from committed offsets."""
         partitions = tuple(arguments.PARTITIONS("partitions", partitions))
         timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
@@ -454,11 +458,11 @@ class Consumer(PushedMetrics, Generic[K, V]):
         await self._engine.readiness.wait_for_positions(states, timeout_ms)
 
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
-        """The offset of the next record that this partition hands out; waits while that is being found out.
+        """Return the offset of the next record to be handed out; waits until it is known.
 
-        Raises `NoOffsetForPartitionError` if there is none, `UnknownTopicOrPartitionError` when several answers of the
-        cluster agree that the topic does not have the partition, and after ``timeout_ms`` (``default_api_timeout_ms``)
-        if there is no such topic, and `RequestTimedOutError` then for other reasons.
+        Raises `NoOffsetForPartitionError` if there is none, `UnknownTopicOrPartitionError` when several responses of
+        the cluster agree that the topic does not have the partition. After ``timeout_ms`` (``default_api_timeout_ms``)
+        it raises `UnknownTopicOrPartitionError` if the topic is missing, and `RequestTimedOutError` otherwise.
         """
         tp = topic_partition("partition", partition)
         timeout_ms = self._timeout_ms(timeout_ms)
@@ -471,31 +475,31 @@ class Consumer(PushedMetrics, Generic[K, V]):
         return position.offset
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The offset behind what every in-sync replica has, as of the last fetch; None before the first."""
+        """Return the offset behind the last fully replicated record, as of the last fetch; None before it."""
         return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """The offset behind what no open transaction holds back, as of the last fetch; None before the first."""
+        """Return the first open transaction's offset, or the high watermark, as of the last fetch; else None."""
         return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 
-    # --- what the cluster has ----------------------------------------------------------------------------------------
+    # --- offsets and metadata of the cluster -------------------------------------------------------------------------
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition; they need not be assigned.
+        """Return the first offset of each partition; they need not be assigned.
 
-        Raises `UnknownTopicOrPartitionError` when several answers of the cluster agree that it does not have one of
-        them, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        Raises `UnknownTopicOrPartitionError` when several responses of the cluster agree that a partition does not
+        exist, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
         """
         return await self._offsets(partitions, EARLIEST_TIMESTAMP, timeout_ms)
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last record that this consumer could read: with "read_committed" the stable end.
+        """Return the end offset of each partition for this consumer: the last stable offset for "read_committed".
 
-        Raises as `beginning_offsets` does.
+        Raises the errors of `beginning_offsets`.
         """
         return await self._offsets(partitions, LATEST_TIMESTAMP, timeout_ms)
 
@@ -511,9 +515,9 @@ class Consumer(PushedMetrics, Generic[K, V]):
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition its first record at or after the time (milliseconds since the epoch), or None.
+        """Return each partition's first record at or after the time (milliseconds since the epoch), or None.
 
-        Raises as `beginning_offsets` does.
+        Raises the errors of `beginning_offsets`.
         """
         wanted = arguments.TIMES("timestamps", timestamps)
         timeout_ms = self._timeout_ms(timeout_ms)
@@ -526,18 +530,18 @@ class Consumer(PushedMetrics, Generic[K, V]):
         return result
 
     async def topics(self, *, timeout_ms: float | None = None) -> frozenset[str]:
-        """The cluster's topics that this client may see; raises `RequestTimedOutError` after ``timeout_ms``.
+        """Return the topics that this client may see; raises `RequestTimedOutError` after ``timeout_ms``.
 
-        That is ``request_timeout_ms`` by default.
+        The default is ``request_timeout_ms``.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
         return await self._engine.all_topics(timeout_ms)
 
     async def partitions_for_topic(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
-        """The topic's partitions; raises `UnknownTopicOrPartitionError` if there are none after ``timeout_ms``.
+        """Return the topic's partitions; raises `UnknownTopicOrPartitionError` if there are none within ``timeout_ms``.
 
-        That is ``default_api_timeout_ms`` by default: the topic may be about to be made.
+        The default is ``default_api_timeout_ms``, because the topic may be about to be created.
         """
         topic = topic_name("topic", topic)
         timeout_ms = self._timeout_ms(timeout_ms)
@@ -545,18 +549,19 @@ class Consumer(PushedMetrics, Generic[K, V]):
         found = await self._client.metadata.topic(topic, timeout_ms)
         return frozenset(range(len(found.partitions)))
 
-    # --- the group's offsets -----------------------------------------------------------------------------------------
+    # --- committed offsets -------------------------------------------------------------------------------------------
 
     async def commit(
         self, offsets: Mapping[TopicPartition, Offset] | None = None, *, timeout_ms: float | None = None
     ) -> None:
-        """Store these offsets (the positions of all assigned partitions; within `run` what is done) for ``group_id``.
+        """Store these offsets for ``group_id``, by default the positions of all assigned partitions.
 
-        An offset is that of the next record to read. What they cover counts as done: no rebalance waits for it. Returns
-        when they are stored, if need be after a rebalance; raises `CommitFailedError` if the consumer is not the member
-        that owns the partitions any more, or, without offsets, when those that it still owns are stored, if others were
-        taken away since records of them were handed out; raises the error of a partition that was refused, or
-        `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        In `run` the default is the offsets of finished records. An offset is the offset of the next record to read.
+        Records before it count as done: a rebalance does not wait for them. Returns when they are stored, if necessary
+        after a rebalance. Raises `CommitFailedError` if the consumer is no longer the member that owns the partitions;
+        without ``offsets`` it is raised after storing the offsets of partitions still owned, if others were taken away
+        since their records were handed out. Raises the error of a refused partition, or `RequestTimedOutError` after
+        ``timeout_ms`` (``default_api_timeout_ms``).
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._timeout_ms(timeout_ms)
@@ -566,7 +571,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
     async def committed(
         self, partition: TopicPartition, *, timeout_ms: float | None = None
     ) -> OffsetAndMetadata | None:
-        """What ``group_id`` has stored for the partition, or None; raises as `commit` does."""
+        """Return the offset stored by ``group_id`` for the partition, or None; raises the errors of `commit`."""
         tp = topic_partition("partition", partition)
         timeout_ms = self._timeout_ms(timeout_ms)
         self._client.check()
@@ -574,50 +579,50 @@ class Consumer(PushedMetrics, Generic[K, V]):
         return found[tp]
 
     async def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Go on from what ``group_id`` has committed of these partitions (of all that are assigned).
+        """Continue from the offsets committed by ``group_id`` for these partitions (for all assigned ones).
 
-        For after a transaction that was aborted and committed offsets by `Producer.send_offsets_to_transaction`; with
-        `Transaction.send_offsets` or `Transaction.commit_batch` this happens by itself. Where nothing is committed,
-        from where reading began. What was fetched, and not handed out, is discarded. Returns when the offsets are
-        known; raises as `position` does.
+        For use after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`; with
+        `Transaction.send_offsets` or `Transaction.commit_batch` this happens automatically. Partitions without a
+        committed offset return to the beginning of reading. Fetched records that were not handed out are discarded.
+        Returns when the offsets are known; raises the errors of `position`.
         """
         self._membership("committed offsets belong")
         await self._seek_by(None, partitions, timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """The membership as it is now, for a transaction's offsets (KIP-447).
+        """Return the current membership, for a transaction's offsets (KIP-447).
 
         Raises `IllegalStateError` without a ``group_id``.
         """
         return self._membership("a membership belongs").standing.metadata
 
-    # --- the rest ----------------------------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------------------
 
     @property
     def client_id(self) -> str:
-        """What brokers' logs and quotas call this consumer."""
+        """Name of this consumer in brokers' logs and quotas."""
         return self._config.client_id
 
     def metrics(self) -> ConsumerMetrics:
-        """What happened so far, and where each partition is: its position, its end, its lag. Costs no request."""
+        """Return counts, and the position, end and lag of each partition. Does not send requests."""
         return self._engine.reading.metrics(self._client.brokers.connections_made, self._client.metadata.metrics())
 
     def lag(self) -> ConsumerLag:
-        """How many offsets this consumer is behind, per partition and in total. Costs no request.
+        """Return the offsets by which this consumer is behind, per partition and in total. Does not send requests.
 
-        Counted from the position, and within `run` from the first record that is not done.
+        Counted from the position, and in `run` from the first unfinished record.
         """
         return self._engine.health.lag()
 
     def health(self) -> ConsumerHealth:
-        """Whether this consumer makes progress, for liveness probes. Costs no request; may be called at any time.
+        """Return the consumer's health, for liveness probes. Does not send requests; may be called at any time.
 
-        ``healthy`` is False, and ``problems`` say why, when it is not running or has failed, when no broker has
+        ``healthy`` is False, with the reasons in ``problems``, when it is not running or has failed, when no broker has
         answered a fetch for ``request_timeout_ms`` though records are wanted, when the group's coordinator has not
         acknowledged a heartbeat for ``session_timeout_ms`` (in a rebalance for ``rebalance_timeout_ms`` more), when
-        the application has been at work on what it got for ``max_poll_interval_ms``, or when the event loop is blocked
-        right now (which a probe in another thread sees). Under ``group_protocol="consumer"`` a session is as long as
-        the brokers are set up for, which members do not learn (KIP-848): nine heartbeat intervals count instead, or
+        the application has worked on its records for ``max_poll_interval_ms``, or when the event loop is blocked right
+        now (seen by a probe in another thread). Under ``group_protocol="consumer"`` the brokers determine the length of
+        a session, which members do not learn (KIP-848): nine heartbeat intervals are used instead, or
         ``session_timeout_ms`` if that is longer.
         """
         return self._engine.health.health()
@@ -625,7 +630,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
     def __repr__(self) -> str:
         return f"<Consumer client_id={self._config.client_id!r} partitions={len(self._engine.reading.positions)}>"
 
-    # --- inside ------------------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------------------
 
     async def _run(self, handler: Callable[..., Awaitable[object]], config: RunConfig, exactly_once: Any) -> None:
         from .._io.run.runner import run
@@ -639,7 +644,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
                 await run(self._engine, config, handler, dead_letters)
 
     async def _bury(self, error: RecordDeserializationError) -> None:
-        """Return when a record that cannot be deserialized may be left out: its dead letter, if any, is stored."""
+        """Return when an undeserializable record may be left out: after its dead letter, if any, is stored."""
         log = client_log("consumer", self._config.client_id)
         done = "is left out"
         if self._config.on_bad_record == "dead_letter":
@@ -661,7 +666,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         return [self._engine.reading.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]
 
     def _transaction_part(self) -> TransactionPart:
-        """For `Transaction.send_offsets`. Internal."""
+        """Return the part for `Transaction.send_offsets`. Internal."""
         self._client.check()
         commits = self._membership("committed offsets belong").commits
         from .._io.group.commits import GroupPart

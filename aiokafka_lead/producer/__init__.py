@@ -1,4 +1,4 @@
-"""The producer: records into Kafka topics."""
+"""The producer writes records to Kafka topics."""
 
 from __future__ import annotations
 
@@ -49,12 +49,13 @@ class Producer(PushedMetrics, Generic[K, V]):
             metadata = await delivery
 
     Records are batched by partition and sent by a background task; idempotence is on, so that they are written once and
-    in order whatever happens to brokers and connections. Options are those of `ProducerOptions`. Keys and values are
-    bytes, or whatever ``key_serializer`` and ``value_serializer`` turn into bytes; None is never serialized. They are
-    called with the content, or with that and a `SerializationContext` (see there). They may be coroutine functions,
-    which `send`, `send_and_wait` and `send_many` await: records are taken in the order in which that ends.
+    in order despite failures of brokers and connections. `ProducerOptions` describes the options. Keys and values are
+    bytes, or objects that ``key_serializer`` and ``value_serializer`` turn into bytes; None is never serialized.
+    Serializers are called with the content, or with the content and a `SerializationContext` (see there). They may be
+    coroutine functions, which `send`, `send_and_wait` and `send_many` await: records are accepted in the order in which
+    these finish.
 
-    Belongs to the event loop that it was started on; any number of tasks may use it there. All times are in
+    A producer belongs to the event loop that started it; any number of tasks may use it there. All times are in
     milliseconds.
     """
 
@@ -68,16 +69,16 @@ class Producer(PushedMetrics, Generic[K, V]):
         value_serializer: Serializer[V] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`.
+        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client`` it uses that one's connections, and is what `Client.producer` makes.
+        With a ``client`` it uses the connections of this client, as `Client.producer` does.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._set_up(*configured(ProducerConfig, bootstrap_servers, client, options, **more))
 
     @classmethod
     def _beside(cls, client: Client, **options: Any) -> Self:
-        """One that connects as this client does, and shares the connections that it shares."""
+        """Create a producer that connects like this client, and shares the connections that it shares."""
         servers, shared = client.config.shared()
         producer = cls.__new__(cls)
         producer._set_up(ProducerConfig.from_options(servers, {**shared, **options}), client.parent)
@@ -91,32 +92,32 @@ class Producer(PushedMetrics, Generic[K, V]):
         self._transactions = engine.transactions
         self._append = engine.intake.append
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True) -> None:
         """Connect to the cluster.
 
-        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
-        ``request_timeout_ms``; authentication's and TLS's own errors as such.
+        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
+        ``request_timeout_ms``; authentication and TLS errors unchanged.
 
-        Without ``wait`` it returns at once, and connects in the background, again and again, however long no broker can
-        be reached: an application starts while Kafka is down. Until then `send` waits, and raises what keeps it from
-        the brokers after ``max_block_ms``, or at once where waiting does not help. With a ``transactional_id`` the
-        first transaction begins by fencing a producer of that name, which otherwise `start` does.
+        Without ``wait`` it returns at once and keeps trying to connect in the background, so that an application can
+        start while Kafka is down. Until then `send` waits, and raises the connection error after ``max_block_ms``, or
+        at once if waiting cannot help. With a ``transactional_id`` the first transaction then begins by fencing an
+        earlier producer of that name, which otherwise `start` does.
         """
         await self._client.start(wait=boolean("wait", wait))
         engine = self._engine
         if ACCELERATED and engine.sends.as_they_come and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
-            own = vars(self)  # found before those of the class
+            own = vars(self)  # found before methods of the class
             own.setdefault("send", QuickSend(engine.intake, self.send))
             own.setdefault("send_nowait", QuickSendNowait(engine.intake, self.send_nowait).send_nowait)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Send what is pending and close every connection, within ``timeout_ms`` whatever the brokers do.
+        """Send pending records and close every connection, within ``timeout_ms`` regardless of the brokers.
 
         Records that are not acknowledged by then fail with `ClientClosedError`. Without a timeout they have their
-        ``delivery_timeout_ms``. May be called again. A cancelled stop gives up what is pending, and closes. An
-        open transaction is aborted, and what is pending of it is not sent.
+        ``delivery_timeout_ms``. May be called again. A cancelled stop drops pending records, and closes. An open
+        transaction is aborted, and its pending records are not sent.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -140,13 +141,13 @@ class Producer(PushedMetrics, Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """Take a record; returns a `Delivery` as soon as the record is in a batch: await that for its acknowledgement.
+        """Accept a record, and return its `Delivery` once it is in a batch: await that for the acknowledgement.
 
         Waits for metadata and for room in ``buffer_memory``, together at most ``max_block_ms``; then raises
-        `BufferFull`, or the error that kept the topic unknown. A call that is cancelled or raises has not taken the
-        record. ``partition`` None lets the key choose, or the partitioner; ``timestamp_ms`` None is now. Raises
-        `MessageTooLargeError` for a record beyond ``max_request_size``, `RecordSerializationError` where a serializer
-        raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for arguments that cannot be right.
+        `BufferFull`, or the error that kept the topic unknown. A call that is cancelled or raises has not accepted the
+        record. If ``partition`` is None, the key or the partitioner chooses it; ``timestamp_ms`` None means now. Raises
+        `MessageTooLargeError` for a record beyond ``max_request_size``, `RecordSerializationError` if a serializer
+        raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid arguments.
         """
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
@@ -163,7 +164,7 @@ class Producer(PushedMetrics, Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordMetadata:
-        """`send` a record, and wait until it is acknowledged. Raises what it failed with."""
+        """Call `send`, and wait until the record is acknowledged. Raises the error of the delivery."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def send_nowait(
@@ -175,11 +176,11 @@ class Producer(PushedMetrics, Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """`send` without waiting: raises `BufferFull` where that would wait for room in ``buffer_memory``.
+        """Accept a record without waiting: raises `BufferFull` if there is no room in ``buffer_memory``.
 
-        A record of a topic that is not known yet is kept until the topic is known, for ``max_block_ms`` at most; what
-        `send` would raise then, the delivery raises. Raises `IllegalStateError` where a serializer is a coroutine
-        function. A loop of nothing but these calls keeps the producer from sending; await something now and then.
+        A record for an unknown topic is kept until the topic is known, for ``max_block_ms`` at most; the delivery then
+        raises the errors of `send`. Raises `IllegalStateError` if a serializer is a coroutine function. A loop of these
+        calls without an await keeps the producer from sending; await something now and then.
         """
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
@@ -196,65 +197,66 @@ class Producer(PushedMetrics, Generic[K, V]):
         headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None = None,
         timestamps_ms: Iterable[int] | None = None,
     ) -> DeliveryBatch:
-        """Take many records; returns a `DeliveryBatch` as soon as all are in batches: await that for their outcomes.
+        """Accept many records, and return a `DeliveryBatch` once all are in batches: await that for their outcomes.
 
-        ``keys`` and ``timestamps_ms`` have one entry for each value; ``headers`` has, too, or is one list for all. A
-        record that is too large fails alone: its outcome is the error. Where there is no room within ``max_block_ms``,
-        the outcome of the rest is `BufferFull`. Wrong arguments raise before any record is taken. A call that is
-        cancelled may have taken some of the first ones.
+        ``keys`` and ``timestamps_ms`` have one entry per value; ``headers`` also has, or is one list for all. A record
+        that is too large fails alone: its outcome is the error. If there is no room within ``max_block_ms``, the
+        outcome of the rest is `BufferFull`. Wrong arguments raise before any record is accepted. A cancelled call may
+        have accepted some of the first records.
         """
         return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
-        """Send everything that was taken so far without lingering, and wait until it is acknowledged or failed.
+        """Send all accepted records without lingering, and wait until each is acknowledged or has failed.
 
         Raises `RequestTimedOutError` after ``timeout_ms``; without one, every record has its ``delivery_timeout_ms``.
-        Does not raise what records failed with: their deliveries do.
+        Errors of records are raised by their deliveries only.
         """
         await self._engine.flush(TIMEOUT("timeout_ms", timeout_ms))
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
     def transaction(self) -> Transaction[K, V]:
-        """A transaction, for ``async with``: committed at the end of the block, aborted when that raises.
+        """Return a transaction for ``async with``: committed at the end of the block, aborted if the block raises.
 
             async with producer.transaction() as txn:
                 await txn.send("out", b"value")
                 await txn.send_offsets(consumer)
 
-        Entering the block raises what `begin_transaction` raises, and leaving it what `commit_transaction` does. A
-        block that is cancelled, or raises, aborts: that takes a few seconds at most, and then its own error goes on.
-        Only a time-out of Kafka's, a `KafkaTimeoutError`, goes on as `TransactionTimedOutError`, with itself as the
-        cause: a loop that does aborted transactions again need not know every way in which an outage shows.
+        Entering the block raises the errors of `begin_transaction`, and leaving it the errors of `commit_transaction`.
+        If the block is cancelled or raises, the transaction is aborted, which takes a few seconds at most, and then the
+        error propagates. Only a Kafka timeout, a `KafkaTimeoutError`, becomes the cause of a
+        `TransactionTimedOutError`, so that a loop that repeats aborted transactions need not know every symptom of an
+        outage.
         """
         return Transaction(self, self._own_transactions())
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction: what is sent from now on is part of it, until its end.
+        """Begin a transaction: all records sent until its end are part of it.
 
-        Waits for the end of the one before, and for a producer id, at most ``max_block_ms``. Raises
+        Waits for the end of the previous transaction, and for a producer id, at most ``max_block_ms``. Raises
         `ProducerFencedError` once another producer has the transactional id, `TransactionTimedOutError` after
-        ``max_block_ms``, and where the outcome of the transaction before was unknown, `CommitOutcomeUnknownError` while
-        it still is, or `TransactionAbortedError` if it turned out to be that.
+        ``max_block_ms``, and if the outcome of the previous transaction was unknown, `CommitOutcomeUnknownError` while
+        it still is, or `TransactionAbortedError` if it was aborted.
         """
         await self._own_transactions().begin()
 
     async def commit_transaction(self) -> None:
-        """Commit the open transaction; returns when it is certain that all of it counts, at the same time.
+        """Commit the open transaction; returns when it is certain that all of it counts, atomically.
 
-        Sends what is pending and waits for it. Raises `TransactionAbortedError` if anything of it has failed, whether
-        or not somebody awaited that: then it is aborted, and may be done again; `ProducerFencedError` when another
-        producer has taken over the transactional id; `CommitOutcomeUnknownError` after ``max_block_ms``. Cancelled
-        while records are on their way, it aborts; later it cannot be, and the cancellation is raised when the outcome
-        is known.
+        Sends pending records and waits for them. Raises `TransactionAbortedError` if any record of the transaction has
+        failed, even if its delivery was never awaited: then the transaction is aborted, and may be repeated;
+        `ProducerFencedError` when another producer has taken over the transactional id; `CommitOutcomeUnknownError`
+        after ``max_block_ms``. Cancelling the call while records are in flight aborts; later the cancellation is raised
+        once the outcome is known.
         """
         await self._own_transactions().commit()
 
     async def abort_transaction(self) -> None:
-        """Abort the open transaction: none of it counts. Records that are pending fail with `TransactionAbortedError`.
+        """Abort the open transaction; pending records fail with `TransactionAbortedError`.
 
-        Does nothing where the latest transaction is aborted already. Raises `TransactionTimedOutError` after
-        ``max_block_ms``; the abort goes on then, as it does when the call is cancelled, and the next transaction waits
+        Does nothing if the latest transaction is already aborted. Raises `TransactionTimedOutError` after
+        ``max_block_ms``; the abort then continues, as after a cancellation of the call, and the next transaction waits
         for it.
         """
         await self._own_transactions().abort()
@@ -266,42 +268,41 @@ class Producer(PushedMetrics, Generic[K, V]):
     ) -> None:
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
-        An offset is that of the next record to read. ``group_metadata`` is that of `Consumer.group_metadata`, so that a
-        member which the group has put out cannot commit; the group's name alone is for consumers that assign their
-        partitions themselves. Raises `CommitFailedError` for such a member, or another `KafkaError`; then the
-        transaction can only be aborted. A call that is cancelled leaves it so, too.
+        An offset is the offset of the next record to read. ``group_metadata`` comes from `Consumer.group_metadata`, so
+        that a member removed from the group cannot commit; pass only the group's name for consumers that assign their
+        partitions themselves. Raises `CommitFailedError` for a removed member, or another `KafkaError`; then the
+        transaction can only be aborted, as after a cancellation of the call.
         """
         found = OFFSETS("offsets", offsets)
         group = checked_group(group_metadata)
         await self._own_transactions().send_offsets(found, group)
 
     def transaction_health(self) -> TransactionHealth:
-        """How the producer's transactions are doing: phase, epoch, and the age of an open one. Possible at any time.
+        """Return the state of the producer's transactions: phase, epoch, and the age of an open one.
 
-        Of one that is older than half of ``transaction_timeout_ms`` there is a warning in the log, once, and ``late``
-        is true.
+        If a transaction is older than half of ``transaction_timeout_ms``, one warning is logged, and ``late`` is true.
         """
         return self._own_transactions().health()
 
-    # --- the rest ----------------------------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------------------
 
     @property
     def client_id(self) -> str:
-        """What brokers' logs and quotas call this producer."""
+        """Name of this producer in brokers' logs and quotas."""
         return self._config.client_id
 
     @property
     def transactional_id(self) -> str | None:
-        """The name of its transactions; None for a producer without."""
+        """Name of its transactions; None for a producer without transactions."""
         return self._config.transactional_id
 
     @property
     def takes_bytes(self) -> bool:
-        """Whether keys and values are sent as they are: it has no serializers."""
+        """True if keys and values are sent unchanged, without serializers."""
         return self._engine.sends.takes_bytes
 
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
-        """The topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
+        """Return the topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
         topic = topic_name("topic", topic)
         given = TIMEOUT("timeout_ms", timeout_ms)
         self._engine.check()
@@ -309,29 +310,29 @@ class Producer(PushedMetrics, Generic[K, V]):
         return frozenset(range(len(known.partitions)))
 
     def metrics(self) -> ProducerMetrics:
-        """What this producer has done so far, in numbers. The call is cheap, and possible at any time."""
+        """Return the producer's counts. The call is cheap, and possible at any time."""
         return self._engine.sender.metrics()
 
     def health(self) -> ProducerHealth:
-        """Whether this producer makes progress, for liveness probes. Costs no request; may be called at any time.
+        """Return the producer's health, for liveness probes. Does not send requests; may be called at any time.
 
-        ``healthy`` is False, and ``problems`` say why, when it is not running or has failed, when records have waited
-        for twice ``request_timeout_ms`` and none was acknowledged meanwhile, or when the cluster could not be reached
-        for as long after `start`.
+        ``healthy`` is False, with the reasons in ``problems``, when it is not running or has failed, when records have
+        waited for twice ``request_timeout_ms`` without any acknowledgement, or when the cluster could not be reached
+        for that time after `start`.
         """
         return self._engine.health()
 
-    # --- inside ------------------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------------------
 
     async def _abort_refused(self) -> None:
-        """For `Consumer.run`: nobody else ends a transaction whose block has been left."""
+        """Abort a failed transaction for `Consumer.run`, whose block has ended, so that no other code would end it."""
         transactions = self._own_transactions()
         if transactions.state.phase is Phase.FAILED:
-            with suppress(RequestTimedOutError):  # it goes on, and the next transaction waits for it
+            with suppress(RequestTimedOutError):  # the abort continues, and the next transaction waits for it
                 await transactions.abort()
 
     def _take_failure(self) -> KafkaError | None:
-        """For `Consumer.run`: a commit has raised its failure already."""
+        """Return None, for `Consumer.run`: a commit has already raised its failure."""
         return None
 
     def _own_transactions(self) -> Transactions:
@@ -342,4 +343,4 @@ class Producer(PushedMetrics, Generic[K, V]):
 
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
-"""The methods that `QuickSend` stands in for. Those of a subclass, or of a tracer that replaced them, are called."""
+"""The methods that `QuickSend` replaces; not if a subclass or a tracer has replaced them already."""

@@ -1,4 +1,4 @@
-"""Parts of a `Producer`, put together: here, since transactions build upon what ``_io.producer`` has."""
+"""Assembles the parts of a `Producer`; in this folder because transactions need both these and ``_io.producer``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class ProducerEngine(Kind):
-    """Puts the producer's parts together, begins and ends them; the facade calls the parts."""
+    """Assembles the producer's parts, begins and ends them; the facade calls the parts."""
 
-    stop_within_ms = math.inf  # records have their own time
+    stop_within_ms = math.inf  # records have their own time limit
 
     def __init__(self, config: ProducerConfig, parent: Client | None) -> None:
         self.config = config
@@ -51,10 +51,10 @@ class ProducerEngine(Kind):
         self.intake = Intake(config, self.sender, client.metadata, admission)
         self.sends: CheckedSends = CheckedSends(config, self.intake, self.accumulator.topics)
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Begin to send; with ``wait``, get a producer id for transactions, in time of their own."""
+        """Begin to send; with ``wait``, get a producer id for transactions, within its own time limit."""
         self._started_at = time.monotonic()
         self.client.on_fatal(self._on_fatal)
         self.client.on_fork(self._close_intakes)
@@ -78,7 +78,7 @@ class ProducerEngine(Kind):
         self.intake.usable = False
 
     async def finish(self, deadline: Deadline) -> None:
-        """Send what is pending, or abort the open transaction."""
+        """Send pending records, or abort the open transaction."""
         if self.transactions is not None:
             await self.transactions.stop(None if deadline.left_s() == math.inf else deadline.left_s())
         else:
@@ -88,7 +88,7 @@ class ProducerEngine(Kind):
         self.sender.end(_stopped_before)
 
     async def flush(self, timeout_ms: float | None) -> None:
-        """Send everything without lingering; raises `RequestTimedOutError`."""
+        """Send all records without lingering; raises `RequestTimedOutError`."""
         self.check()
         try:
             await self.sender.flushing.wait(None if timeout_ms is None else timeout_ms / 1000)
@@ -99,7 +99,7 @@ class ProducerEngine(Kind):
         if self.client.fatal is not None:
             self.check()
 
-    # --- inside ------------------------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------------------
 
     def _check_now(self) -> None:
         self.check()
@@ -117,19 +117,21 @@ class ProducerEngine(Kind):
             self.transactions.close_gate()
 
     def _started_intake(self, admission: Admission) -> Intake:
-        """Return an intake for the sends of one transaction alone."""
+        """Return an intake for the sends of a single transaction."""
         intake = Intake(self.config, self.sender, self.client.metadata, admission)
         intake.unsampled = self.intake.unsampled
         intake.start(*loop_probe(), loop_thread())
         return intake
 
     def _telemetry(self) -> Source:
-        from .._core.producer.telemetry import ProducerTelemetry  # only here: most clusters want no metrics
+        from .._core.producer.telemetry import (
+            ProducerTelemetry,
+        )  # imported only here: most clusters do not ask for metrics
 
         return ProducerTelemetry(self.config.transactional_id, self.accumulator, self.client.own_connections)
 
     def health(self) -> ProducerHealth:
-        """Judge how things are now. Asks nobody, and costs little."""
+        """Judge the current state, cheaply and without requests."""
         now, client, accumulator, started_at = time.monotonic(), self.client, self.accumulator, self._started_at
         unusable = None
         if client.fatal is not None:

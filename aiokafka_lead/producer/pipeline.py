@@ -1,4 +1,4 @@
-"""Transactions that overlap: one is filled while those before it are being committed."""
+"""Overlapping transactions: one is filled while earlier ones are being committed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IN_FLIGHT = integer(2, 100)
 
 
 class TransactionPipeline(Generic[K, V]):
-    """Transactions one after the other, each of which is filled while those before it are being committed.
+    """Runs transactions in sequence, filling each while the previous ones are being committed.
 
         async with TransactionPipeline("localhost:9092", transactional_id="copier-1") as pipeline:
             async for batch in consumer.batches():
@@ -43,16 +43,16 @@ class TransactionPipeline(Generic[K, V]):
                     await txn.commit_batch(batch)
 
     It has ``in_flight`` producers (2 to 100), which share connections; their transactional ids are ``transactional_id``
-    with ``-0``, ``-1`` and so on, and belong to one process at a time. Options are those of `ProducerOptions`, and hold
-    for each of them.
+    with ``-0``, ``-1`` and so on, and belong to one process at a time. `ProducerOptions` describes the options, which
+    apply to each producer.
 
-    The end of a block waits until all that the transaction took is stored, and not for its commit: that follows as soon
-    as the transaction before it is committed, so that readers see them in order. If one is not committed, all that
-    began after it are aborted. Its error is raised once: from a call of the open transaction, or from the next
-    `transaction`, `settle` or `stop`. Consumers have gone back then, and what was read for these transactions comes
-    again; without a consumer, ``txn.outcome`` says of each whether it has to be done again.
+    The end of a block waits until all records of the transaction are stored, but not for its commit, which follows the
+    commit of the previous transaction, so that readers see them in order. If a transaction is not committed, all later
+    ones are aborted. The error is raised once: by a call of the open transaction, or by the next `transaction`,
+    `settle` or `stop`. Consumers have gone back by then, and read the records of these transactions again; without a
+    consumer, ``txn.outcome`` shows for each transaction if it has to be repeated.
 
-    Belongs to the event loop that it was started on. One block is open at a time. All times are in milliseconds.
+    A pipeline belongs to the event loop that started it. One block is open at a time. All times are in milliseconds.
     """
 
     @discreet
@@ -66,9 +66,9 @@ class TransactionPipeline(Generic[K, V]):
         value_serializer: Serializer[V] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`.
+        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client`` it uses that one's connections, and is what `Client.transaction_pipeline` makes.
+        With a ``client`` it uses the connections of this client, as `Client.transaction_pipeline` does.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         config, parent = configured(ProducerConfig, bootstrap_servers, client, options, **more)
@@ -88,21 +88,22 @@ class TransactionPipeline(Generic[K, V]):
         self._pipeline = Pipeline(self._client, self._producers, config.max_block_ms)
         self._log = client_log("producer", config.client_id)
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True) -> None:
-        """Connect to the cluster, and take over the transactional ids: what another process left open is aborted.
+        """Connect to the cluster, and take over the transactional ids, aborting transactions of an earlier process.
 
-        Raises, and does without ``wait``, what `Producer.start` does.
+        ``wait`` and errors are as in `Producer.start`.
         """
         await self._client.start(wait=boolean("wait", wait))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Wait for the commits of transactions in flight, abort an open one, and close every connection.
 
-        All within ``timeout_ms``; without one, commits have ``max_block_ms``. Raises why one of them was not committed,
-        where that was not raised before, and `CommitOutcomeUnknownError` if time was over first; all is closed then,
-        too. May be called again. A cancelled stop waits for no commit, and closes.
+        This takes at most ``timeout_ms``; without it, commits have ``max_block_ms``. Raises the error of a transaction
+        that was not committed, unless it was raised before, and `CommitOutcomeUnknownError` if the time ran out first;
+        the connections are closed in any case. May be called again. A cancelled stop closes without waiting for
+        commits.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
         failure = self._pipeline.take_failure()
@@ -126,13 +127,13 @@ class TransactionPipeline(Generic[K, V]):
     # --- transactions ------------------------------------------------------------------------------------------------
 
     def transaction(self) -> PipelinedTransaction[K, V]:
-        """The next transaction, for ``async with``; see `Transaction` for what it takes.
+        """Return the next transaction, for ``async with``; it has the methods of `Transaction`.
 
-        It begins when one of the producers is free, within ``max_block_ms``. Entering the block raises why one before
-        was not committed; `ProducerFencedError` once another process has one of the ids; `TransactionTimedOutError`;
-        and `IllegalStateError` where a block is open already. Leaving it raises `TransactionAbortedError` where
-        something of the transaction could not be stored, as `Producer.commit_transaction` does. A block that raises, or
-        is cancelled, aborts; those before it are committed all the same.
+        It begins when one of the producers is free, within ``max_block_ms``. Entering the block raises the error of an
+        earlier transaction that was not committed; `ProducerFencedError` once another process has one of the ids;
+        `TransactionTimedOutError`; and `IllegalStateError` if a block is already open. Leaving it raises
+        `TransactionAbortedError` if a record of the transaction could not be stored, as `Producer.commit_transaction`
+        does. A block that raises or is cancelled aborts; earlier transactions are still committed.
         """
         self._client.check()
         return PipelinedTransaction(self._pipeline)
@@ -140,58 +141,59 @@ class TransactionPipeline(Generic[K, V]):
     async def settle(self) -> None:
         """Wait until no transaction is in flight.
 
-        Raises why one was not committed, where that was not raised before; `CommitOutcomeUnknownError` after
-        ``max_block_ms``, and then may be called again; and `IllegalStateError` where a block is open.
+        Raises the error of a transaction that was not committed, unless it was raised before;
+        `CommitOutcomeUnknownError` after ``max_block_ms``, and then may be called again; and `IllegalStateError` if a
+        block is open.
         """
         self._client.check()
         await self._pipeline.settle()
 
-    # --- the rest ----------------------------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------------------
 
     @property
     def client_id(self) -> str:
-        """What brokers' logs and quotas call these producers; in this client's they have it with ``-0``, ``-1``."""
+        """Name in brokers' logs and quotas; for this client's producers with ``-0``, ``-1`` and so on."""
         return self._config.client_id
 
     @property
     def transactional_id(self) -> str | None:
-        """What the transactional ids begin with."""
+        """Common beginning of the transactional ids."""
         return self._config.transactional_id
 
     @property
     def takes_bytes(self) -> bool:
-        """Whether keys and values are sent as they are: there are no serializers."""
+        """True if keys and values are sent unchanged, without serializers."""
         return self._producers[0].takes_bytes
 
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
-        """The topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
+        """Return the topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
         self._client.check()
         return await self._producers[0].partitions_for(topic, timeout_ms=timeout_ms)
 
     def transaction_health(self) -> tuple[TransactionHealth, ...]:
-        """How each producer's transactions are doing; see `Producer.transaction_health`."""
+        """Return the state of each producer's transactions; see `Producer.transaction_health`."""
         return tuple(producer.transaction_health() for producer in self._producers)
 
     def metrics(self) -> tuple[ProducerMetrics, ...]:
-        """What each producer has done so far, in numbers."""
+        """Return each producer's counts."""
         return tuple(producer.metrics() for producer in self._producers)
 
     def health(self) -> tuple[ProducerHealth, ...]:
-        """Whether each producer makes progress; see `Producer.health`."""
+        """Return each producer's health; see `Producer.health`."""
         return tuple(producer.health() for producer in self._producers)
 
     async def _abort_refused(self) -> None:
-        """For `Consumer.run`: it has its records again when those are aborted that are not committed."""
+        """Abort uncommitted transactions, for `Consumer.run`, which then gets its records again."""
         for producer in self._producers:
             await producer._abort_refused()
 
     def _take_failure(self) -> KafkaError | None:
-        """For `Consumer.run`, which has its records again."""
+        """Return the failure, for `Consumer.run`, which gets its records again."""
         return self._pipeline.take_failure()
 
 
 class PipelinedTransaction(Transaction[K, V], Generic[K, V]):
-    """One transaction of a `TransactionPipeline`; see there. Its producer is the one whose turn it is."""
+    """One transaction of a `TransactionPipeline`; see there. Its producer is the next in turn."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline

@@ -26,13 +26,13 @@ from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMeta
 __all__ = ["Transaction"]
 
 _QUICK = ("send", "send_nowait")
-"""What an open block has ways of its own for."""
+"""The methods that an open block replaces with faster ones."""
 
 
 class Transaction(Generic[K, V]):
-    """One transaction of a producer; see `Producer.transaction`. Its sends are those of the producer.
+    """One transaction of a producer; see `Producer.transaction`. It sends through the producer.
 
-    They raise `IllegalStateError` after the end of the block: what a task that outlives it sends would become part of
+    Sends raise `IllegalStateError` after the end of the block: sends of a task that outlives it would become part of
     another transaction.
     """
 
@@ -45,9 +45,9 @@ class Transaction(Generic[K, V]):
 
     @property
     def outcome(self) -> Literal["committed", "aborted", "unknown"] | None:
-        """What became of the transaction; None while that is not known, "unknown" where it never will be.
+        """Outcome of the transaction: None while it is unknown, "unknown" if it will never be known.
 
-        Told, too, where the end of the block was cancelled.
+        Also set if the end of the block was cancelled.
         """
         if self._fate is None or self._fate.outcome is None:
             return None
@@ -60,7 +60,7 @@ class Transaction(Generic[K, V]):
         self._fate = self._transactions.state.fate
         intake = self._transactions.intake_of_block()
         if intake is not None and ACCELERATED:
-            own = vars(self)  # found before those of the class
+            own = vars(self)  # found before methods of the class
             own["send"] = QuickSend(intake, self.send)
             own["send_nowait"] = QuickSendNowait(intake, self.send_nowait).send_nowait
         return self
@@ -97,7 +97,7 @@ class Transaction(Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """`Producer.send`, as part of this transaction."""
+        """Call `Producer.send`, as part of this transaction."""
         self._check()
         delivery: Delivery = await self._producer.send(topic, value, key, partition, timestamp_ms, headers)
         return delivery
@@ -111,7 +111,7 @@ class Transaction(Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordMetadata:
-        """`Producer.send_and_wait`, as part of this transaction."""
+        """Call `Producer.send_and_wait`, as part of this transaction."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def send_nowait(
@@ -123,7 +123,7 @@ class Transaction(Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """`Producer.send_nowait`, as part of this transaction."""
+        """Call `Producer.send_nowait`, as part of this transaction."""
         self._check()
         delivery: Delivery = self._producer.send_nowait(topic, value, key, partition, timestamp_ms, headers)
         return delivery
@@ -137,7 +137,7 @@ class Transaction(Generic[K, V]):
         headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None = None,
         timestamps_ms: Iterable[int] | None = None,
     ) -> DeliveryBatch:
-        """`Producer.send_many`, as part of this transaction."""
+        """Call `Producer.send_many`, as part of this transaction."""
         self._check()
         batch: DeliveryBatch = await self._producer.send_many(topic, values, keys, partition, headers, timestamps_ms)
         return batch
@@ -154,13 +154,13 @@ class Transaction(Generic[K, V]):
         group_metadata: ConsumerGroupMetadata | str | None = None,
         /,
     ) -> None:
-        """Commit a consumer's offsets with this transaction: behind all that a `Consumer`, or a batch, has handed out.
+        """Commit a consumer's offsets with this transaction: behind all records that it, or a batch, has handed out.
 
-        No rebalance takes the partitions until the transaction has ended; where it is not committed, the consumer goes
-        back to what was committed before, as it does after every later transaction of this producer that is not. Or
-        given offsets of a group: see `Producer.send_offsets_to_transaction`. Raises `CommitFailedError` if the consumer
-        has lost some of these partitions, or if records that were handed out come again, since a transaction before was
-        aborted: then this one is, too.
+        A rebalance waits for the end of the transaction before it takes the partitions. If the transaction is not
+        committed, the consumer goes back to the committed offsets, as after every later uncommitted transaction of this
+        producer. Alternatively, pass offsets of a group: see `Producer.send_offsets_to_transaction`. Raises
+        `CommitFailedError` if the consumer has lost some of these partitions, or if records are handed out again
+        because an earlier transaction was aborted: then this transaction is aborted, too.
         """
         self._check()
         if isinstance(offsets, Mapping):
@@ -173,10 +173,11 @@ class Transaction(Generic[K, V]):
             raise ConfigTypeError(f"offsets must be a Consumer, one of its batches or a dict, not {offsets!r}")
 
     async def commit_batch(self, batch: RecordBatch[Any, Any]) -> None:
-        """Commit one batch of `Consumer.batches` with this transaction, that is the offset behind it.
+        """Commit one batch of `Consumer.batches` with this transaction, that is, the offset behind it.
 
-        As `send_offsets` does with a batch; raises `CommitFailedError` if the batch was taken away, or comes again
-        since a transaction was aborted, and `IllegalStateError` for one of a consumer without a ``group_id``.
+        This calls `send_offsets` with the batch. Raises `CommitFailedError` if the batch was taken away, or is handed
+        out again because a transaction was aborted, and `IllegalStateError` for a batch of a consumer without a
+        ``group_id``.
         """
         self._check()
         await self._transactions.send_part(batch)

@@ -45,18 +45,19 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
             async for record in jobs:
                 await handle(record)  # comes back for more: the record is accepted
 
-    Several members of the group may take from one partition, so that there may be more of them than partitions, and a
-    slow record holds back none behind it. A record is locked for the member that got it (30 s by default) until that
-    has acknowledged it; else it is delivered again, up to a number of times that the group allows (5 by default). Order
-    is not kept, and there are no offsets to commit. Options are those of `ShareConsumerOptions`; a group begins at the
-    end of its topics unless its setting ``share.auto.offset.reset`` says otherwise.
+    Several members of the group may take records from one partition, so there may be more members than partitions, and
+    a slow record does not delay later ones. A record is locked for its member (for 30 s by default) until the member
+    has acknowledged it; otherwise it is delivered again, up to a number of times that the group allows (5 by default).
+    Order is not kept, and there are no offsets to commit. `ShareConsumerOptions` describes the options; a group begins
+    at the end of its topics unless its setting ``share.auto.offset.reset`` differs.
 
-    `acknowledge` decides about a record: accept, release, reject, or renew its lock. What was not decided is accepted
-    when the application comes back for more, or commits; released when the consumer stops, or the ``async with`` block
-    is left by an error. With ``share_acknowledgement_mode="explicit"`` only calls decide. Acknowledgements go out in
-    the background; await what `acknowledge` returns, or `commit`, to know their outcome.
+    `acknowledge` decides about a record: accept, release, reject, or renew its lock. Undecided records are accepted
+    when the application comes back for more, or commits, and released when the consumer stops, or an error ends the
+    ``async with`` block. With ``share_acknowledgement_mode="explicit"`` only calls decide. Acknowledgements go out in
+    the background; await the result of `acknowledge`, or `commit`, for their outcome.
 
-    Belongs to the event loop that it was started on, and to one reading task at a time; any task of it may acknowledge.
+    A share consumer belongs to the event loop that started it, and to one reading task at a time; any task of the loop
+    may acknowledge.
     """
 
     @overload
@@ -107,9 +108,9 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         client: SharedClient | None = None,
         **options: Any,
     ) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`.
+        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client`` it uses that one's connections, and is what `Client.share_consumer` makes.
+        With a ``client`` it uses the connections of this client, as `Client.share_consumer` does.
         """
         config, parent = configured(ShareConsumerConfig, bootstrap_servers, client, options)
         self._config = config
@@ -120,36 +121,36 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         if topics:
             self.subscribe(topics)
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True) -> None:
-        """Connect to the cluster and join the group; returns when it is known where the group begins, if ``wait``.
+        """Connect to the cluster and join the group; with ``wait``, return once the group's starting point is known.
 
-        That is when the group has assigned partitions, where its topics have some, and the leader of each has answered
-        a fetch: a group that begins at the end (``share.auto.offset.reset``, by default "latest") gets every record
-        that is written from then on. At most one record of each leader is acquired meanwhile. What takes longer than
-        ``request_timeout_ms`` is waited for in the background, with a warning that names it. Without
-        ``wait`` it connects in the background, however long no broker can be reached: reads wait for that. Raises
-        `KafkaConnectionError` that names each bootstrap server and why it could not be used, authentication's and TLS's
-        own errors as such, `UnsupportedVersionError` where the brokers serve no share groups, and what else keeps a
-        member out of its group. After an error, or when cancelled, the consumer is stopped.
+        That is, the group has assigned partitions, if its topics have some, and the leader of each has answered a
+        fetch: a group that begins at the end (``share.auto.offset.reset``, by default "latest") gets every record
+        written from then on. At most one record per leader is acquired meanwhile. If this takes longer than
+        ``request_timeout_ms``, it continues in the background, with a warning that names the missing step. Without
+        ``wait`` it connects in the background, for as long as no broker can be reached: reads wait for that. Raises
+        `KafkaConnectionError` with the reason for each bootstrap server if none could be used, authentication and TLS
+        errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups, and other errors that
+        keep a member out of its group. After an error, or when cancelled, the consumer is stopped.
         """
         await self._client.start(wait=boolean("wait", wait))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
-        """Wait for what `start` waits for, within ``timeout_ms`` (``default_api_timeout_ms``).
+        """Wait until `start` would have returned, within ``timeout_ms`` (``default_api_timeout_ms``).
 
-        Of use after ``start(wait=False)``, a start that gave up waiting, and `subscribe`. Raises what the consumer, or
-        its membership of the group, has failed with, and `RequestTimedOutError`.
+        Useful after ``start(wait=False)``, a start that stopped waiting, and `subscribe`. Raises the error with which
+        the consumer or its membership has failed, and `RequestTimedOutError`.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Release what is not acknowledged, leave the group, close every connection; within ``timeout_ms`` (10000).
+        """Release unacknowledged records, leave the group, close every connection; within ``timeout_ms`` (10000).
 
-        Acknowledgements on their way are sent before. Iterations end, other calls that wait raise `ClientClosedError`.
-        May be called again.
+        Pending acknowledgements are sent first. Iterations end, other waiting calls raise `ClientClosedError`. May be
+        called again.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -164,10 +165,10 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
             self._engine.reader.come_back()
         await self.stop(self._config.close_timeout_ms)
 
-    # --- what to take ------------------------------------------------------------------------------------------------
+    # --- choice of topics --------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Take records of these topics; replaces what was subscribed to before."""
+        """Take records of these topics; replaces the earlier subscription."""
         names = arguments.TOPICS("topics", topics)
         if not names:
             raise ConfigError("topics must not be empty")
@@ -175,22 +176,22 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         self._engine.membership.subscribe(tuple(sorted(set(names))), started=self._engine.started)
 
     def unsubscribe(self) -> None:
-        """Take nothing more, and leave the group, in the background. What is in hand can still be acknowledged."""
+        """Take no more records, and leave the group, in the background. Records in hand can still be acknowledged."""
         self._client.check_loop()
         self._engine.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to."""
+        """Return the subscribed topics."""
         return frozenset(self._engine.membership.topics)
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions that records are taken from now; other members take from them as well."""
+        """Return the partitions from which records are taken now; other members may take from them as well."""
         return self._engine.planner.assignment
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ShareRecord[K, V]]:
-        """Every record, until the consumer is stopped."""
+        """Iterate over every record, until the consumer is stopped."""
         self._client.check()
         engine = self._engine
         records = engine.reader.iterate(engine.deserializers)
@@ -199,7 +200,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
-        """Records by partition: what is there already, or else what comes first within ``timeout_ms``.
+        """Return records by partition: acquired ones, or else the first that arrive within ``timeout_ms``.
 
         There are at most ``max_records`` (``max_poll_records``). The result is empty if no record came.
         """
@@ -215,7 +216,7 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         return taken
 
     def batches(self) -> AsyncIterator[list[ShareRecord[K, V]]]:
-        """Every record, in lists of successive records of one partition, until the consumer is stopped."""
+        """Iterate over every record, in lists of successive records of one partition, until the consumer is stopped."""
         self._client.check()
         engine = self._engine
         look = None if engine.tracing is None else engine.tracing.batches()
@@ -224,24 +225,24 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
     async def run(
         self, handler: Callable[[ShareRecord[K, V]], Awaitable[object]], **options: Unpack[ShareRunOptions]
     ) -> None:
-        """Have every record handled, many at once, until the consumer is stopped. Options: `ShareRunOptions`.
+        """Handle every record, many concurrently, until the consumer is stopped. Options: `ShareRunOptions`.
 
             async def handle(record): ...
 
             await jobs.run(handle, concurrency=64, dead_letter_topic="jobs.failed")
 
-        A record is accepted when its handler has returned, and waits for no other one. When the handler has raised, the
-        record is kept back for a backoff and released, so that any member of the group gets it; after ``retries`` it is
-        sent to ``dead_letter_topic`` and rejected. While a handler works, the lock of its record is renewed, where
-        brokers can do that; one that is lost all the same, with a connection or a leader, means another delivery, which
-        is logged. Records that are acquired ahead are few enough for their locks. Deserializers run in the task of the
-        handler.
+        A record is accepted when its handler has returned, without waiting for other records. If the handler has
+        raised, the record is held for a backoff and released, so that any member of the group gets it; after
+        ``retries`` it is sent to ``dead_letter_topic`` and rejected. While a handler works, the lock of its record is
+        renewed, if brokers support that; a lock that is lost anyway, with a connection or a leader, means another
+        delivery, which is logged. Only so many records are acquired ahead that their locks do not expire. Deserializers
+        run in the handler's task.
 
-        When the consumer is stopped (`stop` may be called from a handler, too) what was not begun is released, the
-        handlers at work have all of the stop's time but its last quarter (2 s at most), and this returns. So it does
-        after `unsubscribe`. When it is cancelled, so are the handlers, and all records in hand are released. Raises
+        When the consumer is stopped (handlers may call `stop`, too) waiting records are released, running handlers get
+        the timeout of `stop` less its last quarter (2 s at most), and this returns. It does the same after
+        `unsubscribe`. When it is cancelled, handlers are cancelled, and all records in hand are released. Raises
         `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not async,
-        and what else keeps a consumer from reading.
+        and any error that prevents a consumer from reading.
         """
         self._client.check()
         from .._core.run.handler import checked_handler
@@ -264,47 +265,47 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         record: ShareRecord[Any, Any],
         kind: AcknowledgeType = AcknowledgeType.ACCEPT,
     ) -> Acknowledgement:
-        """Decide what becomes of a record, once; sent soon, with others. Await the result to know the outcome.
+        """Decide about a record, once; the decision is sent soon, with others. Await the result for the outcome.
 
-        ``RENEW`` begins the lock anew, and leaves the record to be acknowledged by another call, in either mode (it
-        raises `UnsupportedVersionError` before Apache Kafka 4.2). A record whose lock was lost meanwhile is no error
-        here: the outcome is. Raises `IllegalStateError` for a record that was acknowledged before, or that is another
-        consumer's.
+        ``RENEW`` restarts the lock, and another call has to acknowledge the record, in either mode (it raises
+        `UnsupportedVersionError` before Apache Kafka 4.2). If the record's lock was lost meanwhile, this does not
+        raise, but the outcome is an error. Raises `IllegalStateError` for a record that was acknowledged before, or
+        that belongs to another consumer.
         """
         return self._acknowledge(record, kind)
 
     async def commit(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements and wait for their outcomes, within ``timeout_ms`` (``default_api_timeout_ms``).
 
-        In implicit mode this accepts what was handed out and not decided. The result has each partition of which
-        acknowledgements were settled since the last commit: None if all were taken, else the last error. A record of
-        which one was refused is delivered again.
+        In implicit mode this accepts undecided records that were handed out. The result has each partition with
+        acknowledgements settled since the last commit: None if all were accepted, else the last error. A record whose
+        acknowledgement was refused is delivered again.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         return await self._engine.acknowledging.commit(self._config.default_api_timeout_ms if given is None else given)
 
-    # --- the rest ----------------------------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------------------
 
     @property
     def client_id(self) -> str:
-        """What brokers' logs and quotas call this consumer."""
+        """Name of this consumer in brokers' logs and quotas."""
         return self._config.client_id
 
     def metrics(self) -> ShareConsumerMetrics:
-        """What happened so far, by topic, and what waits for the application. Costs no request."""
+        """Return counts by topic, and the number of records waiting for the application. Does not send requests."""
         engine = self._engine
         buffer, metadata = engine.buffer, self._client.metadata.metrics()
         return engine.planner.counters.snapshot(buffer.handed_out(), buffer.buffered(), metadata)
 
     def health(self) -> ConsumerHealth:
-        """Whether this consumer makes progress, for liveness probes. Costs no request; may be called at any time.
+        """Return the consumer's health, for liveness probes. Does not send requests; may be called at any time.
 
-        ``healthy`` is False, and ``problems`` say why, when it is not running or has failed, when no broker has
+        ``healthy`` is False, with the reasons in ``problems``, when it is not running or has failed, when no broker has
         answered a fetch for ``request_timeout_ms`` though records were waited for all that time, when a leader has
         refused every fetch of a partition for as long (``stuck`` names those), when the group's coordinator has not
-        acknowledged a heartbeat for nine heartbeat intervals (brokers tell no member how long a session is), or when
-        the event loop is blocked right now (which a probe in another thread sees). A handler may take as long as it
-        likes: ``handler_ms`` says how long the oldest one has.
+        acknowledged a heartbeat for nine heartbeat intervals (members do not learn the length of a session), or when
+        the event loop is blocked right now (seen by a probe in another thread). Handlers have no time limit:
+        ``handler_ms`` is the age of the oldest one.
         """
         return self._engine.health.health()
 

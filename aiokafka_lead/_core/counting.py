@@ -26,7 +26,7 @@ def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[s
 
 
 def snapshot(metrics: type[M], values: Mapping[str, Any]) -> M:
-    """Those values as they are now; safe to be called from another thread than the one that counts."""
+    """Return a copy of the current values; may be called from another thread than the counting one."""
     known = figures(metrics)
     return metrics(
         **{name: _frozen(value, known[name].rows if name in known else None) for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""How admin requests find their broker, and are sent again when that may help."""
+"""Sends admin requests to the right broker, and repeats them after errors that may go away."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Route(Enum):
-    """Where a request goes that is not for one particular broker."""
+    """Destination of a request that is not for one particular broker."""
 
     CONTROLLER = "the controller"
     ANY = "any broker"
@@ -66,18 +66,18 @@ class Calls:
         self._coordinators = Coordinators(client)
 
     def deadline(self, timeout_ms: float | None) -> Deadline:
-        """The deadline of a call that begins now; raises if the client cannot be used."""
+        """Return the deadline of a call that begins now; raises if the client cannot be used."""
         checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
         total_ms = self._default_timeout_ms if checked is None else checked
         return Deadline(total_ms, self._client.config.request_timeout_ms)
 
     async def call(self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()) -> R:
-        """The response, sent again after retriable errors of the connection and of the answer as a whole.
+        """Return the response, retrying after retriable errors of the connection and of the response as a whole.
 
-        Where any broker will do, those to ``avoid`` come last. A broker that is down is waited for. Raises
-        `BrokerIdNotRegisteredError` soon where there is none of this id; Java's admin client waits for such a one until
-        the deadline, too.
+        If any broker will do, brokers to ``avoid`` come last. A call waits for a broker that is down. Raises
+        `BrokerIdNotRegisteredError` soon if there is no broker with this id, even one that is down; Java's admin client
+        waits for it until the deadline.
         """
         failures = 0
         exists = not isinstance(to, int)
@@ -93,7 +93,7 @@ class Calls:
                 await self.pause(failures, error, deadline)
 
     async def once(self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()) -> R:
-        """The response to a single try; raises the error of the answer as a whole, too."""
+        """Return the response to a single attempt; also raises the error of the response as a whole."""
         self._client.check()
         timed: Any = request
         if hasattr(timed, "timeout_ms"):
@@ -108,7 +108,7 @@ class Calls:
         return response
 
     async def once_of_broker(self, broker_id: int, request: Request[R], deadline: Deadline) -> R:
-        """`once` of a broker that the application has named; also raises `BrokerIdNotRegisteredError`."""
+        """Call `once` for a broker that the application has named; also raises `BrokerIdNotRegisteredError`."""
         try:
             return await self.once(broker_id, request, deadline)
         except KafkaError as error:
@@ -117,7 +117,7 @@ class Calls:
             raise
 
     async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
-        """Whether a broker that metadata does not have is only down; False where no broker says now.
+        """Return True if a broker missing from metadata is only down, False if no broker can say now.
 
         Raises `BrokerIdNotRegisteredError`.
         """
@@ -126,7 +126,7 @@ class Calls:
                 cluster = await self.once(Route.ANY, DescribeClusterRequest(include_fenced_brokers=True), deadline)
                 known = {broker.broker_id for broker in cluster.brokers}
             except (UnsupportedVersionError, ClusterAuthorizationFailedError):
-                # Before Kafka 4.0 (KIP-1073) nothing but its replicas says of a broker that is down that it exists.
+                # Before Kafka 4.0 (KIP-1073) only its replicas show that a broker that is down exists.
                 every = MetadataRequest(topics=None, allow_auto_topic_creation=False)
                 found = await self.once(Route.ANY, every, deadline)
                 known = {broker.node_id for broker in found.brokers}
@@ -149,10 +149,9 @@ class Calls:
         retry: RetryRule,
         deadline: Deadline,
     ) -> dict[K, V]:
-        """What each item has become, asking again for those whose error allows it.
+        """Return each item's outcome, asking again for items whose error allows it.
 
-        If some have failed in the end, the first one's error is raised, with all outcomes and a note about those that
-        failed.
+        If some have finally failed, the first error is raised, with all outcomes and a note about the failed items.
         """
         pending = dict(items)
         settled: dict[K, V | KafkaError] = {}
@@ -193,7 +192,7 @@ class Calls:
         deadline: Deadline,
         retry: RetryRule = BY_CONTROLLER,
     ) -> dict[K, V]:
-        """One request about several items, each with an error of its own in the answer."""
+        """Send one request about several items, each with its own error in the response."""
 
         async def ask(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             return dict(read(await self.call(to, build(pending), deadline)))
@@ -207,9 +206,9 @@ class Calls:
         read: Callable[[R], Iterable[tuple[TopicPartition, V | KafkaError]]],
         deadline: Deadline,
     ) -> dict[TopicPartition, V]:
-        """Requests about partitions to their leaders, all leaders at once; partitions that move are followed.
+        """Send requests about partitions to all their leaders concurrently, following partitions that move.
 
-        A leader that keeps refusing comes into doubt: others are asked then who leads.
+        A leader that keeps refusing comes into doubt: then other brokers are asked for the leader.
         """
         trust = defaultdict[int, Trust](Trust)
 
@@ -249,9 +248,9 @@ class Calls:
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """A request about each key to its coordinator, all at once; coordinators that move are followed.
+        """Send one request per key to its coordinator, all concurrently, following coordinators that move.
 
-        ``read`` is given the key, the coordinator and its answer.
+        ``read`` gets the key, the coordinator and its response.
         """
 
         async def ask_each(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
@@ -280,7 +279,7 @@ class Calls:
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """One request to each coordinator about all keys that are its own; coordinators that move are followed."""
+        """Send one request to each coordinator about all its keys, following coordinators that move."""
 
         async def ask_once(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
             response = await connection.request(build(mine), timeout_ms=deadline.request_ms())
@@ -295,7 +294,7 @@ class Calls:
         items: Mapping[K, I],
         deadline: Deadline,
     ) -> dict[K, V]:
-        """What a group's coordinator says of several items of that group."""
+        """Ask a group's coordinator about several items of the group."""
 
         async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline)
@@ -362,7 +361,7 @@ class Calls:
     async def by_broker(
         self, build: Callable[[], Request[R]], deadline: Deadline, retry: RetryRule = BY_COORDINATOR
     ) -> dict[int, R]:
-        """The same request to every broker, all at once; the answers by broker."""
+        """Send the same request to every broker concurrently; return the responses by broker."""
         nodes = [broker.node_id for broker in (await self.metadata([], deadline)).brokers]
 
         async def ask(pending: Mapping[int, None]) -> Mapping[int, R | KafkaError]:
@@ -384,13 +383,13 @@ class Calls:
     async def metadata(
         self, topics: Iterable[str] | None, deadline: Deadline, avoid: Container[int] = ()
     ) -> MetadataResponse:
-        """What a broker knows now about these topics, or about all; creates none."""
+        """Return a broker's current metadata of these topics, or of all; creates no topics."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         return await self.call(Route.ANY, request, deadline, avoid)
 
     async def metadata_of_another(self, topics: Iterable[str], asked: set[int], deadline: Deadline) -> MetadataResponse:
-        """`metadata` of a broker that is not in ``asked``, while there is one; it is added there."""
+        """Return `metadata` of a broker that is not in ``asked``, if there is one, and add it to ``asked``."""
         names = [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         failures = 0
@@ -423,7 +422,7 @@ class Calls:
         return {where: leaders[where] for where in partitions}
 
     async def pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
-        """Wait before the next try; raises where there is no time left for one."""
+        """Wait before the next attempt; raises if there is no time left for one."""
         pause_s = self._backoff.delay_s(failures)
         left_s = deadline.left_s()
         cut_short = left_s <= 0 and isinstance(error, RequestTimedOutError)

@@ -103,7 +103,7 @@ class Life:
     parent: Life | None
     """Client whose connections this one shares."""
     children: Collection[Life]
-    """Clients that share those of this one, and have started."""
+    """Started clients that share the connections of this one."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config

@@ -1,4 +1,4 @@
-"""What `Consumer.run` and `ShareConsumer.run` have in common."""
+"""Common parts of `Consumer.run` and `ShareConsumer.run`."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ async def attended(
 async def dead_letters_by(
     client: Client, config: HandlingConfig, group_id: str | None
 ) -> AsyncIterator[DeadLetters | None]:
-    """The dead-letter topic of a run; None without one, or when the client was stopped while this began.
+    """Yield the dead-letter topic of a run; None without one, or if the client was stopped meanwhile.
 
-    Letters go through the producer that was given, or one that connects as the client does.
+    Letters go through the given producer, or through a new one that connects like the client.
     """
     if config.dead_letter_topic is None:
         yield None
         return
-    # Only now: without dead letters these imports cost nothing.
+    # Imported only now, so that runs without dead letters do not pay for it.
     from ._io.run.dead_letters import DeadLetters
     from .producer import Producer
 

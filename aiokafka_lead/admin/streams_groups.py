@@ -62,7 +62,7 @@ class StreamsMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class StreamsSubtopology:
-    """A part of a topology that is connected by no stream to the others."""
+    """A part of a topology without streams to other parts."""
 
     subtopology_id: str
     source_topics: tuple[str, ...]
@@ -88,7 +88,7 @@ class StreamsGroupDescription:
 
 
 class StreamsGroupCalls(OffsetCalls, GroupCalls):
-    """Groups of Kafka Streams (KIP-1071). Their offsets are those of consumer groups."""
+    """Groups of Kafka Streams (KIP-1071). Their offsets are handled like consumer groups' offsets."""
 
     async def describe_streams_groups(
         self,
@@ -97,7 +97,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, StreamsGroupDescription]:
-        """Groups of Kafka Streams by id (KIP-1071, Kafka 4.1); raises `GroupIdNotFoundError`."""
+        """Return groups of Kafka Streams by id (KIP-1071, Kafka 4.1); raises `GroupIdNotFoundError`."""
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
         deadline = self._calls.deadline(timeout_ms)

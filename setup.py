@@ -133,9 +133,7 @@ def translate(extension: Extension, folder: Path) -> None:
 
     Errors.LEVEL = 2  # it warns of functions that a .pxd declares inline, and makes them so
     Options.emit_code_comments = False
-    Options.get_directive_defaults().update(
-        no_gc=False, freelist=0
-    )  # for whole modules it accepts only directives from here
+    Options.get_directive_defaults().update(no_gc=False, freelist=0)  # directives missing here cannot be module-wide
     source = Path(extension.sources[0])
     made = folder / source.with_suffix(".c")
     note = note_left_out(folder / "left_out")

@@ -109,7 +109,7 @@ def options_page() -> str:
         "# Options",
         "",
         "Options are keyword arguments. A mistake in one raises `ConfigError` or `ConfigTypeError` at once, and its",
-        "message names the option. Names are those of aiokafka, else of the Java client in snake case; defaults are",
+        "message names the option. Names follow aiokafka, otherwise the Java client in snake case; defaults are",
         "Java's. Times are in milliseconds. The default stands in brackets. Options of security come last.",
     ]
     sections = {
@@ -197,8 +197,8 @@ def errors_page() -> str:
         "# Errors",
         "",
         "All derive from `KafkaError` and are in `aiokafka_lead.errors`. `code` is Kafka's number, -1 where no broker",
-        "was asked; `retriable` says whether the same call may succeed later; `broker` names the one that was asked.",
-        "What a broker says can name hosts and principals: log it, and do not show it to your users.",
+        "was asked; `retriable` says whether the same call may succeed later; `broker` names the asked broker.",
+        "Brokers' messages can name hosts and principals: log them, and do not show them to your users.",
     ]
     groups: dict[str, list[type[errors.KafkaError]]] = {
         "Of this client": [error for error in kinds if not issubclass(error, errors.BrokerError)],

@@ -37,7 +37,9 @@ EXEMPT: tuple[str, ...] = (
     "aiokafka_lead/_io/transactions/",
     "aiokafka_lead/compat/",
     "benchmarks/",
-    "docs/",
+    "docs/migration/",
+    "docs/options.md",
+    "docs/run.md",
     "examples/",
     "tests/",
 )

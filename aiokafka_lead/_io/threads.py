@@ -77,7 +77,8 @@ _Outcome = tuple[Any, BaseException | None]
 class _Threads:
     """Threads, one per concurrent call, which then wait for more calls, because starting a thread is slow.
 
-    The call waits until the thread runs: on a busy machine that would block the event loop for tens of milliseconds with each call.
+    A start waits until the thread runs, which on a busy machine would block the event loop for tens of milliseconds
+    with each call.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,8 +1,8 @@
-"""Compiles the hot modules where Cython and a C compiler are; everywhere else they stay plain Python.
+"""Compiles the hot modules if Cython and a C compiler are available; otherwise they stay plain Python.
 
 Each of them is one ``.py`` with its C types in a sibling ``.pxd``. They are compiled all or none, because compiled
-modules take each other's C types. ``AIOKAFKA_LEAD_PURE=1`` leaves them as they are, and ``AIOKAFKA_LEAD_WITHOUT=a,b``
-compiles them without those modules of ``aiokafka_lead/_cpython`` (or without ``all``). In place, for developers:
+modules take each other's C types. ``AIOKAFKA_LEAD_PURE=1`` leaves them plain, and ``AIOKAFKA_LEAD_WITHOUT=a,b``
+compiles them without these modules of ``aiokafka_lead/_cpython`` (or without ``all``). In place, for developers:
 ``python setup.py build_ext --inplace``; build again after a change, since Python prefers the compiled file.
 """
 
@@ -28,7 +28,7 @@ except ImportError:  # Windows
     fcntl = None
 
 INLINED = Path("aiokafka_lead/_cpython")
-"""Where each ``.pxd`` holds C functions for the modules, and is not compiled itself."""
+"""Folder in which each ``.pxd`` holds C functions for the modules, and is not compiled itself."""
 TRICKS = {path.stem for path in INLINED.glob("*.pxd")}
 HOT_MODULES = sorted(p.with_suffix(".py") for p in Path("aiokafka_lead").rglob("*.pxd") if p.parent != INLINED)
 PER_RECORD = {
@@ -42,8 +42,8 @@ PER_RECORD = {
         "compat.producer.message_accumulator",
     )
 }  # fmt: skip
-"""What works on every record: there the C compiler does all it can. On the others, which work by batch and request, it
-does not spend that time: the build would take twice as long, and the gain is too small to measure."""
+"""Modules that handle every record, with full C optimization. The rest, which works by batch and request, would double
+the time of the build for a gain too small to measure."""
 TYPES = {
     "aiokafka_lead._core.consumer.partition_fetch": {"no_gc": True, "freelist": 1024},
     "aiokafka_lead._core.consumer.position": {"freelist": 1024},
@@ -55,7 +55,7 @@ TYPES = {
 }
 """Directives for the extension types of single modules: Cython ignores them in a ``.pxd`` that goes with a ``.py``.
 
-``no_gc`` is for types whose instances are never part of a cycle for good: the encoder's hold bytes and numbers only, a
+``no_gc`` is for types whose instances are never part of a lasting cycle: the encoder's hold bytes and numbers only, a
 partition's fetch a UUID and numbers."""
 AUTOLOAD = Path("aiokafka_lead/spark/autoload/pyspark_aiokafka_lead.py")
 DIRECTIVES = {
@@ -72,7 +72,7 @@ CIMPORT = re.compile(r"^(?:from +([\w.]+) +)?cimport +(?:\(([^)]*)\)|(.*))", re.
 
 
 def hot_extensions() -> list[Extension]:
-    """What to compile: nothing where that is not wanted, or there is no Cython."""
+    """Return the modules to compile: none if that is unwanted, or without Cython."""
     if os.environ.get("AIOKAFKA_LEAD_PURE") == "1":
         return []
     macros: list[tuple[str, str | None]] = [(f"AIOKAFKA_LEAD_WITHOUT_{name.upper()}", "1") for name in left_out()]
@@ -84,7 +84,7 @@ def hot_extensions() -> list[Extension]:
 
 
 def left_out() -> list[str]:
-    """The modules of ``_cpython`` that compiled modules are to do without: each has a plainer way."""
+    """Return the modules of ``_cpython`` to leave out of compiled modules, which then use plainer ways."""
     asked = {name.strip() for name in os.environ.get("AIOKAFKA_LEAD_WITHOUT", "").split(",")} - {""}
     names = TRICKS if asked == {"all"} else asked
     if unknown := names - TRICKS:
@@ -95,7 +95,7 @@ def left_out() -> list[str]:
 
 
 def note_left_out(note: Path) -> Path:
-    """Write it down: every module is built anew when it changes."""
+    """Write them down: every module is rebuilt when this changes."""
     names = ",".join(left_out())
     note.parent.mkdir(parents=True, exist_ok=True)
     if not note.exists() or note.read_text() != names:
@@ -105,7 +105,7 @@ def note_left_out(note: Path) -> Path:
 
 @cache
 def cimported(source: Path) -> frozenset[Path]:
-    """The package's ``.pxd`` files that a file names, its own sibling among them.
+    """Return the package's ``.pxd`` files that a file names, including its own sibling.
 
     Cython's own list of them leaves out the modules of ``from package cimport module``.
     """
@@ -117,7 +117,7 @@ def cimported(source: Path) -> frozenset[Path]:
 
 
 def last_change(source: Path, note: Path) -> float:
-    """When something was changed that a module's C code is made of, the `note_left_out` among it."""
+    """Return the time of the last change to the sources of a module's C code, including `note_left_out`."""
     settings = {Path("setup.py"), note}
     made_of, seen = {source, *settings}, set[Path]()
     while unseen := made_of - seen:
@@ -127,13 +127,13 @@ def last_change(source: Path, note: Path) -> float:
 
 
 def translate(extension: Extension, folder: Path) -> None:
-    """Make a module's C code in the folder, unless it is there and up to date, and build the extension from it."""
+    """Generate a module's C code in the folder, unless it is up to date, and build the extension from it."""
     from Cython.Build import cythonize
     from Cython.Compiler import Errors, Options
 
     Errors.LEVEL = 2  # it warns of functions that a .pxd declares inline, and makes them so
     Options.emit_code_comments = False
-    Options.get_directive_defaults().update(no_gc=False, freelist=0)  # it takes for whole modules only what it has here
+    Options.get_directive_defaults().update(no_gc=False, freelist=0)  # directives missing here cannot be module-wide
     source = Path(extension.sources[0])
     made = folder / source.with_suffix(".c")
     note = note_left_out(folder / "left_out")
@@ -150,7 +150,7 @@ def translate(extension: Extension, folder: Path) -> None:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other build uses the folder, and keep others waiting meanwhile."""
+    """Wait until no other build uses the folder, and make other builds wait meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         if fcntl is not None:
@@ -176,7 +176,7 @@ class BuildOrStayPure(build_ext):
             self.extensions = []
 
     def build_extensions(self) -> None:
-        """Translate one module after the other, and compile each as soon as there is C code of it."""
+        """Translate the modules in turn, and compile each as soon as its C code exists."""
         compiled: list[Future[None]] = []
         compilers = ThreadPoolExecutor(self.parallel)
         try:
@@ -195,7 +195,7 @@ class BuildOrStayPure(build_ext):
                 sys.stderr.write("\n")
 
     def show_progress(self, compiled: list[Future[None]]) -> None:
-        """One line on a terminal, written over; ten elsewhere (``pip -v``). Raises what a compiler has failed with."""
+        """Show one line on a terminal, written over; ten elsewhere (``pip -v``). Raises a compiler's error."""
         done = [extension for extension in compiled if extension.done()]
         for extension in done:
             extension.result()
@@ -210,7 +210,7 @@ class BuildOrStayPure(build_ext):
 
 
 class BuildWithAutoload(build_py):
-    """Installs at the top level, too, what PySpark looks for there."""
+    """Also installs the module that PySpark looks for at the top level."""
 
     def find_modules(self) -> list[tuple[str, str, str]]:
         return [("", AUTOLOAD.stem, str(AUTOLOAD))]
@@ -218,7 +218,7 @@ class BuildWithAutoload(build_py):
 
 @contextmanager
 def build_options() -> Iterator[dict[str, dict[str, str]]]:
-    """A wheel is built in a folder of its own: neither another build nor what an older one left gets into it."""
+    """Build a wheel in a separate folder, free of other builds and of files left by older ones."""
     if "bdist_wheel" not in sys.argv:
         yield {}
         return
@@ -227,7 +227,7 @@ def build_options() -> Iterator[dict[str, dict[str, str]]]:
 
 
 REPOSITORY = os.environ.get("AIOKAFKA_LEAD_REPOSITORY", "").rstrip("/")
-"""Where the source of a release is, ``https://HOST/OWNER/NAME``: its build says so."""
+"""Address of a release's source, ``https://HOST/OWNER/NAME``, set by its build."""
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)]+)\)")
 
 
@@ -244,7 +244,7 @@ def project_urls() -> dict[str, str]:
 
 
 def long_description() -> str:
-    """README.md for the package index, where links and pictures within the repository would lead nowhere."""
+    """Return README.md for the package index, whose links and pictures within the repository would not work."""
     text = Path("README.md").read_text(encoding="utf-8")
     if not REPOSITORY:
         return text

@@ -1,4 +1,4 @@
-"""Whether the hot modules are compiled."""
+"""Detects if the hot modules are compiled."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ACCELERATED = not any((module.__file__ or "").endswith(".py") for module in (dec
 
 @cache
 def warn_if_plain() -> None:
-    """Once in a process, in the log ``aiokafka_lead.build``: that it runs as plain Python, unless that is wanted.
+    """Log once per process to ``aiokafka_lead.build`` that it runs as plain Python, unless that is intended.
 
-    ``AIOKAFKA_LEAD_PURE=1`` in the environment says so; it also keeps a build from compiling.
+    ``AIOKAFKA_LEAD_PURE=1`` in the environment declares it as intended, and also keeps a build from compiling.
     """
     if not ACCELERATED and os.environ.get("AIOKAFKA_LEAD_PURE") != "1":
         logging.getLogger("aiokafka_lead.build").warning(

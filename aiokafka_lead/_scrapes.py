@@ -1,8 +1,8 @@
-"""One page of metrics for all worker processes of an app: a scrape reaches one of them, and that one asks the others.
+"""One page of metrics for all worker processes of an app: the worker that a scrape reaches asks the other workers.
 
 Each listens at a socket in the directory that ``PROMETHEUS_MULTIPROC_DIR`` names, and its series have its ``pid``. They
-are not added up: the sum falls when a worker ends, and what Prometheus makes of a counter that falls is wrong, while
-``sum(rate(...))`` over the workers' own counters is right.
+are not added up: the sum would fall when a worker ends, and Prometheus misinterprets a falling counter, while
+``sum(rate(...))`` over the workers' own counters is correct.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ from prometheus_client.registry import Collector
 __all__ = ["Scrapes"]
 
 ANSWER_WITHIN_S = 2.0
-"""A worker that takes longer is missing from the page: its series go on at the next scrape."""
+"""A worker that takes longer is missing from the page; its series continue at the next scrape."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
 class Scrapes:
-    """This worker's part in it."""
+    """This worker's part in the common page."""
 
     def __init__(self, directory: str, app: str, page: Callable[[], str]) -> None:
-        """``app`` tells the workers of one app from others'; ``page`` gives this one's own series, as text."""
+        """``app`` distinguishes the workers of one app from other processes; ``page`` returns this worker's series, as
+        text."""
         self._directory = Path(directory)
         self._stem = f"aiokafka-lead-{hashlib.sha256(app.encode()).hexdigest()[:12]}-"
         self._page = page
         self._scope = anyio.CancelScope()
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Answer the other workers until `end`. Where there is no way to listen, log why, and return."""
+        """Answer the other workers until `end`. If listening is impossible, log the reason and return."""
         path = self._directory / f"{self._stem}{os.getpid()}.sock"
         try:
-            path.unlink(missing_ok=True)  # of a process that was killed and had this number
+            path.unlink(missing_ok=True)  # left by a killed process with the same id
             listener = await anyio.create_unix_listener(path, mode=0o600)
         except OSError as error:
             _log.warning("metrics of other workers show no series of this one: cannot listen at %s: %s", path, error)
@@ -57,7 +58,7 @@ class Scrapes:
             path.unlink(missing_ok=True)
 
     def end(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self._scope.cancel()
 
     async def _answer(self, stream: ByteStream) -> None:
@@ -66,7 +67,7 @@ class Scrapes:
                 await stream.send(self._page().encode())
 
     async def workers(self) -> Workers:
-        """The series of every worker that answers."""
+        """Return the series of every worker that answers."""
         pages = {str(os.getpid()): self._page()}
 
         async def ask(path: Path) -> None:
@@ -87,7 +88,7 @@ class Scrapes:
 
 
 def _forget(path: Path) -> None:
-    """Nobody listens there: the process was killed."""
+    """Remove the socket of a killed process, on which no process listens."""
     path.unlink(missing_ok=True)
 
 
@@ -98,11 +99,11 @@ class Workers(Collector):
         self._pages = pages
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: it is made for one scrape."""
+        """Yield no metric: the object is created for one scrape."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Each metric once, with the series of all."""
+        """Yield each metric once, with the series of all workers."""
         found: dict[str, Metric] = {}
         for pid, page in sorted(self._pages.items()):
             for family in text_string_to_metric_families(page):

@@ -44,16 +44,16 @@ __all__ = ["Client", "ClientHealth"]
 
 @dataclass(frozen=True, slots=True)
 class ClientHealth:
-    """What a shared client is doing, at one moment."""
+    """State of a shared client at one moment."""
 
     connected: bool
-    """Whether a broker has said since the start what the cluster consists of."""
+    """True if a broker has described the cluster since the start."""
     problems: tuple[str, ...]
-    """Why it, or a client on it, cannot be used any more, in words. Brokers that are away for a while are none."""
+    """Reasons why it, or a client on it, is permanently unusable; not that brokers are unreachable for a while."""
 
     @property
     def healthy(self) -> bool:
-        """Whether there are no problems."""
+        """True if there are no problems."""
         return not self.problems
 
 
@@ -64,46 +64,45 @@ class Client(PushedMetrics):
             async with client.producer() as producer, client.consumer("events", group_id="g") as consumer:
                 ...
 
-    Each broker has one connection for what is produced, one for what is fetched, and so on, however many clients use
-    them; consumers' fetches go out together. While it is slow, producers of the same partitions have one each.
-    A share consumer has a connection of its own to each leader that it takes records from, since brokers bind what it
-    holds to that one, and shares the others. There is one view of the cluster, so that a leader that one client learns
-    of is known to all. Clients made here are `Producer`, `TransactionPipeline`,
-    `Consumer`, `ShareConsumer` and `AdminClient`. Each is started and stopped on its own, in any order; it can be made,
-    but not started, before this is.
+    Each broker has one connection for produce requests, one for fetches, and so on, for any number of clients;
+    consumers' fetches are merged. While a broker is slow, producers of the same partitions have separate connections. A
+    share consumer has its own connection to each leader from which it takes records, because brokers bind its locks to
+    that connection, and shares the rest. There is one view of the cluster, so that a leader found by one client is
+    known to all. The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and `AdminClient`. Each
+    is started and stopped on its own, in any order; it can be created, but not started, before this client is started.
 
-    Options are those of `ClientOptions`, and belong to all: a client made here takes one of them only where it says the
-    same, and raises `ConfigError` otherwise. It may have a ``close_timeout_ms`` of its own, and a ``client_id``, which
-    names it in the log and in metrics; brokers see that of the connections. Consumers share connections for fetching
-    where ``isolation_level``, ``client_rack``, ``fetch_min_bytes``, ``fetch_max_wait_ms`` and
-    ``max_partition_fetch_bytes`` agree; others get one more at each broker. Producers share
-    ``max_in_flight_requests_per_connection``, and what consumers read ahead is bounded by the sum of their
+    The options, described in `ClientOptions`, belong to all clients: one given again to a client must have the same
+    value, or it raises `ConfigError`. A client may have its own ``close_timeout_ms`` and ``client_id``, which names it
+    in the log and in metrics; brokers see the ``client_id`` of the connections. Consumers share connections for
+    fetching if ``isolation_level``, ``client_rack``, ``fetch_min_bytes``, ``fetch_max_wait_ms`` and
+    ``max_partition_fetch_bytes`` agree; otherwise they get one more at each broker. Producers share
+    ``max_in_flight_requests_per_connection``, and the records prefetched by consumers are bounded by the sum of their
     ``fetch_max_bytes``.
     """
 
     @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
-        """Check the options; connects to nothing. Raises `ConfigError` or `ConfigTypeError`."""
+        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`."""
         self._config = ClientConfig.from_options(bootstrap_servers, options)
         self._client = InternalClient(self._config)
         self._client.kind = _Shared(self._client)
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True) -> None:
-        """Connect to the cluster; without ``wait`` in the background, however long no broker can be reached.
+        """Connect to the cluster; without ``wait`` in the background, for as long as no broker can be reached.
 
-        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
-        ``request_timeout_ms``; authentication's and TLS's own errors as such.
+        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
+        ``request_timeout_ms``; authentication and TLS errors unchanged.
         """
         await self._client.start(wait=boolean("wait", wait))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Stop every client made here that still runs, as its own `stop` does; then disconnect.
+        """Stop every running client on these connections, as its own `stop` does; then disconnect.
 
-        Consumers come first, since their handlers may use the others. Ends within ``timeout_ms``; without one, each
-        client takes the time that its own `stop` takes. May be called again. From then on every call of these clients
-        raises `ClientClosedError`.
+        Consumers come first, since their handlers may use the other clients. Ends within ``timeout_ms``; without one,
+        each client takes the time that its own `stop` takes. May be called again. From then on every call of these
+        clients raises `ClientClosedError`.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -126,7 +125,7 @@ class Client(PushedMetrics):
         value_serializer: Serializer[VS] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> Producer[KS, VS]:
-        """A producer on these connections, not started. Options are those of `ProducerOptions`."""
+        """Create a producer on these connections, not started; `ProducerOptions` describes the options."""
         return Producer(client=self, key_serializer=key_serializer, value_serializer=value_serializer, **options)
 
     @discreet
@@ -138,11 +137,11 @@ class Client(PushedMetrics):
         value_serializer: Serializer[VS] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> TransactionPipeline[KS, VS]:
-        """A pipeline of transactions on these connections, not started; see `TransactionPipeline`.
+        """Create a pipeline of transactions on these connections, not started; see `TransactionPipeline`.
 
-        Each of its producers has one connection more, to the coordinator of its transactions.
+        Each of its producers has one more connection, to the coordinator of its transactions.
         """
-        from .producer.pipeline import TransactionPipeline  # only now: without pipelines their import costs nothing
+        from .producer.pipeline import TransactionPipeline  # only now: most programs have no pipelines
 
         return TransactionPipeline(
             client=self,
@@ -186,7 +185,7 @@ class Client(PushedMetrics):
     ) -> Consumer[K, V]: ...
     @discreet
     def consumer(self, *topics: str, **options: Any) -> Consumer[Any, Any]:
-        """A consumer on these connections, not started. Options are those of `ConsumerOptions`."""
+        """Create a consumer on these connections, not started; `ConsumerOptions` describes the options."""
         return Consumer(*topics, client=self, **options)
 
     @overload
@@ -223,14 +222,14 @@ class Client(PushedMetrics):
     ) -> ShareConsumer[K, V]: ...
     @discreet
     def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
-        """A share consumer on these connections, not started. Options are those of `ShareConsumerOptions`."""
-        from .share import ShareConsumer  # only now: without share groups its import costs nothing
+        """Create a share consumer on these connections, not started; `ShareConsumerOptions` describes the options."""
+        from .share import ShareConsumer  # only now: most programs have no share groups
 
         return ShareConsumer(*topics, client=self, **options)
 
     @discreet
     def admin(self, **options: Unpack[AdminOptions]) -> AdminClient:
-        """An admin client on these connections, not started. Options are those of `AdminOptions`."""
+        """Create an admin client on these connections, not started; `AdminOptions` describes the options."""
         admin = AdminClient.__new__(AdminClient)
         admin._set_up(*configured(AdminConfig, None, self, options))
         return admin
@@ -241,7 +240,7 @@ class Client(PushedMetrics):
         return self._config.client_id
 
     def health(self) -> ClientHealth:
-        """Whether it can be used, for probes. Costs no request; may be called at any time."""
+        """Return its health, for probes. Does not send requests; may be called at any time."""
         problems = []
         for client in (self._client, *self._client.children):
             if client.fatal is not None and str(client.fatal) not in problems:
@@ -251,7 +250,7 @@ class Client(PushedMetrics):
         return ClientHealth(self._client.metadata.full_answers > 0, tuple(problems))
 
     def metrics(self) -> MetadataMetrics:
-        """Counts of refreshes, bootstraps and the like since the client was made."""
+        """Return counts of refreshes, bootstraps and the like since the client was created."""
         return self._client.metadata.metrics()
 
     def __repr__(self) -> str:
@@ -259,12 +258,12 @@ class Client(PushedMetrics):
 
 
 class _Shared(Kind):
-    """The life of connections that others share."""
+    """The start and stop of shared connections."""
 
     stop_within_ms = math.inf  # each client has its own time
     closing_share, closing_ms = 0.05, 375.0
     producing_share, producing_ms = 0.2, 1500.0
-    """Part of a stop's time that is left to producers and admin clients after the consumers, and the most of it."""
+    """Part of a stop's time that is left to producers and admin clients after the consumers, and its upper limit."""
 
     def __init__(self, client: InternalClient) -> None:
         self._client = client
@@ -278,7 +277,7 @@ class _Shared(Kind):
         return SharedConnections(lambda: self._client.brokers.connections_made)
 
     async def finish(self, deadline: Deadline) -> None:
-        """Stop consumers first: their handlers may use the others."""
+        """Stop consumers first: their handlers may use the other clients."""
         consumers = [each for each in self.dependents() if not isinstance(each.config, ProducerConfig | AdminConfig)]
         kept_ms = min(deadline.timeout_ms * self.producing_share, self.producing_ms)
         await self._client.stop_all(consumers, max(0.0, deadline.left_ms() - kept_ms))

@@ -1,11 +1,11 @@
-"""Metrics for Prometheus: what `metrics`, `lag` and `health` of clients say, as `prometheus_client` collects it.
+"""Metrics for Prometheus: collects `metrics`, `lag` and `health` of clients for `prometheus_client`.
 
     from prometheus_client import REGISTRY
     from aiokafka_lead.prometheus import KafkaCollector
 
     REGISTRY.register(KafkaCollector(producer, consumer))
 
-Needs the ``prometheus`` extra. Nothing is counted for it: the clients count anyway, and are asked at each scrape.
+Needs the ``prometheus`` extra. It adds no counting: the clients count anyway, and are read at each scrape.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Client = Single | TransactionPipeline[Any, Any]
 
 
 class _Seen(NamedTuple):
-    """What one client says, at one moment."""
+    """State of one client at one moment."""
 
     name: str
     metrics: Any
@@ -48,11 +48,11 @@ class _Seen(NamedTuple):
 
 
 _Rows = Callable[[_Seen], Iterable[tuple[tuple[str, ...], Any]]]
-"""Values of a client, each with those of the labels beside ``client_id``."""
+"""Values of a client, each with the values of the labels beside ``client_id``."""
 
 
 class KafkaMetric(NamedTuple):
-    """One of `METRICS`. A scrape shows a counter with ``_total`` behind its name."""
+    """One of `METRICS`. A scrape appends ``_total`` to the name of a counter."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -63,11 +63,11 @@ class KafkaMetric(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """``"seconds"``, ``"bytes"``, or nothing: then it counts what its name says."""
+        """``"seconds"``, ``"bytes"``, or "" if the name says which objects are counted."""
         return next((unit for unit in ("seconds", "bytes") if self.name.endswith(f"_{unit}")), "")
 
     def family(self, clients: Iterable[_Seen]) -> Any:
-        """What a scrape gets of it."""
+        """Return its family for a scrape."""
         family: Any = _FAMILIES[self.kind](self.name, self.text, labels=self.labels)
         for seen in clients:
             for labels, value in self.rows(seen):
@@ -167,23 +167,23 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
         _healthy("kafka_outbox_"),
     ),
 }
-"""All that a scrape shows, by kind of client."""
+"""All metrics of a scrape, by kind of client."""
 
 
 class KafkaCollector(Collector):
-    """A collector of these producers, pipelines and consumers, and of those that are added later.
+    """Collects the metrics of these producers, pipelines and consumers, and of clients added later.
 
-    A registry takes one: register it, and `add` clients to it wherever they are made. Metrics are those of `METRICS`,
-    with the label ``client_id``, by which clients of one process are told apart: give each its own. The producers of a
-    pipeline have the pipeline's, with ``-0``, ``-1`` and so on. A client that is added while another one of its kind
-    has the same ``client_id`` is called by that with ``-2``, ``-3`` and so on, as long as it is there: a scrape with a
-    series twice would be refused whole.
+    A registry accepts only one: register it, and `add` clients when you create them. The metrics are `METRICS`, with
+    the label ``client_id``, which distinguishes the clients of a process: give each its own. The producers of a
+    pipeline have the pipeline's, with ``-0``, ``-1`` and so on. A client added while another one of its kind has the
+    same ``client_id`` gets a label with ``-2``, ``-3`` and so on until it is removed, because a scrape with a duplicate
+    series would be refused as a whole.
     """
 
     def __init__(self, *clients: Client) -> None:
         """Raises `ConfigTypeError` for anything but such a client."""
         self._names: dict[Single, str] = {}
-        """What each client is called, a pipeline's producers each for itself."""
+        """The label of each client, with a pipeline's producers separately."""
         for client in clients:
             self.add(client)
 
@@ -199,17 +199,17 @@ class KafkaCollector(Collector):
                 self._names[each] = self._free_name(each)
 
     def remove(self, client: Client) -> None:
-        """Collect no more from this one, which was stopped, say."""
+        """Stop collecting from this client, for example after it was stopped."""
         for each in _singles(client):
             self._names.pop(each, None)
 
     def describe(self) -> Iterator[Metric]:
-        """Every metric without values: a registry refuses a second collector of the same at once."""
+        """Yield every metric without values, so that a registry refuses a second such collector at once."""
         for metric in itertools.chain.from_iterable(METRICS.values()):
             yield metric.family(())
 
     def collect(self) -> Iterator[Metric]:
-        """What the clients say now. Called in any thread."""
+        """Yield the clients' current values. Called in any thread."""
         named = self._names.copy()
         for kind, metrics in METRICS.items():
             seen = [_see(client, name) for client, name in named.items() if isinstance(client, kind)]
@@ -217,7 +217,7 @@ class KafkaCollector(Collector):
                 yield metric.family(seen)
 
     def _free_name(self, client: Single) -> str:
-        """One that no other client of its kind has: their metrics have the same names."""
+        """Return a label that no other client of its kind has, since their metrics have the same names."""
         taken = {name for other, name in self._names.items() if _kind(other) is _kind(client)}
         numbered = (f"{client.client_id}-{number}" for number in itertools.count(2))
         return next(name for name in itertools.chain((client.client_id,), numbered) if name not in taken)
@@ -237,7 +237,7 @@ def _see(client: Single, name: str) -> _Seen:
 
 
 def _look(ask: Callable[[], T]) -> T:
-    """What a client says, asked in another thread than its own: what it iterates over may change meanwhile."""
+    """Call ``ask`` in another thread than the client's, again if a collection changes during the iteration."""
     for _ in range(10):
         try:
             return ask()

@@ -43,7 +43,7 @@ class TopicPartition(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """What set a record's timestamp: the producer or the broker (the topic's ``message.timestamp.type``)."""
+    """Source of a record's timestamp: the producer or the broker (the topic's ``message.timestamp.type``)."""
 
     NO_TIMESTAMP = -1
     """Message format 0 had none."""
@@ -54,22 +54,22 @@ class TimestampType(IntEnum):
 
 
 class AcknowledgeType(IntEnum):
-    """What becomes of a record of a share group (KIP-932, KIP-1222)."""
+    """Decision about a record of a share group (KIP-932, KIP-1222)."""
 
     ACCEPT = 1
     """It was handled."""
     RELEASE = 2
-    """It is to be delivered again, to any member, unless it was delivered as often as the group allows."""
+    """Deliver it again, to any member, unless it was delivered as often as the group allows."""
     REJECT = 3
-    """It cannot be handled, and is not to be delivered again."""
+    """It cannot be handled, and must not be delivered again."""
     RENEW = 4
-    """It is still being handled: its lock begins anew. Needs Apache Kafka 4.2."""
+    """It is still being handled: restart its lock. Needs Apache Kafka 4.2."""
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record is.
+    """Location of an acknowledged record.
 
-    ``offset`` is -1 where the broker gave none (``acks=0``, or a duplicate that the broker no longer remembers).
+    ``offset`` is -1 if the broker gave none (``acks=0``, or a duplicate that the broker no longer remembers).
     ``timestamp_ms`` is the record's own time, or the broker's on a topic with log-append time.
     """
 
@@ -80,24 +80,25 @@ class RecordMetadata(NamedTuple):
 
 
 class SerializationContext(NamedTuple):
-    """What a serializer or deserializer that asks for it learns of the record beside the key or value.
+    """Describes a record to a serializer or deserializer, in addition to the key or value.
 
-    It asks by a second parameter, which is given by position: one without a default, or one called ``context``.
+    A serializer asks for it by a second parameter, passed by position: one without a default, or one called
+    ``context``.
 
         def to_json(order: Order, context: SerializationContext) -> bytes: ...
 
-    What takes one argument alone, like ``json.loads`` or ``str.encode``, is called with that.
+    A function of one argument, like ``json.loads`` or ``str.encode``, is called with the key or value only.
     """
 
     topic: str
     headers: Headers
     """The record's headers, checked; they cannot be changed here."""
     is_key: bool
-    """Whether it is the key that is made or read; else it is the value."""
+    """True for the record's key, False for its value."""
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An answer of `Consumer.offsets_for_times`: the first record at or after the time asked for."""
+    """A result of `Consumer.offsets_for_times`: the first record at or after the requested time."""
 
     offset: int
     timestamp_ms: int
@@ -106,7 +107,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A committed position: the offset of the next record to read, and what the application stored beside it."""
+    """A committed position: the offset of the next record to read, and the application's metadata."""
 
     offset: int
     metadata: str = ""
@@ -115,7 +116,7 @@ class OffsetAndMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """A consumer's membership at one moment: offsets that a transaction commits carry it (KIP-447)."""
+    """A consumer's membership at one moment, which a transaction sends with its offsets (KIP-447)."""
 
     group_id: str
     generation_id: int = -1

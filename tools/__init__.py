@@ -1,1 +1,1 @@
-"""What developers and releases use."""
+"""Tools for developers and releases."""

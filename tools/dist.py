@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 MINORS = range(11, 16)
 PLACES = ["~/.pyenv/versions/*/bin", "~/.local/share/uv/python/*/bin", "/opt/python/*/bin"]
-"""Where interpreters are that are not on the PATH."""
+"""Folders of interpreters that are not on the PATH."""
 ABOUT = (
     "import json, sys, sysconfig; print(json.dumps([sys.version_info[:2], sysconfig.get_config_var('EXT_SUFFIX'),"
     " sys.version.split()[0] + ('t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '')]))"
@@ -32,7 +32,7 @@ MOST_BYTES = 4_000_000
 
 
 def interpreters() -> dict[str, str]:
-    """By version: one of each ABI that this package supports, and for which C can be compiled."""
+    """Return one interpreter of each supported ABI, by version, if C can be compiled for it."""
     names = [f"python3.{minor}{flag}" for minor in MINORS for flag in ("", "t")]
     found = [path for name in names if (path := shutil.which(name))]
     for place in PLACES:
@@ -49,7 +49,7 @@ def interpreters() -> dict[str, str]:
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    """What a command says. It ends this program when it fails."""
+    """Return the output of a command. A failure ends this program."""
     done = subprocess.run(
         [*map(str, command)],
         env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment},
@@ -71,13 +71,13 @@ def make_sdist() -> Path:
 
 
 def environment_of(python: str, own: Path) -> Path:
-    """A new environment's interpreter. Distributions have Pythons without pip, but none without venv."""
+    """Return the interpreter of a new environment. Distributions have Pythons without pip, but none without venv."""
     run(python, "-m", "venv", own)
     return next(path for path in (own / "bin" / "python", own / "Scripts" / "python.exe") if path.exists())
 
 
 def tried(python: str, what: Path, folder: Path, accelerated: bool, **environment: str) -> str:
-    """Install it in a new environment, and run the tests; what pytest says at the end."""
+    """Install the package in a new environment, and run the tests; return pytest's last line."""
     own = folder / ("compiled" if accelerated else "plain")
     bin_python = environment_of(python, own)
     said = run(bin_python, "-m", "pip", "install", "--no-cache-dir", what, **environment).lower()

@@ -1,4 +1,4 @@
-"""Pages that are generated: options and errors from the sources, Spark's page and the pictures from where they stand.
+"""Generated pages: options and errors from the sources, Spark's page and the pictures from their folders.
 
 ``python -m tools.docs_pages`` writes ``docs/options.md`` and ``docs/errors.md``. With ``--check`` it fails if they
 differ from the sources, or if a link of any document leads nowhere. As a hook of mkdocs (``make docs``) it adds the
@@ -42,7 +42,7 @@ work on pages that are opened from a folder."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages, pictures and scripts that stand elsewhere."""
+    """Add the pages, pictures and scripts from other folders."""
     from mkdocs.structure.files import File  # pyright: ignore[reportMissingImports]
 
     files.append(File.generated(config, "spark.md", content=spark_page()))
@@ -103,13 +103,13 @@ def documented(node: ast.ClassDef) -> Iterator[Option]:
 
 
 def options_page() -> str:
-    """Every option, with its default and meaning."""
+    """Return every option, with its default and meaning."""
     classes = described()
     lines = [
         "# Options",
         "",
         "Options are keyword arguments. A mistake in one raises `ConfigError` or `ConfigTypeError` at once, and its",
-        "message names the option. Names are those of aiokafka, else of the Java client in snake case; defaults are",
+        "message names the option. Names follow aiokafka, otherwise the Java client in snake case; defaults are",
         "Java's. Times are in milliseconds. The default stands in brackets. Options of security come last.",
     ]
     sections = {
@@ -156,7 +156,7 @@ ADVICE: dict[str, str] = {
     "GroupAuthorizationFailedError": "an ACL: the principal needs READ on the group",
     "HandlerError": "the record that it names cannot be handled: mend the handler, or name a `dead_letter_topic`",
     "KafkaConnectionError": "check address, network and listeners; the message names each server and why",
-    "LogTruncationError": "records were lost by the cluster: decide where to go on, then `seek`",
+    "LogTruncationError": "records were lost by the cluster: choose a position, then `seek`",
     "MessageTooLargeError": "raise the topic's `max.message.bytes` and `max_request_size`, or send less",
     "NoOffsetForPartitionError": "set `auto_offset_reset`, or `seek`",
     "NotKafkaError": "something else listens at that address, or TLS is expected: check `security_protocol`",
@@ -168,12 +168,12 @@ ADVICE: dict[str, str] = {
     "SaslAuthenticationFailedError": "check user, password or token",
     "SslAuthenticationError": "check the certificates: the message says which side refused",
     "TopicAuthorizationFailedError": "an ACL: the principal needs READ or WRITE on the topic",
-    "TransactionAbortedError": "none of the transaction counts: do it again in a new one",
+    "TransactionAbortedError": "the whole transaction was aborted: repeat it in a new one",
     "UnknownTopicOrPartitionError": "create the topic, or check its name",
     "UnsupportedVersionError": "the broker is too old for this call",
     "WrongEventLoopError": "use a client only on the event loop that started it",
 }
-"""Beyond what follows from a class: what helps."""
+"""Advice beyond the general advice of the class."""
 
 
 def advice(error: type[errors.KafkaError]) -> str:
@@ -189,7 +189,7 @@ def advice(error: type[errors.KafkaError]) -> str:
 
 
 def errors_page() -> str:
-    """Every error, with its code, whether it may go away, and what to do."""
+    """Return every error, with its code, if it is temporary, and advice."""
     named = {name: value for name in errors.__all__ if isinstance(value := getattr(errors, name), type)}
     kinds = [error for error in named.values() if issubclass(error, errors.KafkaError)]
     if unknown := ADVICE.keys() - named.keys():
@@ -198,8 +198,8 @@ def errors_page() -> str:
         "# Errors",
         "",
         "All derive from `KafkaError` and are in `aiokafka_lead.errors`. `code` is Kafka's number, -1 where no broker",
-        "was asked; `retriable` says whether the same call may succeed later; `broker` names the one that was asked.",
-        "What a broker says can name hosts and principals: log it, and do not show it to your users.",
+        "was asked; `retriable` says whether the same call may succeed later; `broker` names the asked broker.",
+        "Brokers' messages can name hosts and principals: log them, and do not show them to your users.",
     ]
     groups: dict[str, list[type[errors.KafkaError]]] = {
         "Of this client": [error for error in kinds if not issubclass(error, errors.BrokerError)],
@@ -216,11 +216,11 @@ def errors_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-# --- others ----------------------------------------------------------------------------------------------------------
+# --- other pages -----------------------------------------------------------------------------------------------------
 
 
 def spark_page() -> str:
-    """The README of the data source: links to files of the source tree are only named."""
+    """Return the README of the data source, with links to files of the source tree reduced to their names."""
     text = (PACKAGE / "spark" / "README.md").read_text()
     return re.sub(r"\[([^\]]+)\]\((?!https?:|#)([^)]+)\)", r"\1", text)
 
@@ -232,7 +232,7 @@ FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 
 
 def dead_links(documents: Iterator[Path]) -> Iterator[str]:
-    """Yield each link to a file or heading that the repository does not have, with its document."""
+    """Yield each link to a missing file or heading of the repository, with its document."""
     for document in documents:
         for target, anchor in LINK.findall(FENCED.sub("", document.read_text())):
             place = (document.parent / target).resolve() if target else document
@@ -244,7 +244,7 @@ def dead_links(documents: Iterator[Path]) -> Iterator[str]:
 
 @cache
 def anchors(document: Path) -> set[str]:
-    """Return what can be linked to in a document: its headings, as the site and GitHub name them, and its ids."""
+    """Return the targets of links in a document: its headings, as the site and GitHub name them, and its ids."""
     text = FENCED.sub("", document.read_text())
     seen: Counter[str] = Counter()
     found = set(re.findall(r'<a id="([^"]+)"', text))

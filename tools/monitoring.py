@@ -1,4 +1,4 @@
-"""What is made of the one table of metrics: that of the docs, a dashboard for Grafana, alert rules for Prometheus.
+"""Generates from the table of metrics the docs' table, a dashboard for Grafana, and alert rules for Prometheus.
 
 python -m tools.monitoring [--check]
 """
@@ -23,11 +23,11 @@ ALERTS = DOCS / "monitoring" / "alerts.yml"
 NAMES: Mapping[str, KafkaMetric] = {metric.name: metric for metric in chain.from_iterable(METRICS.values())}
 
 
-# --- the table of the docs -------------------------------------------------------------------------------------------
+# --- the docs' table -------------------------------------------------------------------------------------------------
 
 
 def table() -> str:
-    """Every metric."""
+    """Return a row for every metric."""
     lines = ["| metric | labels beside `client_id` | kind | unit | says |", "|---|---|---|---|---|"]
     for metric in NAMES.values():
         labels = ", ".join(f"`{label}`" for label in metric.labels[1:])
@@ -37,12 +37,12 @@ def table() -> str:
 
 
 def shown(metric: KafkaMetric) -> str:
-    """Its name in a scrape."""
+    """Return its name in a scrape."""
     return f"{metric.name}_total" if metric.kind == "counter" else metric.name
 
 
 def page() -> str:
-    """The docs' page, with the table as it is now."""
+    """Return the docs' page with the current table."""
     text = PAGE.read_text()
     made = f"<!-- made by tools/monitoring.py -->\n{table()}\n<!-- until here -->"
     return re.sub(r"<!-- made by tools/monitoring.py -->.*?<!-- until here -->", lambda _: made, text, flags=re.DOTALL)
@@ -181,7 +181,7 @@ RULES = (
 
 
 def expression(rule: Alert) -> str:
-    """With the names that a scrape shows; of a histogram its buckets, or their count where that is all."""
+    """Return the expression with names of a scrape; for a histogram, its buckets, or their count if that is all."""
 
     def name(match: re.Match[str]) -> str:
         metric = NAMES[match[1]]
@@ -193,7 +193,7 @@ def expression(rule: Alert) -> str:
 
 
 def alerts() -> str:
-    """The rules, in YAML; every string is one of JSON, too."""
+    """Return the rules, in YAML; every string is also valid JSON."""
     lines = ["groups:", "  - name: aiokafka-lead", "    rules:"]
     for rule in RULES:
         lines += [
@@ -223,7 +223,7 @@ UNITS = {"seconds": "s", "bytes": "bytes"}
 
 
 def dashboard() -> str:
-    """Grafana's JSON: one row for each kind of client, one panel for each metric."""
+    """Return Grafana's JSON: a row per kind of client, a panel per metric."""
     numbers = count(1)
     panels = list(overview(numbers))
     top = HEIGHT
@@ -255,7 +255,7 @@ def dashboard() -> str:
 
 
 def variables() -> Iterator[dict[str, Any]]:
-    """What is chosen at the top."""
+    """Yield the selections at the top."""
     yield {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"}
     healthy = "|".join(f"{prefix}_healthy" for prefix in ROWS)
     for label in ("job", "client_id"):
@@ -276,7 +276,7 @@ def variables() -> Iterator[dict[str, Any]]:
 
 
 def overview(numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
-    """What one looks at first."""
+    """Yield the most important panels."""
     healthy = " or ".join(f"{prefix}_healthy{CHOICE}" for prefix in ROWS)
     looks = (
         ("clients that are not healthy", f"count(({healthy}) == 0) or vector(0)", "short", 1),
@@ -308,7 +308,7 @@ def panel(
     asked: list[tuple[str, str]],
     measure: str,
 ) -> dict[str, Any]:
-    """One picture."""
+    """Return one panel."""
     return {
         "id": number,
         "type": kind,
@@ -326,7 +326,7 @@ def panel(
 
 
 def queries(metric: KafkaMetric) -> list[tuple[str, str]]:
-    """What a panel asks for, with the names of its lines."""
+    """Return the queries of a panel, with the names of their lines."""
     labels = ", ".join(metric.labels)
     legend = " ".join(f"{{{{{label}}}}}" for label in metric.labels)
     match metric.kind:
@@ -342,7 +342,7 @@ def queries(metric: KafkaMetric) -> list[tuple[str, str]]:
 
 
 def unit(metric: KafkaMetric) -> str:
-    """Grafana's name of it."""
+    """Return Grafana's name of the unit."""
     if metric.kind == "counter":
         return "Bps" if metric.unit == "bytes" else "cps"
     return UNITS.get(metric.unit, "short")
@@ -352,12 +352,12 @@ def unit(metric: KafkaMetric) -> str:
 
 
 def made() -> dict[Path, str]:
-    """What each file should hold."""
+    """Return the expected content of each file."""
     return {PAGE: page(), DASHBOARD: dashboard(), ALERTS: alerts()}
 
 
 def main() -> int:
-    """Write the files, or with ``--check`` only say which of them are out of date."""
+    """Write the files, or with ``--check`` only report outdated ones."""
     stale = [path for path, text in made().items() if not path.exists() or path.read_text() != text]
     for path in stale:
         if "--check" in sys.argv:

@@ -2,8 +2,8 @@
 
 The table has seconds by folder (by file or test with ``--times-by``): in fixtures, in the tests themselves, and of both
 the part during which neither this process nor its children used a processor, or (on Linux) stood in line for one.
-Children that run on, as brokers do, count as they go on Linux, elsewhere when they end. Figures of a busy machine are
-larger than others.
+Children that run on, as brokers do, count as they go on Linux, elsewhere when they end. Figures are larger on a busy
+machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass
 class Spent:
-    """What one row of the table has, in seconds."""
+    """Seconds of one row of the table."""
 
     tests: int = 0
     fixtures: float = 0.0
@@ -48,7 +48,7 @@ class Spent:
 
 
 class Times:
-    """Measures in the processes that run tests, and adds up in the one that reports."""
+    """Measures in the processes that run tests, and adds up in the process that reports."""
 
     def __init__(self, by: str) -> None:
         self._by = by

@@ -15,7 +15,7 @@ M = TypeVar("M")
 
 
 def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[str, Any]:
-    """Return a metrics class's values by field: those given by name, and those of counters with the same name."""
+    """Return a metrics class's values by field: given by name, or from a counter of the same name."""
     counted = {
         field.name: getattr(each, field.name)
         for field in fields(metrics)

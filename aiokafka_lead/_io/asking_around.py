@@ -1,4 +1,4 @@
-"""Asks brokers the same, one after the other, and takes the first answer: no broker is waited for alone."""
+"""Asks brokers the same question in turn, and takes the first answer, so that one slow broker does not matter."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["ask_anyone", "ask_in_turn"]
 T = TypeVar("T")
 
 SECOND_AFTER_S = 1.0
-"""When a second broker is asked what any broker can answer, while the first says nothing."""
+"""Time after which a second broker is asked, while the first one does not answer."""
 
 
 class _Asking(Protocol):
-    """What is needed of a `Client`."""
+    """The required part of a `Client`."""
 
     config: ClientConfig
     brokers: Brokers
@@ -44,7 +44,7 @@ async def ask_in_turn(
 ) -> tuple[tuple[int, T] | None, dict[int, KafkaError]]:
     """Ask these nodes in this order: the next when the one before is slow or, with ``next_after_failure``, has failed.
 
-    Returns the first answer with its node, or None, and why the other nodes that were asked did not answer.
+    Returns the first answer with its node, or None, and the errors of the other nodes that were asked.
     """
     deadline = Deadline(timeout_s * 1000)
     answers: list[tuple[int, T]] = []
@@ -90,9 +90,9 @@ async def ask_anyone(
     timeout_ms: float | None = None,
     avoid: Collection[int] = (),
 ) -> tuple[int, T]:
-    """Ask whichever broker has the least to do, and a second one if that is slow; return the answer and its node.
+    """Ask the least loaded broker, and a second one if that is slow; return the node and its answer.
 
-    ``inquiries`` say which brokers are asked last, as those to ``avoid`` are, and hear of those that did not help.
+    ``inquiries`` determine which brokers are asked last, as are brokers to ``avoid``, and are notified of useless ones.
     Raises the error of ``ask``.
     """
     brokers = client.brokers

@@ -1,6 +1,6 @@
-"""Cancellation, where asyncio's own ``Task.cancel`` is not what a scope of anyio or trio does.
+"""Cancellation, with the differences between asyncio's ``Task.cancel`` and a scope of anyio or trio.
 
-A shield holds off scopes alone, and a scope cancels at each await until it is left, ``Task.cancel`` once.
+A shield holds off scopes only, and a scope cancels at each await until it is left, while ``Task.cancel`` cancels once.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ T = TypeVar("T")
 
 
 class Waits:
-    """Bounded waits that are given less time when the client is being stopped."""
+    """Bounded waits that are shortened when the client is being stopped."""
 
     def __init__(self) -> None:
         self._scopes: list[anyio.CancelScope] = []
-        """Of those that are under way."""
+        """Scopes of the current waits."""
 
     @contextmanager
     def within(self, timeout_s: float) -> Iterator[anyio.CancelScope]:
-        """A wait of ``timeout_s`` at most; ``cancelled_caught`` of the scope says whether that was too short."""
+        """Limit a wait to ``timeout_s``; ``cancelled_caught`` of the scope is True if the time ran out."""
         with anyio.move_on_after(timeout_s) as scope:
             self._scopes.append(scope)
             try:
@@ -49,7 +49,7 @@ class Waits:
                 self._scopes.remove(scope)
 
     def hurry(self, until: float) -> None:
-        """Those that are under way have until then, in monotonic seconds, or less if they had less."""
+        """Shorten current waits to end by then, in monotonic seconds, if they would last longer."""
         for scope in self._scopes:
             scope.deadline = min(scope.deadline, anyio.current_time() + until - time.monotonic())
 
@@ -57,7 +57,7 @@ class Waits:
 async def to_the_end(
     work: Callable[[], Coroutine[Any, Any, T]], name: str, on_cancel: Callable[[], None] | None = None
 ) -> T:
-    """Return or raise what the work does, after it has ended, however often the caller is cancelled meanwhile.
+    """Return the work's result, or raise its error, once it has ended, despite any cancellations of the caller.
 
     The caller's cancellation is raised afterwards; ``on_cancel`` is called when it comes. The work has to be bounded.
     On asyncio it runs in a task of its own, since ``Task.cancel`` passes a shield.
@@ -128,9 +128,9 @@ async def _in_own_task(
 
 
 async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
-    """Whether the waiter was done in time; however often the caller is cancelled meanwhile, which is raised afterwards.
+    """Return True if the waiter was done in time. Cancellations of the caller meanwhile are raised afterwards.
 
-    For what another task does. Raises the waiter's error.
+    For waiting on another task's work. Raises the waiter's error.
     """
     deadline = Deadline(timeout_s * 1000)
     cancellation: asyncio.CancelledError | None = None
@@ -151,21 +151,21 @@ async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
 
 
 def cancelled_by_scope() -> bool:
-    """Whether a scope that this task is in has been cancelled."""
+    """Return True if a scope around this task has been cancelled."""
     return anyio.current_effective_deadline() == -math.inf
 
 
 async def outlives_cancellation() -> bool:
-    """Whether the ``asyncio.CancelledError`` that was just caught is none of a scope's, and the task may go on.
+    """Return True if the ``CancelledError`` just caught is not a scope's, so that the task may continue.
 
-    For tasks in which the application's code runs: what it awaited was cancelled, or it, or a registry of its tasks,
-    has cancelled the task that it found itself in. That means the code, and not the task around it.
+    For tasks that run the application's code: its awaitable was cancelled, or the code or a registry of its tasks
+    cancelled the current task. That is meant for the code, and not for the task around it.
     """
     if cancelled_by_scope():
         return False
     _forget_cancellations()
     try:
-        # Something that cancels all tasks has cancelled the scope's own one, too: it needs this to say so.
+        # If all tasks were cancelled, so was the scope's own task, which needs this to report it.
         await asyncio.sleep(0)
     except asyncio.CancelledError:
         _forget_cancellations()
@@ -173,7 +173,7 @@ async def outlives_cancellation() -> bool:
 
 
 async def face_cancellation() -> None:
-    """Raise the ``Task.cancel`` of asyncio that was not raised yet; forget those that were raised and caught."""
+    """Raise a pending ``Task.cancel`` of asyncio; forget cancellations that were raised and caught."""
     task = None if in_trio() else asyncio.current_task()
     if task is not None and task.cancelling() and not cancelled_by_scope():
         await asyncio.sleep(0)
@@ -187,9 +187,9 @@ def _forget_cancellations() -> None:
 
 
 def cancellation_of_task() -> Callable[[], bool]:
-    """Tells, later, whether the task that calls this now has been cancelled since.
+    """Return a function that returns True once the calling task has been cancelled.
 
-    On trio as far as others can see: it has ended, and its nursery's scope was cancelled.
+    On trio the criteria are those visible from outside: the task has ended, and its nursery's scope was cancelled.
     """
     if in_trio():
         import trio
@@ -202,7 +202,7 @@ def cancellation_of_task() -> Callable[[], bool]:
     task = asyncio.current_task()
     if task is None:
         return _no
-    # A task that swallows a cancellation, and goes on, is counted as cancelled for ever after.
+    # A task that swallows a cancellation and continues counts as cancelled from then on.
     before = task.cancelling()
     return lambda: task.cancelling() > before
 

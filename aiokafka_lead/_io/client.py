@@ -1,4 +1,4 @@
-"""The composition root: what clients of every kind have in common, and may share."""
+"""The composition root: the common and shareable part of clients of every kind."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ R = TypeVar("R", bound=Response)
 C = TypeVar("C", bound=ClientConfig)
 
 LAST_PUSH_WITHIN_S = 1.0
-"""How long a stop waits at most for the last push of metrics; half of its time where that is less."""
+"""Longest wait of a stop for the last push of metrics; half of the stop's time if that is less."""
 
 
 class Client(Life):
     """Connections and metadata of one facade. Internal.
 
-    With a ``parent`` it has that one's connections and metadata, and its own tasks, calls and fatal error; what is
-    fatal for the parent is for it, too.
+    With a ``parent`` it uses the parent's connections and metadata, but has its own tasks, calls and fatal error; a
+    fatal error of the parent also applies to it.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Client(Life):
         self.rebalance_lane: AnyLane = Lane.REBALANCE
         self.coordinator_lane: AnyLane = Lane.COORDINATOR
         self.asks_coordinators_apart = False
-        """Whether it has a lane of its own for coordinators, among the children of its parent."""
+        """True if it has its own lane for coordinators, among the children of its parent."""
         self.lookup_lane = Lane.CONTROL
-        """For what leaders are asked about positions."""
+        """Lane for questions about positions to leaders."""
         self.share_lane: AnyLane = Lane.DATA
         if parent is None:
             calls = None
@@ -76,11 +76,11 @@ class Client(Life):
             self.lookup_lane = Lane.DATA  # whose connections are there, where CONTROL has one to some broker
         self.application_metrics = ApplicationMetrics(self, self._metrics_push, self._log)
         self._calls = calls
-        """Those that wait for what the parent has; None without one."""
+        """Calls that wait for the parent; None without a parent."""
         self.commons: dict[type, Any] = {}
-        """What all children have in common beyond that, by its class."""
+        """Further objects shared by all children, by class."""
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         if self.parent is not None:
@@ -115,7 +115,7 @@ class Client(Life):
             self._metrics_push.close(error)
 
     def adopt(self, child: Client) -> None:
-        """Share connections and metadata with this client from now on. Raises what `check` raises."""
+        """Share connections and metadata with this client from now on. Raises the errors of `check`."""
         try:
             self.check()
         except NotStartedError:
@@ -135,22 +135,22 @@ class Client(Life):
     def _refuse(self, error: KafkaError) -> None:
         self.brokers.refuse(error)
 
-    # --- what it measures --------------------------------------------------------------------------------------------
+    # --- metrics for brokers -----------------------------------------------------------------------------------------
 
     def measure(self, make: Callable[[], Source]) -> None:
-        """Count for those who run the cluster from now on; the source is made when a broker wants metrics (KIP-714)."""
+        """Count for the cluster's operators from now on; ``make`` is called when a broker asks (KIP-714)."""
         if self._metrics_push is not None and self._tasks is not None:
             self._metrics_push.add(self, make)
 
     @property
     def own_connections(self) -> Callable[[], int] | None:
-        """Says how many connections this client has made; None where others share them."""
+        """Returns the number of connections made by this client; None if they are shared."""
         return None if self.parent is not None else lambda: self.brokers.connections_made
 
     async def client_instance_id(self, timeout_ms: float | None) -> UUID:
-        """The id by which brokers know this client, or the one whose connections it shares (KIP-714).
+        """Return the id by which brokers know this client, or the client whose connections it uses (KIP-714).
 
-        Raises `IllegalStateError` without ``enable_metrics_push``, and what `MetricsPush.client_instance_id` does.
+        Raises `IllegalStateError` without ``enable_metrics_push``, and the errors of `MetricsPush.client_instance_id`.
         """
         self.check()
         push = self._metrics_push
@@ -166,7 +166,7 @@ class Client(Life):
     async def request(
         self, node_id: int, request: Request[R], *, lane: AnyLane = Lane.CONTROL, timeout_ms: float | None = None
     ) -> R:
-        """The node's response to a request; ``timeout_ms`` (``request_timeout_ms``) covers connecting as well."""
+        """Return the node's response to a request; ``timeout_ms`` (``request_timeout_ms``) includes connecting."""
         deadline = self._deadline(timeout_ms)
         connection = await self.brokers.get(node_id, lane, timeout_ms=deadline.left_ms())
         return await connection.request(request, timeout_ms=deadline.left_ms())
@@ -174,12 +174,12 @@ class Client(Life):
     async def request_any(
         self, request: Request[R], *, timeout_ms: float | None = None, avoid: Container[int] = ()
     ) -> R:
-        """The response of whichever broker has the least to do, those to ``avoid`` last."""
+        """Return the response of the least loaded broker, taking brokers to ``avoid`` last."""
         deadline = self._deadline(timeout_ms)
         return await self.request(await self.any_node(deadline, avoid), request, timeout_ms=deadline.left_ms())
 
     async def any_node(self, deadline: Deadline, avoid: Container[int] = ()) -> int:
-        """Whichever broker has the least to do; waits out a bootstrap if nobody is reachable. See `least_loaded`."""
+        """Return the least loaded broker; waits for a bootstrap if no broker is reachable. See `least_loaded`."""
         while True:
             node_id = self.brokers.least_loaded(avoid=avoid)
             if node_id is not None:
@@ -189,7 +189,7 @@ class Client(Life):
             await self.metadata.wait_newer(generation, deadline.left_ms())
 
     async def controller(self, timeout_ms: float | None = None) -> int:
-        """The node that takes requests for the controller: in KRaft any broker, which forwards them."""
+        """Return the node for requests to the controller: in KRaft any broker, which forwards them."""
         deadline = self._deadline(timeout_ms)
         while True:
             snapshot = self.metadata.snapshot
@@ -212,7 +212,7 @@ def configured(
     options: Mapping[str, Any],
     **more: Any,
 ) -> tuple[C, Client | None]:
-    """Check the options of a client with connections of its own, or on those of ``client``; return the latter, too."""
+    """Check the options of a client with its own connections or ``client``'s; return the parent, too."""
     if client is None:
         if bootstrap_servers is None:
             raise ConfigTypeError("bootstrap_servers, or a Client to share connections with, is needed")

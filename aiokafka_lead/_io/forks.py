@@ -1,7 +1,7 @@
-"""What a child of ``os.fork`` has from its parent and must neither use nor disturb: clients, and their sockets.
+"""Protects clients and their sockets from children of ``os.fork``, which must neither use nor disturb them.
 
-No event loop survives a fork, but a copy of everything on it does. Nothing here costs more than one entry for each
-client and connection.
+An event loop does not survive a fork, but a copy of every object on it does. This costs one entry per client and
+connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Inherited(Protocol):
     """Something that a child process cannot use."""
 
     def forked(self) -> None:
-        """This process is a child of the one that it was started in. Called in no task, and on no event loop."""
+        """Called in a child of the process that started it, outside any task and event loop."""
 
 
 _sockets: WeakSet[socket.socket] = WeakSet()
@@ -26,16 +26,16 @@ _inherited: WeakSet[Inherited] = WeakSet()
 
 
 def detach_in_children(sock: socket.socket) -> None:
-    """Part the child's copy of this socket from the parent's connection: nothing written or closed there reaches it.
+    """Separate the child's copy of this socket from the parent's connection, so that writes and closes do not reach it.
 
-    Its number stays taken, by a socket without a peer. So an event loop that closes its copy of a connection takes
-    nothing out of the operating system's own list of what the parent waits for, which both share (epoll).
+    Its number stays in use, by a socket without a peer. An event loop that closes its copy of a connection therefore
+    does not remove entries from the operating system's list of the parent's waits, which both share (epoll).
     """
     _sockets.add(sock)
 
 
 def tell_in_children(inherited: Inherited) -> None:
-    """Call its `forked` in each child process, for as long as it exists."""
+    """Call its `forked` in each child process, while it exists."""
     _inherited.add(inherited)
 
 

@@ -1,19 +1,19 @@
-"""The life of a client of any kind: start, stop, fatal errors, background tasks.
+"""The lifetime of a client of any kind: start, stop, fatal errors, background tasks.
 
-All kinds live alike; tests/io/test_life.py and tests/service/test_lifecycle.py have each line of this for each of them:
+All kinds follow the same rules; tests/io/test_life.py and tests/service/test_lifecycle.py test each rule for each kind:
 
-- A client starts once. A second `Life.start` raises `IllegalStateError` and changes nothing; after a stop, even one
-  before the start, it raises `ClientClosedError`.
+- A client starts once. A second `Life.start` raises `IllegalStateError` without effect; after a stop, even one before
+  the start, it raises `ClientClosedError`.
 - A start that fails, or is cancelled, stops the client.
 - A stop has two parts: an orderly one, in which handlers end, records are sent and groups are left, and the closing of
   connections, which always happens. A stop of a client that has failed, or is only starting, closes it at once; a
   start under way raises `ClientClosedError`.
 - A second stop waits for the first one, within its own ``timeout_ms``, and does not shorten it: records that the first
   one was to send are sent.
-- A stop that is cancelled gives up the orderly part but for what takes `CANCELLED_WITHIN_MS`, closes everything, and
-  raises the cancellation then.
-- A stop on another event loop raises `WrongEventLoopError` and changes nothing. Where the client's own event loop has
-  ended, or this process is a child of the client's, there is nothing to stop.
+- A cancelled stop limits the orderly part to `CANCELLED_WITHIN_MS`, closes all connections, and then raises the
+  cancellation.
+- A stop on another event loop raises `WrongEventLoopError` without effect. If the client's event loop has ended, or
+  this process is a child of the client's, a stop does nothing.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ CLOSE_WITHIN_MS = 100.0
 
 
 class Kind:
-    """The part of a life that differs between kinds of clients. This one, which needs nothing, is an admin client's."""
+    """The part of a lifetime that differs between kinds of clients. This base is an admin client's."""
 
     stop_within_ms = 10_000.0
-    """Time of a stop that is given none."""
+    """Time of a stop without a timeout."""
     closing_share, closing_ms = 0.1, 500.0
-    """Part of a stop's time that its orderly part leaves for closing connections, and the most that it leaves."""
+    """Part of a stop's time that its orderly part leaves for closing connections, and its upper limit."""
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Start what runs in the background, now that the client is connected, or is about to be without ``wait``.
+        """Start background work, now that the client is connected, or without ``wait`` is about to be.
 
-        With ``wait``, return when the client is ready; what it still waits for at the deadline comes later.
+        With ``wait``, return when the client is ready, or at the deadline, with the rest in the background.
         """
 
     def check_stop(self) -> None:
@@ -77,20 +77,20 @@ class Kind:
         """Take no new calls: a stop begins."""
 
     async def finish(self, deadline: Deadline) -> None:
-        """End in an orderly way what the application waits for. Cancelled when that takes too long.
+        """End the application's work in an orderly way. Cancelled when that takes too long.
 
         Runs in the task that stops the client.
         """
 
     async def depart(self, deadline: Deadline) -> None:
-        """Tell the brokers, after `finish`, however that ended; never cancelled before the deadline."""
+        """Send last messages to the brokers, after any end of `finish`; never cancelled before the deadline."""
 
     def dependents(self) -> Collection[Life]:
-        """Return the clients that live no longer than this one: `finish` stops them, or else what follows `depart`."""
+        """Return the clients that must not outlive this one: `finish` stops them, or else the code after `depart`."""
         return ()
 
     def release(self) -> None:
-        """Have what still waits raise `ClientClosedError`, just before connections are closed."""
+        """Let waiting calls raise `ClientClosedError`, just before connections are closed."""
 
 
 class Life:
@@ -110,40 +110,40 @@ class Life:
         self.kind = Kind()
         """Set by the kind of client that this is part of."""
         self.facade = "Client"
-        """Class that the application has made."""
+        """Class created by the application."""
         self.records_left: Callable[[], int] = int
         """Counts the records that are neither acknowledged nor given up."""
         self.fatal: KafkaError | None = None
         """Error that ended a background task, once one has failed for good."""
         self.left_behind = False
-        """True in a child of the process that the client was started in: there is nothing to stop here."""
+        """True in a child of the process that started the client: a stop does nothing here."""
         self.beginnings = Waits()
-        """For what begins with the client, like a run: given up when the client is stopped."""
+        """Work that begins with the client, like a run: abandoned when the client is stopped."""
         self.owner: Life | None = None
         """Client that starts and stops this one, if the application does not."""
         self._log = client_log("client", config.client_id)
         self._told_unstopped = False
         self._loop: object | None = None
-        """Event loop that the client was started on."""
+        """Event loop that started the client."""
         self._host: Host | None = None
         self._tasks: TaskGroup | None = None
         """Open from the moment the host runs until it ends."""
         self._unspawned: deque[tuple[Callable[..., Awaitable[object]], tuple[Any, ...], str]] = deque()
-        """Tasks that a callback wants to be started."""
+        """Tasks to be started for callbacks."""
         self._spawn_wanted = Signal()
         self._started: Waiter[None] = Waiter()
         self._running = False
         self._closed = False
         self._stop_by = Deadline(math.inf)
-        """Of the stop that is under way."""
+        """Deadline of the current stop."""
         self._stopped: Waiter[None] | None = None
-        """Made by the first `stop`, done when that has ended."""
+        """Created by the first `stop`, done when that has ended."""
         self._orderly = Waits()
-        """Orderly parts of the stop that are under way."""
+        """Orderly parts of current stops."""
         self._fatal_listeners: list[Callable[[BaseException], None]] = []
         self._fork_listeners: list[Callable[[], None]] = []
 
-    # --- what a client does ------------------------------------------------------------------------------------------
+    # --- methods of a concrete client --------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         """Raise if the client cannot be started now."""
@@ -154,19 +154,19 @@ class Life:
         raise NotImplementedError
 
     async def _say_goodbye(self, within_s: float) -> None:
-        """Send what is left to be sent on the connections."""
+        """Send the remaining data on the connections."""
         raise NotImplementedError
 
     def _let_go(self, error: KafkaError) -> None:
-        """Close connections, and raise this from every call that waits."""
+        """Close connections, and raise this error from every waiting call."""
         raise NotImplementedError
 
     def _failed(self, error: KafkaError) -> None:
-        """Raise this from every call that waits: the client has failed."""
+        """Raise this error from every waiting call: the client has failed."""
         raise NotImplementedError
 
     def _refuse(self, error: KafkaError) -> None:
-        """Make no connection any more, since this process is a child."""
+        """Make no more connections, since this process is a child."""
         raise NotImplementedError
 
     # --- start and stop ----------------------------------------------------------------------------------------------
@@ -174,10 +174,10 @@ class Life:
     async def start(self, *, wait: bool = True) -> None:
         """Connect to the cluster and begin; with ``wait``, return when the client is ready.
 
-        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used, within
-        ``request_timeout_ms``; authentication's and TLS's own errors as such; and what the kind of client raises. Then,
-        or when it is cancelled, nothing is left behind. Without ``wait`` no broker need be there: calls wait for one
-        within their own time, and raise these errors then.
+        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
+        ``request_timeout_ms``; authentication and TLS errors unchanged; and errors of the kind of client. After an
+        error or a cancellation, the client is stopped. Without ``wait`` no broker is needed: calls wait for one within
+        their own time, and then raise these errors.
         """
         if self._closed:
             raise ClientClosedError
@@ -207,9 +207,9 @@ class Life:
             raise
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """End what the client does in an orderly way, then every task and connection. May be called again.
+        """End the client's work in an orderly way, then every task and connection. May be called again.
 
-        Returns within ``timeout_ms``; without one, in the time that its kind of client takes. Calls that wait raise
+        Returns within ``timeout_ms``; without one, in the time that its kind of client takes. Waiting calls raise
         `ClientClosedError`.
         """
         if self.left_behind:
@@ -254,7 +254,7 @@ class Life:
         await self.stop_all(self.kind.dependents(), self._stop_by.left_ms() * (1 - Kind.closing_share))
 
     async def stop_all(self, clients: Collection[Life], timeout_ms: float) -> None:
-        """Stop clients that this one is answerable for, at the same time; an infinite timeout is none."""
+        """Stop this client's dependent clients concurrently; an infinite timeout means none."""
 
         async def stop(client: Life) -> None:
             try:
@@ -275,14 +275,14 @@ class Life:
         return max(0.0, self._stop_by.left_s() - kept_ms / 1000)
 
     def hurry(self, timeout_ms: float) -> None:
-        """Have a stop that is under way end within this time."""
+        """Let a current stop end within this time."""
         if self._stopped is not None and self._stop_by.bring_forward(timeout_ms):
             self._orderly.hurry(time.monotonic() + self._orderly_left_s())
             for client in self.kind.dependents():
                 client.hurry(timeout_ms)
 
     async def _end(self) -> None:
-        """End every task and connection. A caller that is cancelled stays until that is done."""
+        """End every task and connection. A cancelled caller stays until that is done."""
         self._closed = True
         self._running = False
         self.kind.release()
@@ -334,7 +334,7 @@ class Life:
             raise WrongEventLoopError
 
     def _warn_if_unstopped(self) -> None:
-        """The event loop or the process ends: say if `stop` was not called; once for clients that share connections."""
+        """Warn at the end of the event loop or process if `stop` was not called; once for shared connections."""
         if not self._running or self.stopping or self.left_behind or self._told_unstopped:
             return
         self._told_unstopped = True
@@ -348,7 +348,7 @@ class Life:
 
     @property
     def _here(self) -> bool:
-        """True on the event loop that the client was started on."""
+        """True on the event loop that started the client."""
         try:
             return loop_token() is self._loop
         except RuntimeError:  # another thread, without any event loop
@@ -357,7 +357,7 @@ class Life:
     # --- background tasks --------------------------------------------------------------------------------------------
 
     async def _run(self, wait: bool) -> None:
-        """The host task: everything that runs in the background runs below it."""
+        """The host task, the parent of all background tasks."""
         try:
             async with anyio.create_task_group() as self._tasks:
                 self.spawn(self._spawn_for_callbacks, name="kafka spawner")
@@ -372,7 +372,7 @@ class Life:
                     self._started.set_result(None)
                 await anyio.sleep_forever()
         finally:
-            # However it ended, even with its event loop: nothing runs here any more.
+            # The tasks have ended in some way, perhaps with the event loop.
             try:
                 if not self.stopping:
                     (self.parent or self)._warn_if_unstopped()
@@ -396,7 +396,7 @@ class Life:
             self._spawn_wanted.set()
 
     async def _spawn_for_callbacks(self) -> None:
-        """Start the tasks that callbacks want."""
+        """Start the tasks for callbacks."""
         while True:
             await self._spawn_wanted.wait()
             while self._unspawned:
@@ -408,7 +408,7 @@ class Life:
         self._fork_listeners.append(listener)
 
     def forked(self) -> None:
-        """This process is a child: every call raises that from now on, and no connection is made."""
+        """Called in a child process: every call raises from now on, and no connection is made."""
         if not self._closed:
             self.left_behind = True
             self.fatal = IllegalStateError(
@@ -444,7 +444,7 @@ class Life:
         except BaseException as error:
             self.fail(_unexpected(name, error))
             if not isinstance(error, Exception):
-                raise  # code of the application wants the process to end
+                raise  # code of the application asks the process to end
 
 
 def _unexpected(name: str, error: BaseException) -> BackgroundTaskError:

@@ -1,8 +1,8 @@
 """The seam to the event loop: waiting, waking and background tasks, on asyncio and on trio.
 
-Everything here belongs to one event loop and is called on it; nothing is thread-safe. Setting is synchronous, so that
+Every object here belongs to one event loop and is called on it; it is not thread-safe. Setting is synchronous, so that
 protocol callbacks can do it; waiting is cancellable and bounded. On asyncio a wait costs one bare future, since anyio's
-own events are too slow for something that each request does.
+own events are too slow for use in each request.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Spawn(Protocol):
 
 
 class Spawner(Protocol):
-    """Where tasks are started: anyio's TaskGroup is one."""
+    """Starts tasks; anyio's TaskGroup is one."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
 
 
 class _Parked(Protocol):
-    """A suspended task: what asyncio.Future and `_TrioParked` have in common."""
+    """A suspended task: the common part of asyncio.Future and `_TrioParked`."""
 
     def done(self) -> bool: ...
 
@@ -96,7 +96,7 @@ class _TrioParked:
 
 
 def in_trio() -> bool:
-    """Whether trio runs this code. Asked before asyncio, for trio may be asyncio's guest."""
+    """Return True if trio runs this code. Asked before asyncio, because trio may be asyncio's guest."""
     module = sys.modules.get("trio")
     return module is not None and bool(module.lowlevel.in_trio_run())
 
@@ -107,7 +107,7 @@ def _expire(parked: _Parked) -> None:
 
 
 async def _park(queue: list[_Parked], timeout_s: float | None) -> bool:
-    """Suspends until `_wake_all` takes the queue (True), or the timeout passes (False)."""
+    """Suspend until `_wake_all` takes the queue (True), or the timeout passes (False)."""
     if in_trio():
         return await _park_trio(queue, timeout_s)
     loop = asyncio.get_running_loop()
@@ -152,7 +152,7 @@ def _wake_all(queue: list[_Parked]) -> None:
 class Waiter(Generic[T]):
     """A result or an error that arrives once. The first one set wins; later ones are ignored.
 
-    An error that no task waits for is dropped silently: the code that sets it must not rely on its being seen.
+    An error is dropped silently if no task waits for it: the code that sets it must not rely on its being seen.
     """
 
     __slots__ = ("_error", "_queue", "_value", "done")
@@ -164,7 +164,7 @@ class Waiter(Generic[T]):
         self._queue: list[_Parked] = []
 
     def set_result(self, value: T) -> None:
-        """Completes with a value, and wakes every task that waits."""
+        """Complete with a value, and wake every waiting task."""
         if not self.done:
             self.done = True
             self._value = value
@@ -172,7 +172,7 @@ class Waiter(Generic[T]):
                 _wake_all(self._queue)
 
     def set_error(self, error: BaseException) -> None:
-        """Completes with an error, which each `wait` and `result` raises."""
+        """Complete with an error, which each `wait` and `result` raises."""
         if not self.done:
             self.done = True
             self._error = error
@@ -180,7 +180,7 @@ class Waiter(Generic[T]):
                 _wake_all(self._queue)
 
     def result(self) -> T:
-        """The value, or raises the error; RuntimeError when not yet done."""
+        """Return the value, or raise the error; RuntimeError if not yet done."""
         if self._error is not None:
             raise own_copy(self._error)
         if not self.done:
@@ -189,9 +189,9 @@ class Waiter(Generic[T]):
         return value
 
     async def wait(self, timeout_s: float | None = None) -> T:
-        """The value, or raises the error; TimeoutError when it took longer. Does not suspend when already done.
+        """Wait for the value or error; TimeoutError after the timeout. Does not suspend if already done.
 
-        Any number of tasks may wait; a cancelled or timed-out wait leaves the waiter as it was.
+        Any number of tasks may wait; a cancelled or timed-out wait does not change the waiter.
         """
         if not self.done and not await _park(self._queue, timeout_s):
             raise TimeoutError
@@ -209,8 +209,8 @@ class Waiter(Generic[T]):
 class Signal:
     """Wakes the one task that waits for it. Set any number of times before a wait, it wakes that wait once.
 
-    A wait that finds the signal set returns without suspending: a loop that can keep its own signal set must give way
-    to others somewhere else.
+    A wait that finds the signal set returns without suspending: a loop that can keep its own signal set must let other
+    tasks run elsewhere.
     """
 
     __slots__ = ("_queue", "_set", "_timer")
@@ -221,13 +221,13 @@ class Signal:
         self._timer: asyncio.TimerHandle | None = None  # of `wake_by`, on asyncio
 
     def set(self) -> None:
-        """Wakes the waiting task, or lets the next wait return at once."""
+        """Wake the waiting task, or let the next wait return at once."""
         self._set = True
         if self._queue:
             _wake_all(self._queue)
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """True when the signal was set, which clears it; False when the timeout passed first."""
+        """Return True when the signal is set, which clears it; False if the timeout passes first."""
         if not self._set:
             try:
                 await _park(self._queue, timeout_s)
@@ -239,7 +239,7 @@ class Signal:
         return was_set
 
     def wake_by(self, at: float) -> None:
-        """The wait that is under way ends at this time of ``time.monotonic()``, unless it does before."""
+        """End the current wait at this time of ``time.monotonic()``, unless it ends earlier."""
         for parked in self._queue:
             left_s = max(0.0, at - time.monotonic())
             if isinstance(parked, _TrioParked):
@@ -251,7 +251,7 @@ class Signal:
 
 
 class News:
-    """Wakes all tasks that wait for the next event. Costs next to nothing while none does."""
+    """Wakes all tasks that wait for the next event. Costs almost no time without waiting tasks."""
 
     __slots__ = ("_next",)
 
@@ -259,7 +259,7 @@ class News:
         self._next: Waiter[None] | None = None
 
     def tell(self) -> None:
-        """Something has happened."""
+        """Report an event."""
         waiter, self._next = self._next, None
         if waiter is not None:
             waiter.set_result(None)
@@ -272,12 +272,12 @@ class News:
 
 
 def in_task() -> bool:
-    """Whether a task runs this code, and not a callback of asyncio's event loop."""
+    """Return True if a task runs this code, and not a callback of asyncio's event loop."""
     return in_trio() or asyncio.current_task() is not None
 
 
 def loop_token() -> object:
-    """The identity of the running event loop; RuntimeError outside of one."""
+    """Return the identity of the running event loop; RuntimeError outside of one."""
     if in_trio():
         import trio
 
@@ -286,10 +286,10 @@ def loop_token() -> object:
 
 
 def loop_probe() -> tuple[Callable[[], object], object]:
-    """A call, and what it gives for as long as this event loop runs in this thread; a faster `loop_token`.
+    """Return a function, and its result while this event loop runs in this thread; a faster `loop_token`.
 
-    It gives something else under another event loop, or raises RuntimeError. (asyncio asks the operating system for the
-    process on Python 3.11.)
+    Under another event loop the function returns a different object, or raises RuntimeError. (On Python 3.11 asyncio
+    asks the operating system for the process.)
     """
     if in_trio():
         import trio
@@ -299,9 +299,9 @@ def loop_probe() -> tuple[Callable[[], object], object]:
 
 
 def loop_thread() -> tuple[dict[str, object], str] | None:
-    """A dict, and the key under which it has this thread's identity for as long as this event loop runs in it.
+    """Return a dict and a key, under which it has this thread's identity while this event loop runs in it.
 
-    What asyncio's own ``is_running`` looks at, at a tenth of the price; None for any other event loop.
+    This is the source of asyncio's ``is_running``, at a tenth of the cost; None for other event loops.
     """
     if in_trio():
         return None
@@ -309,7 +309,7 @@ def loop_thread() -> tuple[dict[str, object], str] | None:
 
 
 def loop_caller() -> Callable[..., None]:
-    """Calls a function with arguments on this event loop, from any thread; does nothing once the loop has ended."""
+    """Return a function that calls a function on this event loop, from any thread, unless the loop has ended."""
     if in_trio():
         import trio
 
@@ -327,16 +327,16 @@ def loop_caller() -> Callable[..., None]:
 
 
 async def sleep_until(deadline: float) -> None:
-    """Sleeps until ``time.monotonic()`` reaches the deadline."""
+    """Sleep until ``time.monotonic()`` reaches the deadline."""
     await anyio.sleep(max(0.0, deadline - time.monotonic()))
 
 
 SLICE_S = 0.004
-"""How long work that can be cut up holds up the event loop at a time."""
+"""Longest time for which divisible work blocks the event loop at a time."""
 
 
 async def in_slices(work: Generator[None, None, T]) -> T:
-    """What the generator returns, run as quickly as possible, but so that others run between its steps."""
+    """Run the generator as quickly as possible, but let other tasks run between its steps; return its result."""
     until = time.perf_counter() + SLICE_S
     while True:
         try:
@@ -352,9 +352,9 @@ _ANYIO_PARTS = ("CancelScope", "Event", "TypedAttributeSet", "create_memory_obje
 
 
 async def import_anyio() -> None:
-    """Imports anyio's parts one by one, with others running in between.
+    """Import anyio's parts one by one, letting other tasks run in between.
 
-    anyio does it when they are first named, and all together would hold up the event loop for 25 ms.
+    anyio imports them when they are first named, and all together would block the event loop for 25 ms.
     """
     for part in _ANYIO_PARTS:
         getattr(anyio, part)
@@ -376,7 +376,7 @@ class Host:
     def __init__(self, fn: Callable[[], Awaitable[object]], name: str) -> None:
         self.name = name
         self.error: BaseException | None = None
-        """What ``fn`` raised, other than its cancellation."""
+        """Error raised by ``fn``, other than its cancellation."""
         self._fn = fn
         self._ended: Waiter[None] = Waiter()
         self._scope = anyio.CancelScope()
@@ -384,15 +384,15 @@ class Host:
 
     @property
     def ended(self) -> bool:
-        """Whether the task is over, however it ended."""
+        """True once the task has ended in any way."""
         return self._ended.done
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """True once the task is over, whether it returned, raised or was cancelled; False when the timeout passed."""
+        """Return True once the task has returned, raised or was cancelled; False if the timeout passed."""
         return await self._ended.done_within(timeout_s)
 
     def cancel(self) -> None:
-        """Cancels the task, at each await until it ends."""
+        """Cancel the task, at each await until it ends."""
         self._scope.cancel()
 
     def _start(self) -> None:
@@ -467,10 +467,10 @@ class _LateCoroutine(Coroutine[Any, Any, T]):
 
 
 def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The same for a background task that another one starts: no end of the event loop prints anything about it.
+    """Wrap a background task started by another task, so that the end of the event loop prints no message.
 
-    trio raises KeyboardInterrupt in whatever code runs at that moment, unless this says no; then the main task gets it,
-    as on asyncio. In a background task it would be lost, and end that task. For asyncio see `_LateCoroutine`.
+    trio raises KeyboardInterrupt in the code running at that moment, unless this prevents it; then the main task gets
+    it, as on asyncio. In a background task it would be lost, and end that task. For asyncio see `_LateCoroutine`.
     """
     if not in_trio():
         return partial(_LateCoroutine, fn)
@@ -480,7 +480,7 @@ def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
 
 
 def spawn_host(fn: Callable[[], Awaitable[object]], name: str) -> Host:
-    """Runs ``fn`` in a task of its own on the running event loop, until it ends or is cancelled."""
+    """Run ``fn`` in a separate task on the running event loop, until it ends or is cancelled."""
     host = Host(fn, name)
     host._start()
     return host

@@ -1,4 +1,4 @@
-"""What every client has for the metrics that clusters ask for: its id, and metrics of the application's own."""
+"""Each client's part in metrics requested by clusters: its id, and the application's own metrics."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["PushedMetrics"]
 
 
 class PushedMetrics:
-    """What every facade has."""
+    """Common part of all facades."""
 
     _client: Client
 
     async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
-        """The id under which brokers hand on this client's metrics (KIP-714), for those who look for them.
+        """Return the id under which brokers forward this client's metrics (KIP-714), to find them there.
 
-        It is given by a broker, and waited for ``timeout_ms`` (``request_timeout_ms``) at most; then it stays the same.
-        Clients of one `Client` have one. Raises `IllegalStateError` without ``enable_metrics_push``,
-        `UnsupportedVersionError` where the brokers take no metrics, and `RequestTimedOutError`.
+        A broker assigns it, which takes ``timeout_ms`` (``request_timeout_ms``) at most; then it stays the same.
+        Clients of one `Client` share one id. Raises `IllegalStateError` without ``enable_metrics_push``,
+        `UnsupportedVersionError` if the brokers do not accept metrics, and `RequestTimedOutError`.
         """
         return await self._client.client_instance_id(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -38,12 +38,12 @@ class PushedMetrics:
         is_sum: bool = False,
         attributes: Mapping[str, str | int] | None = None,
     ) -> None:
-        """Push this metric of the application's to brokers that ask for it (KIP-1076), until the client is stopped.
+        """Push this metric of the application to brokers that ask for it (KIP-1076), until the client is stopped.
 
-        They know it as ``org.apache.kafka.`` and ``name``. ``measure`` says its value whenever a push is due, and must
-        not take long; where it raises, this metric is left out. ``is_sum``: the value counts something and never falls;
-        else it is a value of the moment. One of the same name and ``attributes`` is replaced. Where no broker asks, or
-        without ``enable_metrics_push``, ``measure`` is not called. The client must have been started.
+        They see it as ``org.apache.kafka.`` and ``name``. ``measure`` returns its value whenever a push is due, and
+        must not take long; if it raises, this metric is left out. ``is_sum`` is for a count that never falls; otherwise
+        the value is a gauge. A metric with the same name and ``attributes`` is replaced. If no broker asks, or without
+        ``enable_metrics_push``, ``measure`` is not called. The client must have been started.
         """
         from .._core.telemetry.application import metric_measure  # only here: most applications have none
 
@@ -55,7 +55,7 @@ class PushedMetrics:
     def unregister_metric_from_subscription(
         self, name: str, *, attributes: Mapping[str, str | int] | None = None
     ) -> None:
-        """Ask for this metric's value once more at most, and push it no more; nothing happens if it is not known."""
+        """Stop pushing this metric, after at most one more call of its function; an unknown metric is ignored."""
         key = _key(name, attributes)
         self._client.check()
         self._client.application_metrics.unregister(key)

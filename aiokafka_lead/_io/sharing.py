@@ -1,6 +1,6 @@
-"""What a client sees of connections and metadata that it shares with others: its own listeners, interests and calls.
+"""A client's view of shared connections and metadata: its own listeners, interests and calls.
 
-When it stops, these end; the connections, the metadata and the other clients go on.
+When it stops, these end; the connections, the metadata and the other clients continue.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class OwnCalls:
-    """The calls of one client that wait for something shared; they end with an error when the client does."""
+    """Calls of one client that wait for a shared object; they end with an error when the client does."""
 
     def __init__(self) -> None:
         self._closed_by: KafkaError | None = None
         self._scopes: set[anyio.CancelScope] = set()
 
     async def wait(self, fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the call returns or raises, or raises the error of `close`."""
+        """Return the result of the call, or raise its error or the error of `close`."""
         if self._closed_by is None:
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)
@@ -48,12 +48,12 @@ class OwnCalls:
         raise own_copy(self._closed_by)
 
     def refuse(self, error: KafkaError) -> None:
-        """Raise this from every later call."""
+        """Raise this error from every later call."""
         if self._closed_by is None:
             self._closed_by = error
 
     def close(self, error: KafkaError) -> None:
-        """Raise this from every call that waits, and from every later one."""
+        """Raise this error from every waiting call, and from every later one."""
         self.refuse(error)
         for scope in self._scopes:
             scope.cancel()
@@ -83,7 +83,7 @@ class _SharedConnection:
 
 
 class SharedBrokers:
-    """`Brokers` of which a client is one user among others. What is not here is as it is there."""
+    """`Brokers` for one of several clients. Other methods act as in `Brokers`."""
 
     def __init__(self, brokers: Brokers, calls: OwnCalls) -> None:
         self._brokers = brokers
@@ -102,20 +102,20 @@ class SharedBrokers:
         self._brokers.add_listener(listener)
 
     def remove_listener(self, listener: Callable[[int], None]) -> None:
-        """Takes back `add_listener`, unless `stop` has."""
+        """Undo `add_listener`, unless `stop` has."""
         if listener in self._listeners:
             self._listeners.remove(listener)
             self._brokers.remove_listener(listener)
 
     def stop(self, error: KafkaError) -> None:
-        """The client is over: its calls raise the error."""
+        """The client has ended: raise the error from its calls."""
         self.refuse(error)
         self._calls.close(error)
         while self._listeners:
             self.remove_listener(self._listeners[-1])
 
     def refuse(self, error: KafkaError) -> None:
-        """Make no connection for this client any more."""
+        """Make no more connections for this client."""
         self._calls.refuse(error)
         self.ready = _no_connection
 
@@ -128,9 +128,9 @@ def _no_connection(node_id: int, lane: AnyLane = Lane.DATA) -> None:
 
 
 class SharedMetadata:
-    """`MetadataActor` of which a client is one user among others. What is not here is as it is there.
+    """`MetadataActor` for one of several clients. Other methods act as in `MetadataActor`.
 
-    What it wants to know counts from `open` on, together with what the others want.
+    Its topics of interest count from `open` on, together with the other clients' topics.
     """
 
     def __init__(self, actor: MetadataActor, calls: OwnCalls) -> None:
@@ -147,13 +147,13 @@ class SharedMetadata:
         return self._actor.snapshot
 
     def open(self) -> None:
-        """The client starts: have metadata of what it wants."""
+        """The client starts: request metadata of its topics."""
         self._open = True
         self._actor.add_topics(self._topics.elements())
         self._actor.set_all_topics(self._everything, self)
 
     def close(self, error: KafkaError) -> None:
-        """The client is over: its calls raise the error, and what it wanted is wanted no more."""
+        """The client has ended: raise the error from its calls, and drop its topics of interest."""
         self._calls.close(error)
         while self._listeners:
             self.remove_listener(self._listeners[-1])
@@ -170,7 +170,7 @@ class SharedMetadata:
             self._actor.add_topics(names)
 
     def remove_topics(self, topics: Iterable[str]) -> None:
-        """Take back `add_topics`."""
+        """Undo `add_topics`."""
         names = list(topics)
         self._topics.subtract(names)
         if self._open:
@@ -188,7 +188,7 @@ class SharedMetadata:
         self._actor.add_listener(listener)
 
     def remove_listener(self, listener: MetadataListener) -> None:
-        """Take back `add_listener`, unless `close` has."""
+        """Undo `add_listener`, unless `close` has."""
         if listener in self._listeners:
             self._listeners.remove(listener)
             self._actor.remove_listener(listener)

@@ -1,4 +1,4 @@
-"""Calls that block and cannot be cancelled, each in a thread of its own that the process does not wait for."""
+"""Runs blocking, uncancellable calls, each in its own thread, for which the process does not wait at its end."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ __all__ = ["BlockingCalls"]
 T = TypeVar("T")
 
 MAX_LOST = 16
-"""Threads in calls that nobody waits for any more, up to which new ones are made."""
+"""Number of abandoned, still running calls up to which new threads are started."""
 
 IDLE_S = 60.0
-"""How long a thread waits for the next call before it ends."""
+"""Time for which an idle thread waits for the next call before it ends."""
 
 
 class BlockingCalls:
-    """Runs a few calls at a time, and none once too many never came back; belongs to one event loop.
+    """Runs a few calls at a time, and refuses more once too many have not returned; belongs to one event loop.
 
-    Not by anyio's threads: asyncio's program could not end while one of those is stuck, and a call that was given up
+    It does not use anyio's threads: an asyncio program could not end while one of them is stuck, and an abandoned call
     would no longer count.
     """
 
     def __init__(self, called: str, at_once: int, max_lost: int = MAX_LOST) -> None:
-        """``called`` is what the calls do, in thread names and in the error."""
+        """``called`` describes the calls, in thread names and in the error."""
         self._called = called
         self._turn = anyio.Semaphore(at_once)
         self._most = at_once + max_lost
         self._threads = _Threads(f"kafka {called}")
         self.running = 0
-        """Calls that have not returned, those among them that nobody waits for any more."""
+        """Number of calls that have not returned, including abandoned ones."""
 
     @property
     def full(self) -> bool:
-        """Whether so many have not returned that the next one is not made."""
+        """True if too many calls have not returned, so that the next one is refused."""
         return self.running >= self._most
 
     async def run(self, call: Callable[[], T]) -> T:
-        """What the call returns or raises. A cancelled caller leaves it to itself.
+        """Return the result of the call, or raise its error. A cancelled caller abandons the call.
 
         Raises `KafkaConnectionError` when too many earlier calls are still running.
         """
@@ -71,24 +71,25 @@ class BlockingCalls:
 
 
 _Outcome = tuple[Any, BaseException | None]
-"""What a call has returned, or raised."""
+"""Result or exception of a call."""
 
 
 class _Threads:
-    """As many as there is work at a time, which then wait for more: starting one takes as long as it takes to run.
+    """Threads, one per concurrent call, which then wait for more calls, because starting a thread is slow.
 
-    On a busy machine that would hold up the event loop for tens of milliseconds with each call.
+    A start waits until the thread runs, which on a busy machine would block the event loop for tens of milliseconds
+    with each call.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._work: SimpleQueue[tuple[Callable[[], Any], Callable[[_Outcome], None]]] = SimpleQueue()
         self._idle = 0
-        """Threads that wait, beyond the work that is there for them."""
+        """Number of waiting threads, beyond the queued calls."""
         self._lock = threading.Lock()
 
     def do(self, call: Callable[[], Any], report: Callable[[_Outcome], None]) -> None:
-        """Have it called, and its outcome reported, by a thread that waits; else by a new one."""
+        """Let a waiting thread, or else a new one, make the call and report its outcome."""
         with self._lock:
             one_waits = self._idle > 0
             self._idle -= one_waits
@@ -101,12 +102,12 @@ class _Threads:
             pass
 
     def _do_next(self) -> bool:
-        """False when there was nothing to do for long. (A loop would keep the last call and its outcome meanwhile.)"""
+        """Do the next call; return False if none came for long. (A loop would keep the last call and outcome alive.)"""
         try:
             call, report = self._work.get(timeout=IDLE_S)
         except Empty:
             with self._lock:
-                leaves = self._idle > 0  # else its work is about to come
+                leaves = self._idle > 0  # else its work is about to arrive
                 self._idle -= leaves
             return not leaves
         found: _Outcome

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class _Known(IntEnum):
-    """An enumeration whose 0 stands for what a newer broker may say."""
+    """An enumeration with 0 for values that only a newer broker knows."""
 
     @classmethod
     def _missing_(cls, value: object) -> _Known | None:
@@ -36,7 +36,7 @@ class _Known(IntEnum):
 
 
 class AclOperation(_Known):
-    """What is allowed or denied (Java: ``AclOperation``)."""
+    """Operation that is allowed or denied (Java: ``AclOperation``)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -58,7 +58,7 @@ class AclOperation(_Known):
 
 
 class AclPermissionType(_Known):
-    """Whether the operation is allowed or denied; what is denied is denied, whatever else allows it."""
+    """Permission of a rule. A denial takes precedence over all permissions."""
 
     UNKNOWN = 0
     ANY = 1
@@ -68,7 +68,7 @@ class AclPermissionType(_Known):
 
 
 class AclResourceType(_Known):
-    """What kind of thing a rule protects (Java: ``ResourceType``)."""
+    """Kind of resource that a rule protects (Java: ``ResourceType``)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -83,37 +83,37 @@ class AclResourceType(_Known):
 
 
 class AclPatternType(_Known):
-    """How a rule's resource name is meant (KIP-290)."""
+    """Interpretation of a rule's resource name (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter: rules of every pattern type whose own name is this one."""
+    """In a filter: rules of every pattern type with this name."""
     MATCH = 2
-    """In a filter: rules that protect the resource of this name, by whatever pattern."""
+    """In a filter: rules that protect the resource of this name, by any pattern."""
     LITERAL = 3
-    """The one of this name, or all of them for ``"*"``."""
+    """The resource of this name, or all resources for ``"*"``."""
     PREFIXED = 4
-    """All whose names begin so."""
+    """All resources whose names begin with this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AclBinding:
-    """A rule: who may, or may not, do what with which resource."""
+    """A rule that allows or denies a principal an operation on a resource."""
 
     resource_type: AclResourceType
     resource_name: str
     principal: str
-    """Like ``"User:alice"``, or ``"User:*"`` for everybody."""
+    """For example ``"User:alice"``, or ``"User:*"`` for all users."""
     operation: AclOperation
     permission_type: AclPermissionType = AclPermissionType.ALLOW
     host: str = "*"
-    """The address from which the user comes, or ``"*"`` for all of them."""
+    """The user's address, or ``"*"`` for all addresses."""
     pattern_type: AclPatternType = AclPatternType.LITERAL
 
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Which rules are meant: those that agree with everything that is given. Without anything, all of them."""
+    """Selects the rules that match all given parts; without any, all rules."""
 
     resource_type: AclResourceType = AclResourceType.ANY
     resource_name: str | None = None
@@ -164,7 +164,7 @@ def _binding(name: str, value: Any) -> AclBinding:
 
 
 def principal(name: str, value: Any) -> tuple[str, str]:
-    """A principal's type and name, of ``"User:alice"``."""
+    """Return type and name of a principal like ``"User:alice"``."""
     kind, separator, who = short_text(name, value).partition(":")
     if not separator or not kind or not who:
         raise ConfigError(f"{name} must be a principal like 'User:alice', not {value!r}")
@@ -182,7 +182,7 @@ class AclCalls(AdminArea):
     async def describe_acls(
         self, acl_filter: AclBindingFilter = _EVERYTHING, *, timeout_ms: float | None = None
     ) -> list[AclBinding]:
-        """The rules that agree with a filter; all of them by default. Raises `SecurityDisabledError` without any."""
+        """Return the rules that match a filter; raises `SecurityDisabledError` without an authorizer."""
         wanted = _acl_filter("acl_filter", acl_filter)
         deadline = self._calls.deadline(timeout_ms)
         request = DescribeAclsRequest(
@@ -210,7 +210,7 @@ class AclCalls(AdminArea):
         ]
 
     async def create_acls(self, bindings: Iterable[AclBinding], *, timeout_ms: float | None = None) -> None:
-        """Add rules; those that are there already stay. Brokers know them shortly after this."""
+        """Add rules; existing ones stay. Brokers learn them shortly after this."""
         wanted = _BINDINGS("bindings", bindings)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -228,7 +228,7 @@ class AclCalls(AdminArea):
                 for rule in pending
             ]
             response = await self._calls.call(Route.CONTROLLER, CreateAclsRequest(creations=creations), deadline)
-            # Results are in the order of what was asked for, and name nothing.
+            # Results are in the order of the request, and contain no names.
             return {
                 rule: outcome(None, result.error_code, str(rule), result.error_message)
                 for rule, result in zip(pending, response.results, strict=False)
@@ -239,7 +239,7 @@ class AclCalls(AdminArea):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Delete the rules that agree with filters; the result is what went, by filter. An empty filter takes all."""
+        """Delete the rules that match filters; returns the deleted rules by filter. An empty filter matches all."""
         wanted = _ACL_FILTERS("filters", filters)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -288,7 +288,7 @@ def _failures(found: DeleteAclsFilterResult) -> Iterator[tuple[int, str | None]]
 
 
 def operations_of(bits: int) -> frozenset[AclOperation] | None:
-    """The operations that a description names by bits; None where they were not asked for (KIP-430)."""
+    """Return the operations named by the bits of a description; None if they were not requested (KIP-430)."""
     if bits == _OPERATIONS_NOT_ASKED:
         return None
     return frozenset(each for each in AclOperation if each > AclOperation.ANY and bits >> each & 1)

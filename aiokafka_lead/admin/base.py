@@ -1,4 +1,4 @@
-"""What the calls of every area share."""
+"""Common parts of the calls of all areas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AdminArea:
 def by_topic(
     items: Mapping[TopicPartition, V], partition: Callable[[int, V], P], topic: Callable[[str, list[P]], T]
 ) -> list[T]:
-    """Nest the items of single partitions below their topics, as requests do."""
+    """Nest the items of single partitions below their topics, as in requests."""
     nested: dict[str, list[P]] = {}
     for where, item in items.items():
         nested.setdefault(where.topic, []).append(partition(where.partition, item))
@@ -43,14 +43,14 @@ def by_topic(
 
 
 def called(group_id: str) -> str:
-    """A group as errors name it."""
+    """Return the name of a group for errors."""
     return f"group {group_id!r}"
 
 
 async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
-    """What each item of an admin call has become: its value, or the error that it failed with.
+    """Return the outcome of each item of an admin call: its value, or its error.
 
-    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only what concerns the call as a whole.
+    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only errors of the call as a whole.
     """
     try:
         return dict(await call)

@@ -1,4 +1,4 @@
-"""Brokers: their log directories, and those that are gone."""
+"""Brokers: their log directories, and the removal of lost ones."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class ReplicaInfo(NamedTuple):
     size: int
     """In bytes."""
     offset_lag: int
-    """Records that it lacks: of the high watermark, or of the current replica while it moves between directories."""
+    """Records missing up to the high watermark, or to the current replica while moving between directories.
+    """
     is_future: bool
-    """Whether it is being moved here (KIP-113)."""
+    """True if it is being moved here (KIP-113)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,10 @@ class LogDirDescription:
 
     replicas: Mapping[TopicPartition, ReplicaInfo]
     total_bytes: int | None
-    """Of the volume; None below Kafka 3.3."""
+    """Size of the volume; None below Kafka 3.3."""
     usable_bytes: int | None
     is_cordoned: bool
-    """Whether no new replica is placed here (KIP-1066, Kafka 4.3)."""
+    """True if no new replica is placed here (KIP-1066, Kafka 4.3)."""
 
 
 _BROKER = integer(0)
@@ -72,7 +73,7 @@ _MOVES = map_of("replica to path", _replica, short_text)
 
 
 class BrokerCalls(AdminArea):
-    """Brokers: their log directories, and those that are gone."""
+    """Brokers: their log directories, and the removal of lost ones."""
 
     async def describe_log_dirs(
         self,
@@ -83,7 +84,7 @@ class BrokerCalls(AdminArea):
     ) -> dict[int, dict[str, LogDirDescription | KafkaError]]:
         """The log directories of brokers with the replicas in them, by broker and path (KIP-113, KIP-827).
 
-        A directory that has failed is a `KafkaStorageError`. Replicas of all partitions unless some are named. Raises
+        A failed directory is a `KafkaStorageError`. Replicas of all partitions unless some are named. Raises
         `BrokerIdNotRegisteredError`.
         """
         nodes = _BROKERS("brokers", brokers)
@@ -164,14 +165,14 @@ class BrokerCalls(AdminArea):
         await self._calls.settle(wanted, ask, BY_ANYONE, deadline)
 
     async def unregister_broker(self, broker_id: int, *, timeout_ms: float | None = None) -> None:
-        """Forget a broker that is gone for good (Kafka 3.7); raises `BrokerIdNotRegisteredError`."""
+        """Forget a permanently lost broker (Kafka 3.7); raises `BrokerIdNotRegisteredError`."""
         number = _BROKER("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
         response = await self._calls.call(Route.CONTROLLER, UnregisterBrokerRequest(broker_id=number), deadline)
         raise_for_code(response.error_code, response.error_message or "")
 
     async def unregister_controller(self, controller_id: int, *, timeout_ms: float | None = None) -> None:
-        """Forget a controller that is gone for good (Kafka 4.4); raises `ControllerIdNotRegisteredError`."""
+        """Forget a permanently lost controller (Kafka 4.4); raises `ControllerIdNotRegisteredError`."""
         number = _BROKER("controller_id", controller_id)
         deadline = self._calls.deadline(timeout_ms)
         request = UnregisterControllerRequest(controller_id=number)

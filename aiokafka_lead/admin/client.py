@@ -1,4 +1,4 @@
-"""The admin client: its life, and a class for each area of its calls."""
+"""The admin client: its start and stop, and a class for each area of its calls."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class AdminClient(
     ClusterCalls,
     PushedMetrics,
 ):
-    """Creates, inspects and changes what a Kafka cluster consists of.
+    """Creates, inspects and changes topics, groups and other parts of a Kafka cluster.
 
     Use it as ``async with AdminClient("host:9092") as admin``, or await `start` and `stop`.
 
     Every call ends within its ``timeout_ms`` (``default_api_timeout_ms``) and then raises `RequestTimedOutError` with
-    what was tried last. What may pass is tried again until then: lost connections, a controller or leader that moved, a
-    quota. A call about several items does what it can; if some fail in the end, the first failure is raised: a note on
-    it names all that failed, and its ``outcomes`` has what each item has become (see `outcomes_of`). Nothing here ever
-    creates a topic but `create_topics`. Arguments that cannot be right raise `ConfigError` (a ValueError) or
-    `ConfigTypeError` (a TypeError), and nothing is sent then.
+    the last attempt. Temporary failures are retried until then: lost connections, a moved controller or leader, a
+    quota. A call about several items completes as many as it can; if some finally fail, the first failure is raised: a
+    note on it names all failed items, and its ``outcomes`` has each item's outcome (see `outcomes_of`). Only
+    `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or `ConfigTypeError` (a
+    TypeError) before any request is sent.
     """
 
     @discreet
@@ -60,9 +60,9 @@ class AdminClient(
         self._calls = Calls(self._client, config.default_api_timeout_ms)
 
     async def start(self, *, wait: bool = True) -> None:
-        """Connect to the cluster; without ``wait`` in the background, however long no broker can be reached.
+        """Connect to the cluster; without ``wait`` in the background, for as long as no broker can be reached.
 
-        Raises `KafkaConnectionError` that names each bootstrap server and why it could not be used.
+        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used.
         """
         await self._client.start(wait=boolean("wait", wait))
 
@@ -78,5 +78,5 @@ class AdminClient(
         await self.stop(self._close_timeout_ms)
 
     def metrics(self) -> MetadataMetrics:
-        """Counts of refreshes, bootstraps and the like since the client was made."""
+        """Return counts of refreshes, bootstraps and the like since the client was created."""
         return self._client.metadata.metrics()

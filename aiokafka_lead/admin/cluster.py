@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker and where it listens. A fenced one is registered but not in service."""
+    """A broker and its address. A fenced broker is registered but not in service."""
 
     node_id: int
     host: str
@@ -47,7 +47,7 @@ class BrokerDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster's id, brokers, and the one that takes requests for the controller (-1 if there is none)."""
+    """The cluster's id, brokers, and the broker that accepts requests for the controller (-1 if there is none)."""
 
     cluster_id: str | None
     controller_id: int
@@ -66,25 +66,25 @@ class FeatureDescription:
     """The features of the cluster (KIP-584)."""
 
     supported: Mapping[str, FeatureVersions]
-    """What the broker that was asked can do."""
+    """Levels supported by the broker that was asked."""
     finalized: Mapping[str, int]
-    """The level that all brokers keep to."""
+    """Levels used by all brokers."""
     finalized_epoch: int | None
-    """Rises with each change; None where there is none."""
+    """Rises with each change; None if there is none."""
 
 
 class FeatureUpgradeType(IntEnum):
-    """In which direction a level may change."""
+    """Direction in which a level may change."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
-    """Down, where nothing is lost."""
+    """Down, if no metadata is lost."""
     UNSAFE_DOWNGRADE = 3
-    """Down, even where metadata is lost."""
+    """Down, even if metadata is lost."""
 
 
 class FeatureUpdate(NamedTuple):
-    """The level that a feature shall have; 0 switches it off."""
+    """The new level of a feature; 0 switches it off."""
 
     max_version_level: int
     upgrade_type: FeatureUpgradeType = FeatureUpgradeType.UPGRADE
@@ -103,7 +103,7 @@ class QuorumReplica:
 
 
 class RaftVoterEndpoint(NamedTuple):
-    """Where a controller listens."""
+    """Address of a controller."""
 
     listener: str
     host: str
@@ -120,7 +120,7 @@ class QuorumDescription:
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
     nodes: Mapping[int, tuple[RaftVoterEndpoint, ...]]
-    """Where each voter listens; empty below Kafka 3.9."""
+    """Addresses of each voter; empty below Kafka 3.9."""
 
 
 _METADATA_LOG = "__cluster_metadata"
@@ -155,7 +155,7 @@ class ClusterCalls(AdminArea):
     async def describe_cluster(
         self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
     ) -> ClusterDescription:
-        """The cluster's id, brokers and controller; fenced brokers on request (Kafka 4.0)."""
+        """Return the cluster's id, brokers and controller; fenced brokers on request (Kafka 4.0)."""
         boolean("include_fenced_brokers", include_fenced_brokers)
         deadline = self._calls.deadline(timeout_ms)
         try:
@@ -222,7 +222,7 @@ class ClusterCalls(AdminArea):
         await self._calls.settle(wanted, ask, BY_CONTROLLER, deadline)
 
     async def describe_metadata_quorum(self, *, timeout_ms: float | None = None) -> QuorumDescription:
-        """The controllers' quorum: its leader, and how far each voter and observer is (KIP-836, Kafka 3.3)."""
+        """Return the controllers' quorum: its leader, and each replica's position (KIP-836, Kafka 3.3)."""
         deadline = self._calls.deadline(timeout_ms)
         topic = RequestTopicData(topic_name=_METADATA_LOG, partitions=[RequestPartitionData(partition_index=0)])
         response = await self._calls.call(Route.CONTROLLER, DescribeQuorumRequest(topics=[topic]), deadline)
@@ -264,7 +264,7 @@ class ClusterCalls(AdminArea):
     async def remove_raft_voter(
         self, voter_id: int, voter_directory_id: UUID, *, timeout_ms: float | None = None
     ) -> None:
-        """Take a voter out of the quorum (KIP-853, Kafka 3.9); raises `VoterNotFoundError`."""
+        """Remove a voter from the quorum (KIP-853, Kafka 3.9); raises `VoterNotFoundError`."""
         number = _ID("voter_id", voter_id)
         directory = _DIRECTORY("voter_directory_id", voter_directory_id)
         deadline = self._calls.deadline(timeout_ms)

@@ -43,7 +43,7 @@ V = TypeVar("V")
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """Kind of owner of a configuration."""
 
     TOPIC = 2
     BROKER = 4
@@ -60,7 +60,7 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigSource(IntEnum):
-    """Where a configuration's value comes from."""
+    """Source of a configuration's value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -89,12 +89,12 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether it has never been set."""
+        """True if it has never been set."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
 class ConfigOperation(IntEnum):
-    """What to do with a configuration (KIP-339)."""
+    """Kind of change to a configuration (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -149,10 +149,10 @@ class ConfigCalls(AdminArea):
         names: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """The configurations of topics, brokers and others, by resource and name; all unless some are named.
+        """Return the configurations of resources, by resource and name; all unless some are named.
 
-        A broker that is down is waited for, for ``timeout_ms`` (``default_api_timeout_ms``) at most; where there is
-        none of this id, that fails with `BrokerIdNotRegisteredError` soon.
+        The call waits for a broker that is down, for ``timeout_ms`` (``default_api_timeout_ms``) at most; if there is
+        no broker with this id, it soon fails with `BrokerIdNotRegisteredError`.
         """
         wanted = _RESOURCES("resources", resources)
         named = _NAMES("names", names)
@@ -188,9 +188,9 @@ class ConfigCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Change single configurations, or only check that they could be; all others stay (KIP-339).
+        """Change single configurations, or only validate the changes; the rest stays (KIP-339).
 
-        Brokers that are down or unknown are as in `describe_configs`.
+        Brokers that are down or unknown are treated as in `describe_configs`.
         """
         wanted = _CHANGES("changes", changes)
         boolean("validate_only", validate_only)
@@ -227,7 +227,7 @@ class ConfigCalls(AdminArea):
     async def list_config_resources(
         self, types: Iterable[ConfigResourceType] | None = None, *, timeout_ms: float | None = None
     ) -> list[ConfigResource]:
-        """What has a configuration of its own, of all types unless some are named (KIP-1142, Kafka 4.1)."""
+        """Return resources that have configurations, of all types unless some are named (KIP-1142, Kafka 4.1)."""
         kinds = _RESOURCE_TYPES("types", types)
         deadline = self._calls.deadline(timeout_ms)
         # Before Kafka 4.1 the API listed client metrics alone, and had no filter.
@@ -248,7 +248,7 @@ class ConfigCalls(AdminArea):
 
 
 def _by_route(items: Mapping[ConfigResource, V], others: Route) -> dict[Route | int, dict[ConfigResource, V]]:
-    """A broker's own configuration is asked of that broker; everything else of the broker that is responsible."""
+    """Group by destination: a broker's own configuration is on that broker, the rest at ``others``."""
     routed: dict[Route | int, dict[ConfigResource, V]] = {}
     for resource, item in items.items():
         own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name.isdigit()
@@ -261,7 +261,7 @@ async def _each_route(
     others: Route,
     ask: Callable[[Route | int, Mapping[ConfigResource, I]], Awaitable[Mapping[ConfigResource, V]]],
 ) -> dict[ConfigResource, V]:
-    """What each resource has become, whichever broker was asked: one that fails keeps nobody from the others."""
+    """Return each resource's outcome; the failure of one broker does not affect the resources of other brokers."""
     found: dict[ConfigResource, V | KafkaError] = {}
 
     async def ask_one(to: Route | int, mine: Mapping[ConfigResource, I]) -> None:

@@ -1,4 +1,4 @@
-"""Groups of all kinds, and those of consumers: list, describe, delete, remove members."""
+"""Groups of all kinds, and consumer groups: list, describe, delete, remove members."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ _FIRST_WITH_SEVERAL_MEMBERS = 3
 
 
 class GroupType(StrEnum):
-    """By which protocol a group's members work together."""
+    """Protocol of a group's members."""
 
     CLASSIC = "classic"
-    """Clients assign partitions among themselves: consumers before KIP-848, Kafka Connect and others."""
+    """Clients assign partitions among themselves: consumers before KIP-848, Kafka Connect and the like."""
     CONSUMER = "consumer"
     """The coordinator assigns partitions (KIP-848, Kafka 4.0)."""
     SHARE = "share"
@@ -77,14 +77,14 @@ class GroupType(StrEnum):
 
 
 class GroupState(StrEnum):
-    """What a group is doing."""
+    """State of a group."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     ASSIGNING = "Assigning"
-    """The coordinator computes who gets what (KIP-848)."""
+    """The coordinator computes the assignment (KIP-848)."""
     RECONCILING = "Reconciling"
-    """Members move to what they were assigned (KIP-848)."""
+    """Members move to their new assignments (KIP-848)."""
     STABLE = "Stable"
     EMPTY = "Empty"
     """It has no members; its offsets may be altered, and it may be deleted."""
@@ -108,7 +108,7 @@ class GroupListing(NamedTuple):
     state: GroupState
     """`GroupState.UNKNOWN` below Kafka 2.6."""
     protocol_type: str
-    """``"consumer"`` of consumers; empty of a group that never had members."""
+    """``"consumer"`` for consumers; empty for a group that never had members."""
     coordinator_id: int
 
 
@@ -121,16 +121,16 @@ class ConsumerMemberDescription:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
-    """What it has now."""
+    """Current assignment."""
     target_assignment: tuple[TopicPartition, ...] | None = None
-    """What it is to have (KIP-848); None of a group of the classic protocol."""
+    """Assignment to reach (KIP-848); None for a group of the classic protocol."""
     member_epoch: int | None = None
-    """None of a group of the classic protocol."""
+    """None for a group of the classic protocol."""
     rack: str | None = None
     subscribed_topics: tuple[str, ...] = ()
     subscribed_regex: str | None = None
     is_classic: bool | None = None
-    """Whether it speaks the classic protocol in a group of the new one; None where the broker does not say (4.0)."""
+    """True if it uses the classic protocol in a group of the new one; None if the broker does not say (4.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +144,17 @@ class ConsumerGroupDescription:
     members: tuple[ConsumerMemberDescription, ...]
     coordinator_id: int
     is_simple: bool = False
-    """Whether it never had members: consumers that assign their partitions themselves keep offsets in it."""
+    """True if it never had members: consumers that assign their own partitions keep offsets in it."""
     group_epoch: int | None = None
-    """None of a group of the classic protocol."""
+    """None for a group of the classic protocol."""
     target_assignment_epoch: int | None = None
     authorized_operations: frozenset[AclOperation] | None = None
-    """What this user may do with it; None unless asked for."""
+    """Operations that this user may perform on it; None unless requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberDescription:
-    """A member of a group of the classic protocol; what ``metadata`` and ``assignment`` mean is the clients' own."""
+    """A member of a group of the classic protocol; ``metadata`` and ``assignment`` are in the clients' own format."""
 
     member_id: str
     group_instance_id: str | None
@@ -166,7 +166,7 @@ class ClassicMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupDescription:
-    """A group of the classic protocol: of consumers, Kafka Connect's workers or others."""
+    """A group of the classic protocol: of consumers, Kafka Connect's workers or other clients."""
 
     group_id: str
     protocol_type: str
@@ -185,7 +185,7 @@ _MEMBERS = optional(list_of("member ids", short_text))
 
 
 class GroupCalls(AdminArea):
-    """Groups of all kinds, and those of consumers: list, describe, delete, remove members."""
+    """Groups of all kinds, and consumer groups: list, describe, delete, remove members."""
 
     def list_groups(
         self,
@@ -195,11 +195,11 @@ class GroupCalls(AdminArea):
         protocol_types: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> AsyncIterator[GroupListing]:
-        """Every group of any kind that passes all filters, from all brokers: an asynchronous iterator.
+        """Iterate asynchronously over every group of any kind that passes all filters, from all brokers.
 
-        ``protocol_types`` are names as members give them, ``"consumer"`` or ``"connect"``. Where a broker fails, its
-        error is raised after all that the others know. Raises `UnsupportedVersionError` where a broker is older than
-        a filter: Kafka 2.6 for ``states`` (KIP-518), 3.8 for ``types`` (KIP-848).
+        ``protocol_types`` are names as members give them, ``"consumer"`` or ``"connect"``. If a broker fails, its error
+        is raised after the groups of the other brokers. Raises `UnsupportedVersionError` if a broker is too old for a
+        filter: Kafka 2.6 for ``states`` (KIP-518), 3.8 for ``types`` (KIP-848).
         """
         in_states = _STATES("states", states)
         of_types = _TYPES("types", types)
@@ -214,9 +214,9 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ConsumerGroupDescription]:
-        """Groups of consumers, of either protocol, by id: state, members and what each has.
+        """Return consumer groups of either protocol by id: their state, members and assignments.
 
-        Raises `GroupIdNotFoundError`, for a group of another kind too.
+        Raises `GroupIdNotFoundError`, also for a group of another kind.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -230,9 +230,9 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ClassicGroupDescription]:
-        """Groups of the classic protocol by id, whatever their members are: Kafka Connect's workers for one.
+        """Return groups of the classic protocol by id, with any kind of members, such as Kafka Connect's workers.
 
-        Raises `GroupIdNotFoundError`, for a group of another protocol too.
+        Raises `GroupIdNotFoundError`, also for a group of another protocol.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -242,7 +242,7 @@ class GroupCalls(AdminArea):
     async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
         """Delete groups with their offsets; raises `NonEmptyGroupError` and `GroupIdNotFoundError`.
 
-        Brokers delete a group of any kind in the same way, so that this serves for all of them.
+        Brokers delete groups of every kind in the same way, so this works for all of them.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -265,10 +265,10 @@ class GroupCalls(AdminArea):
         reason: str = "removed by an administrator",
         timeout_ms: float | None = None,
     ) -> None:
-        """Take members out of a group, by member id and by ``group.instance.id``; all of them unless some are named.
+        """Remove members from a group, by member id and by ``group.instance.id``; all unless some are named.
 
-        For static members that are gone for good, so that their partitions need not wait for the session timeout. A
-        member that lives joins again. Raises `UnknownMemberIdError`.
+        For permanently lost static members, so that their partitions need not wait for the session timeout. A live
+        member joins again. Raises `UnknownMemberIdError`.
         """
         GROUP_ID("group_id", group_id)
         named = _members(members, static_members)
@@ -296,7 +296,7 @@ class GroupCalls(AdminArea):
             request = LeaveGroupRequest(group_id=group_id, members=list(pending.values()))
             response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
             raise_for_code(response.error_code)
-            # A static member is named by its instance; the broker may add which member that was.
+            # A static member is named by its instance; the broker may add its member id.
             by_instance = {each.group_instance_id: each.error_code for each in response.members}
             by_id = {each.member_id: each.error_code for each in response.members}
             answers = {key: by_instance.get(key[1]) if key[1] else by_id.get(key[0]) for key in pending}
@@ -315,7 +315,7 @@ class GroupCalls(AdminArea):
         protocol_types: Collection[str] | None,
         deadline: Deadline,
     ) -> AsyncIterator[GroupListing]:
-        """Every group that passes the filters; the error of a broker is raised after the groups of all others."""
+        """Yield every group that passes the filters; errors of brokers are raised at the end."""
 
         def build() -> ListGroupsRequest:
             return ListGroupsRequest(
@@ -378,7 +378,7 @@ class GroupCalls(AdminArea):
             for group in response.groups:
                 if group.error_code:
                     yield group.group_id, failure(group.error_code, called(group.group_id), group.error_message)
-                elif group.group_state == GroupState.DEAD:  # how older brokers say that there is none
+                elif group.group_state == GroupState.DEAD:  # the state with which older brokers report a missing group
                     yield group.group_id, failure(GroupIdNotFoundError.code, called(group.group_id))
                 else:
                     yield group.group_id, describe(group, broker)
@@ -454,7 +454,7 @@ def _classic_consumers(group: DescribedGroup, broker: int) -> ConsumerGroupDescr
 
 
 def _classic_consumer(member: DescribedGroupMember) -> ConsumerMemberDescription:
-    # A group that is not stable tells nothing of what its members want.
+    # A group that is not stable does not report its members' subscriptions.
     wanted = decode_subscription(member.member_metadata) if member.member_metadata else None
     return ConsumerMemberDescription(
         member.member_id,
@@ -491,7 +491,7 @@ def _classic_group(group: DescribedGroup, broker: int) -> ClassicGroupDescriptio
 
 
 def _members(member_ids: Iterable[str] | None, group_instance_ids: Iterable[str] | None) -> list[MemberIdentity] | None:
-    """The members to remove; None for all."""
+    """Return the members to remove; None for all."""
     by_id = _MEMBERS("members", member_ids)
     by_instance = _MEMBERS("static_members", group_instance_ids)
     if by_id is None and by_instance is None:

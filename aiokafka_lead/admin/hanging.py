@@ -1,4 +1,4 @@
-"""Transactions that nobody will end (KIP-664; Java: ``TransactionsCommand.FindHangingTransactionsCommand``)."""
+"""Transactions that no coordinator will end (KIP-664; Java: ``TransactionsCommand.FindHangingTransactionsCommand``)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HangingTransaction:
 
 
 class HangingTransactionCalls(TopicCalls, TransactionCalls):
-    """Transactions that nobody will end."""
+    """Transactions that no coordinator will end."""
 
     async def find_hanging_transactions(
         self,
@@ -45,10 +45,11 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         max_transaction_timeout_ms: float = 900_000,
         timeout_ms: float | None = None,
     ) -> list[HangingTransaction]:
-        """Transactions that nobody will end: they keep consumers of committed records where they begin (KIP-664).
+        """Find transactions that no coordinator will end, and that block consumers of committed records (KIP-664).
 
-        Searched are topics, partitions, or all replicas of a broker, at least one of the three. Only what was last
-        written to longer ago than ``max_transaction_timeout_ms`` (the brokers' transaction.max.timeout.ms) can hang.
+        The search covers topics, partitions, or all replicas of a broker; give at least one of the three. Only
+        transactions last written to longer ago than ``max_transaction_timeout_ms`` (the brokers'
+        transaction.max.timeout.ms) can hang.
         """
         names = TOPICS("topics", topics)
         wanted = PARTITIONS("partitions", partitions)
@@ -61,7 +62,7 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         hanging = await self._without_coordinator(old, deadline) if old else []
         if not hanging:
             return []
-        # A transaction may have ended between the two questions: what hangs is still open.
+        # A transaction may have ended between the two questions: a hanging one is still open.
         again = await self._open_since({found.partition for found in hanging}, broker, 0, deadline)
         still = {(found.partition, found.producer.producer_id, found.start_offset) for found in again}
         return [
@@ -71,7 +72,7 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
     async def _without_coordinator(
         self, old: Iterable[HangingTransaction], deadline: Deadline
     ) -> list[HangingTransaction]:
-        """Those of partitions that no coordinator counts among its open ones."""
+        """Return the transactions that no coordinator counts among its open ones."""
         producer_ids = {found.producer.producer_id for found in old}
         listed = await self._list_transactions(None, producer_ids, None, None, deadline)
         names = {listing.producer_id: name for name, listing in listed.items()}
@@ -108,7 +109,7 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
     async def _open_since(
         self, partitions: Iterable[TopicPartition], broker: int | None, age_ms: float, deadline: Deadline
     ) -> list[HangingTransaction]:
-        """What is open, and was last written to longer ago than ``age_ms``."""
+        """Return open transactions that were last written to longer ago than ``age_ms``."""
         everything: Sequence[TopicPartition] = sorted(partitions)
         found: list[HangingTransaction] = []
         for first in range(0, len(everything), _PARTITIONS_AT_ONCE):

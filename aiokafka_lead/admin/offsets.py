@@ -41,28 +41,28 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ToOffset:
-    """Reset each partition to this offset, or the nearest one that the partition has."""
+    """Reset each partition to this offset, or the nearest existing one."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class ToShifted:
-    """Reset each partition by so many records from its committed offset, back where negative."""
+    """Shift each partition's committed offset by this number of records, backwards if negative."""
 
     by: int
 
 
 ResetTo = datetime | timedelta | int | ToOffset | ToShifted
-"""Where to reset a group: to the first record at or after a time (a `datetime` with time zone, or milliseconds since
-1970), of the last so much time (a `timedelta`), to an `OffsetSpec`, to an offset, or by a number of records."""
+"""Target of a reset: the first record at or after a time (a `datetime` with time zone, or milliseconds since 1970), or
+of the latest period (a `timedelta`), an `OffsetSpec`, an offset, or a shift by a number of records."""
 
 
 class OffsetChange(NamedTuple):
     """A committed offset before and after a reset."""
 
     before: OffsetAndMetadata | None
-    """None where the group had none."""
+    """None if the group had none."""
     after: OffsetAndMetadata
 
 
@@ -77,7 +77,7 @@ _BY = integer(-INT64_MAX, INT64_MAX)
 
 
 def reset_to(name: str, value: Any) -> ResetTo:
-    """A place to which a group can be reset."""
+    """Check the target of a reset."""
     match value:
         case datetime():
             if value.tzinfo is None:
@@ -112,10 +112,10 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """A group's committed offsets by partition, all that it has unless some are named.
+        """Return a group's committed offsets by partition, all of them unless some are named.
 
-        None where it has committed nothing; a group that does not exist has committed nothing anywhere.
-        ``require_stable`` waits for transactions that are about to change an offset (KIP-447).
+        None for a partition without a committed offset; a missing group has none at all. ``require_stable`` waits for
+        transactions that are about to change an offset (KIP-447).
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -130,9 +130,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set a group's committed offsets; the group must have no members, and is made if there is none.
+        """Set a group's committed offsets; the group must not have members, and is created if it is missing.
 
-        Raises `NonEmptyGroupError` where members would not hear of it, and `UnknownTopicOrPartitionError`.
+        Raises `NonEmptyGroupError` if members would not notice, and `UnknownTopicOrPartitionError`.
         """
         GROUP_ID("group_id", group_id)
         wanted = _OFFSETS("offsets", offsets)
@@ -180,13 +180,13 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetChange]:
-        """Let a group without members begin elsewhere; the result is each offset before and after.
+        """Reset the offsets of a group without members; the result is each offset before and after.
 
-        ``to`` says where: a `datetime` with time zone or milliseconds since 1970 (the first record at or after it, else
-        the end), a `timedelta` (so long before now), an `OffsetSpec` (``LATEST`` is the topic's end), `ToOffset` or
-        `ToShifted` (both within what the partition has). ``topics`` and ``partitions`` say what; without both it is
-        every partition in which the group has an offset. ``dry_run`` changes nothing. Raises `NonEmptyGroupError`.
-        Java: ``kafka-consumer-groups --reset-offsets``.
+        ``to`` is the target: a `datetime` with time zone or milliseconds since 1970 (the first record at or after it,
+        else the end), a `timedelta` (the time before now), an `OffsetSpec` (``LATEST`` is the topic's end), `ToOffset`
+        or `ToShifted` (both limited to existing offsets). ``topics`` and ``partitions`` select partitions; by default,
+        all in which the group has an offset. ``dry_run`` makes no changes. Raises `NonEmptyGroupError`. Java:
+        ``kafka-consumer-groups --reset-offsets``.
         """
         GROUP_ID("group_id", group_id)
         target = reset_to("to", to)
@@ -212,7 +212,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool,
         deadline: Deadline,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """A group's committed offsets; None asks for all that it has."""
+        """Return a group's committed offsets; None asks for all."""
         if partitions is None:
             return await self._fetch_all_offsets(group_id, require_stable, deadline)
 
@@ -271,7 +271,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         partitions: Collection[TopicPartition] | None,
         deadline: Deadline,
     ) -> list[TopicPartition] | None:
-        """The partitions of topics, and some more; None where neither are named: all that the group has."""
+        """Return the partitions of topics, and the given partitions; None for all of the group if neither is named."""
         if topics is None and partitions is None:
             return None
         wanted = list(partitions or ())
@@ -287,7 +287,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
     async def _targets(
         self, before: Mapping[TopicPartition, int | None], to: ResetTo, deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Where each partition goes from its present offset."""
+        """Return the target of each partition, given its present offset."""
         ends = await self._existing(before, OffsetSpec.LATEST, deadline)
         if isinstance(to, (ToOffset, ToShifted)):
             starts = await self._existing(before, OffsetSpec.EARLIEST, deadline)
@@ -302,7 +302,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
                 found[where] = OffsetAndTimestamp(max(starts[where].offset, min(offset, ends[where].offset)), -1)
             return found
         at = await self._list_offsets(dict.fromkeys(before, _moment(to)), False, deadline)
-        # No record is as late as that: the next one to come is the first.
+        # No record is that late: the target is the next one to be written.
         return {where: each or ends[where] for where, each in at.items()}
 
     async def _existing(
@@ -370,13 +370,13 @@ def _entries(
 
 def _refusal(group_id: str, where: TopicPartition, code: int) -> KafkaError | None:
     if code == UnknownMemberIdError.code:
-        # The broker misses the member that commits: only a group without members takes offsets from outside.
+        # The broker does not know the committing member: only a group without members accepts offsets from outside.
         return NonEmptyGroupError(f"{where}: group {group_id!r} has members; stop them first")
     return outcome(None, code, str(where))
 
 
 def _moment(to: datetime | timedelta | int) -> int:
-    """What ListOffsets is asked for."""
+    """Return the timestamp for ListOffsets."""
     if isinstance(to, datetime):
         return _milliseconds_of(to)
     if isinstance(to, timedelta):
@@ -385,5 +385,5 @@ def _moment(to: datetime | timedelta | int) -> int:
 
 
 def _milliseconds_of(moment: datetime) -> int:
-    """The first whole millisecond since 1970 that is not before a moment (which has a time zone); exact."""
+    """Return the first whole millisecond since 1970 that is not before a moment (which has a time zone), exactly."""
     return -((_EPOCH - moment) // timedelta(milliseconds=1))

@@ -46,7 +46,7 @@ __all__ = [
 
 
 class ElectionType(IntEnum):
-    """Which replica may be elected."""
+    """Choice of the replicas that may be elected."""
 
     PREFERRED = 0
     """The first replica of the assignment, if it is in sync."""
@@ -94,9 +94,9 @@ class PartitionCalls(AdminArea):
         election_type: ElectionType = ElectionType.PREFERRED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders, of all partitions unless some are named; False where the right one leads already.
+        """Elect leaders, of all partitions unless some are named; False if the right replica already leads.
 
-        Raises `PreferredLeaderNotAvailableError` and the like for a partition that was named.
+        Raises `PreferredLeaderNotAvailableError` and the like for a named partition.
         """
         named = PARTITIONS("partitions", partitions)
         _ELECTION("election_type", election_type)
@@ -119,7 +119,7 @@ class PartitionCalls(AdminArea):
     ) -> None:
         """Begin to move partitions to other brokers, the first one their preferred leader; None cancels.
 
-        Returns when the cluster has taken the order; `list_partition_reassignments` shows what is under way (KIP-455).
+        Returns when the cluster has accepted it; `list_partition_reassignments` shows the progress (KIP-455).
         """
         wanted = _REPLICAS("replicas", replicas)
         deadline = self._calls.deadline(timeout_ms)
@@ -145,7 +145,7 @@ class PartitionCalls(AdminArea):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Reassignments under way, of all partitions unless some are named."""
+        """Return reassignments in progress, of all partitions unless some are named."""
         named = PARTITIONS("partitions", partitions)
         deadline = self._calls.deadline(timeout_ms)
         topics = None
@@ -167,9 +167,9 @@ class PartitionCalls(AdminArea):
     async def list_offsets(
         self, at: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Offsets by partition: of the first record at or after a time in milliseconds, or by an `OffsetSpec`.
+        """Return offsets by partition: of the first record at or after a time in milliseconds, or by an `OffsetSpec`.
 
-        None where there is no such record.
+        None if there is no such record.
         """
         wanted = _OFFSETS_AT("at", at)
         boolean("read_committed", read_committed)
@@ -178,7 +178,7 @@ class PartitionCalls(AdminArea):
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset (-1: all); the result is the first offset that is left."""
+        """Delete the records before an offset (-1: all); the result is the first remaining offset."""
         wanted = _DELETE_BEFORE("before", before)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -201,7 +201,7 @@ class PartitionCalls(AdminArea):
     async def _list_offsets(
         self, at: Mapping[TopicPartition, int], read_committed: bool, deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Offsets by time or `OffsetSpec`; None where there is no such record."""
+        """Return offsets by time or `OffsetSpec`; None if there is no such record."""
 
         def build(pending: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             topics = by_topic(

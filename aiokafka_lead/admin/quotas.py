@@ -28,20 +28,20 @@ __all__ = [
 ]
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Whom a quota bounds: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, None for the default one,
-in the order of their types."""
+"""Entity limited by a quota: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, None for the default
+one, in the order of their types."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaFilter:
-    """Which quotas are meant: those of entities with all of these parts. Without any, all quotas."""
+    """Selects the quotas of entities with all of these parts; without any, all quotas."""
 
     entity: Mapping[str, str | None] = field(default_factory=dict)
-    """By type the name, None for the default entity."""
+    """Names by type, None for the default entity."""
     any_name_of: frozenset[str] = frozenset()
-    """Types of which the entity must have a part, whatever its name is."""
+    """Types of which the entity must have a part, with any name."""
     strict: bool = False
-    """Whether entities with further parts are left out."""
+    """True to leave out entities with further parts."""
 
 
 _ALL_QUOTAS = ClientQuotaFilter()
@@ -95,7 +95,7 @@ class QuotaCalls(AdminArea):
     async def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter = _ALL_QUOTAS, *, timeout_ms: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """Quotas by entity and name, such as ``producer_byte_rate`` (KIP-546)."""
+        """Return quotas by entity and name, such as ``producer_byte_rate`` (KIP-546)."""
         wanted = _quota_filter("quota_filter", quota_filter)
         deadline = self._calls.deadline(timeout_ms)
         components = [
@@ -121,7 +121,7 @@ class QuotaCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set quotas by entity and name; None takes one away, and those that are not named stay (KIP-546).
+        """Set quotas by entity and name; None removes a quota, and unnamed quotas stay (KIP-546).
 
         ``{(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1e6}}``
         """

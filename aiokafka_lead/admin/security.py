@@ -45,7 +45,7 @@ __all__ = [
 
 
 class ScramMechanism(IntEnum):
-    """A mechanism that a credential is for."""
+    """Mechanism of a credential."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -57,7 +57,7 @@ class ScramMechanism(IntEnum):
 
 
 class ScramCredential(NamedTuple):
-    """A credential that a user has; brokers tell no more of it."""
+    """A user's credential, as far as brokers reveal it."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -65,18 +65,18 @@ class ScramCredential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """Give a user a password; the broker is sent what SCRAM keeps of it, never the password itself (KIP-554)."""
+    """Sets a user's password; the broker gets SCRAM's derived key, never the password itself (KIP-554)."""
 
     user: str
     password: str = field(repr=False)
     mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
     iterations: int = 8192
-    """From 4096 to 16384: brokers take no others."""
+    """From 4096 to 16384, the range that brokers accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScramDeletion:
-    """Take a credential from a user."""
+    """Removes a credential from a user."""
 
     user: str
     mechanism: ScramMechanism
@@ -89,17 +89,17 @@ class DelegationToken:
     token_id: str
     """The user name for SCRAM."""
     hmac: bytes = field(repr=False)
-    """In base64 the password for SCRAM; also what renews and expires the token."""
+    """In base64 the password for SCRAM; also needed to renew and expire the token."""
     owner: str
     """Like ``"User:alice"``."""
     requester: str | None
-    """Who had it made; None below Kafka 3.3."""
+    """Principal that requested it; None below Kafka 3.3."""
     renewers: tuple[str, ...]
     issued_ms: int
     expires_ms: int
     """Unless it is renewed."""
     max_ms: int
-    """When it ends at the latest. All times are in milliseconds since 1970."""
+    """Time of its latest possible expiry. All times are in milliseconds since 1970."""
 
 
 _SALT_BYTES = 32
@@ -122,7 +122,7 @@ def _alteration(name: str, value: Any) -> ScramUpsertion | ScramDeletion:
 
 
 def _hmac(name: str, value: Any) -> bytes:
-    """What a token is known by."""
+    """Check the HMAC that identifies a token."""
     found = byte_string(name, value)
     if not found:
         raise ConfigError(f"{name} must be the HMAC of a token, and not empty")
@@ -130,7 +130,7 @@ def _hmac(name: str, value: Any) -> bytes:
 
 
 def _lifetime(name: str, value: Any) -> int:
-    """A period in milliseconds; -1, which is the broker's own, for None."""
+    """Return a period in milliseconds; -1, the broker's default, for None."""
     return -1 if value is None else integer(0, INT64_MAX)(name, value)
 
 
@@ -144,9 +144,9 @@ class SecurityCalls(AdminArea):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, tuple[ScramCredential, ...]]:
-        """The SCRAM mechanisms of users, of all that have some unless some are named (KIP-554).
+        """Return the SCRAM mechanisms of users, of all users with credentials unless some are named (KIP-554).
 
-        Raises `ResourceNotFoundError` for a user that was named and has none.
+        Raises `ResourceNotFoundError` for a named user without credentials.
         """
         named = _USERS("users", users)
         deadline = self._calls.deadline(timeout_ms)
@@ -208,10 +208,10 @@ class SecurityCalls(AdminArea):
         max_lifetime_ms: int | None = None,
         timeout_ms: float | None = None,
     ) -> DelegationToken:
-        """A token for this user, or for another ``owner`` (Kafka 3.3); principals are like ``"User:alice"`` (KIP-48).
+        """Create a token for this user, or for another ``owner`` like ``"User:alice"`` (KIP-48, Kafka 3.3).
 
-        ``max_lifetime_ms`` is at most, and by default, the broker's. It is sent once: after a lost connection
-        `describe_delegation_token` says whether there is one. Raises `DelegationTokenAuthDisabledError` and
+        ``max_lifetime_ms`` is at most, and by default, the broker's. The request is sent only once: after a lost
+        connection `describe_delegation_token` shows if the token exists. Raises `DelegationTokenAuthDisabledError` and
         `DelegationTokenRequestNotAllowedError`.
         """
         whose = None if owner is None else principal("owner", owner)
@@ -236,7 +236,7 @@ class SecurityCalls(AdminArea):
     async def renew_delegation_token(
         self, hmac: bytes, *, renew_period_ms: int | None = None, timeout_ms: float | None = None
     ) -> int:
-        """Let a token live on; the result is when it expires now, in milliseconds since 1970.
+        """Renew a token; the result is its new expiry time, in milliseconds since 1970.
 
         ``renew_period_ms`` is by default the broker's. Raises `DelegationTokenNotFoundError` and the like.
         """
@@ -249,7 +249,7 @@ class SecurityCalls(AdminArea):
     async def expire_delegation_token(
         self, hmac: bytes, *, expiry_period_ms: int | None = None, timeout_ms: float | None = None
     ) -> int:
-        """Let a token end after so long, at once by default; the result is when it does."""
+        """Let a token expire after this period, at once by default; the result is the expiry time."""
         known = _hmac("hmac", hmac)
         period_ms = _lifetime("expiry_period_ms", expiry_period_ms)
         deadline = self._calls.deadline(timeout_ms)
@@ -259,7 +259,7 @@ class SecurityCalls(AdminArea):
     async def describe_delegation_token(
         self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> list[DelegationToken]:
-        """The tokens that this user may see, of all owners unless some are named."""
+        """Return the tokens that this user may see, of all owners unless some are named."""
         named = None
         if owners is not None:
             checked = PRINCIPALS("owners", owners)
@@ -282,7 +282,7 @@ class SecurityCalls(AdminArea):
 
 
 def _salted(wanted: ScramUpsertion) -> ScramCredentialUpsertion:
-    """What a broker keeps of a password (RFC 5802, Hi)."""
+    """Return the data that a broker keeps of a password (RFC 5802, Hi)."""
     salt = secrets.token_bytes(_SALT_BYTES)
     password = wanted.password.encode()
     salted = hashlib.pbkdf2_hmac(_HASHES[wanted.mechanism], password, salt, wanted.iterations)

@@ -72,16 +72,16 @@ class ShareGroupDescription:
 
 
 class ShareGroupOffset(NamedTuple):
-    """Where a share group begins in a partition: all records before it are done with."""
+    """Start offset of a share group in a partition: all earlier records are done."""
 
     start_offset: int
     leader_epoch: int | None
     lag: int | None
-    """Records from there to the partition's end that are not done with; None where the broker does not say."""
+    """Number of unfinished records from there to the partition's end; None if the broker does not say."""
 
 
 class StartOffsetChange(NamedTuple):
-    """What a reset does to a share group's start offset in a partition: None where it had not begun."""
+    """A share group's start offset in a partition before and after a reset: None if there was none."""
 
     before: int | None
     after: int
@@ -100,7 +100,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ShareGroupDescription]:
-        """Share groups by id (KIP-932, Kafka 4.1); raises `GroupIdNotFoundError`."""
+        """Return share groups by id (KIP-932, Kafka 4.1); raises `GroupIdNotFoundError`."""
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
         deadline = self._calls.deadline(timeout_ms)
@@ -130,9 +130,9 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Where a share group begins in each partition, and its lag; of all that it has unless some are named.
+        """Return a share group's start offset and lag in each partition; of all partitions unless some are named.
 
-        None where it has not begun; a group that does not exist has begun nowhere.
+        None for a partition without a start offset; a missing group has none at all.
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -141,9 +141,9 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> None:
-        """Let a share group without members begin at other offsets; raises `NonEmptyGroupError`.
+        """Set the start offsets of a share group without members; raises `NonEmptyGroupError`.
 
-        The group is made if there is none.
+        The group is created if it is missing.
         """
         GROUP_ID("group_id", group_id)
         wanted = _START_OFFSETS("offsets", offsets)
@@ -159,12 +159,11 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, StartOffsetChange]:
-        """Let a share group without members begin elsewhere; the result is each start offset before and after.
+        """Reset a share group without members; the result is each start offset before and after.
 
-        What has been delivered or acknowledged behind the new start counts no more. ``to``, ``topics``, ``partitions``
-        and ``dry_run`` are those of `reset_consumer_group_offsets`; without topics and partitions it is every partition
-        that a member of the group was ever assigned. Raises `NonEmptyGroupError`. Java: ``kafka-share-groups
-        --reset-offsets``.
+        Deliveries and acknowledgements after the new start are forgotten. ``to``, ``topics``, ``partitions`` and
+        ``dry_run`` are as in `reset_consumer_group_offsets`; the default is every partition that was ever assigned to a
+        member of the group. Raises `NonEmptyGroupError`. Java: ``kafka-share-groups --reset-offsets``.
         """
         GROUP_ID("group_id", group_id)
         place = reset_to("to", to)
@@ -188,7 +187,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def delete_share_group_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout_ms: float | None = None
     ) -> None:
-        """Forget what a share group without members knows of topics; raises `NonEmptyGroupError`."""
+        """Delete a share group's state for topics; it must not have members. Raises `NonEmptyGroupError`."""
         GROUP_ID("group_id", group_id)
         wanted = NAMED_TOPICS("topics", topics)
         deadline = self._calls.deadline(timeout_ms)
@@ -208,7 +207,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def _start_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None, deadline: Deadline
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Where a group begins in each partition; None asks for all that it has."""
+        """Return a group's start offset in each partition; None asks for all."""
         topics = None
         if partitions is not None:
             topics = by_topic(
@@ -242,7 +241,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def _alter_start_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], deadline: Deadline
     ) -> None:
-        """Let a share group without members begin elsewhere."""
+        """Set the start offsets of a share group without members."""
 
         async def ask(
             connection: Connection, pending: Mapping[TopicPartition, int]

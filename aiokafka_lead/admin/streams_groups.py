@@ -71,7 +71,7 @@ class StreamsMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class StreamsSubtopology:
-    """A part of a topology that is connected by no stream to the others."""
+    """A part of a topology without streams to other parts."""
 
     subtopology_id: str
     source_topics: tuple[str, ...]
@@ -134,7 +134,7 @@ class StreamsGroupDescription:
 
 
 class StreamsGroupCalls(OffsetCalls, GroupCalls):
-    """Groups of Kafka Streams (KIP-1071). Their offsets are those of consumer groups."""
+    """Groups of Kafka Streams (KIP-1071). Their offsets are handled like consumer groups' offsets."""
 
     async def describe_streams_groups(
         self,

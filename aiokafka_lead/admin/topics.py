@@ -52,9 +52,8 @@ __all__ = [
 class NewTopic:
     """A topic to create.
 
-    ``num_partitions`` and ``replication_factor`` are the cluster's own defaults where they are -1.
-    ``replica_assignments`` names the brokers of each partition instead, the first one its preferred leader; the other
-    two must be left out then.
+    ``num_partitions`` and ``replication_factor`` of -1 are the cluster's defaults. ``replica_assignments`` names the
+    brokers of each partition instead, the preferred leader first; the other two must then be left out.
     """
 
     name: str
@@ -66,7 +65,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was created; what the cluster does not say (below Kafka 2.4) is -1 or empty."""
+    """A topic as it was created; values not reported by the cluster (below Kafka 2.4) are -1 or empty."""
 
     name: str
     topic_id: UUID
@@ -77,7 +76,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """How many partitions a topic shall have in all, and optionally the brokers of each new one."""
+    """The new total number of partitions of a topic, and optionally the brokers of each new one."""
 
     total_count: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -102,7 +101,7 @@ class PartitionDescription:
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...]
     eligible_leader_replicas: tuple[int, ...] | None = None
-    """Replicas outside of the ISR that may lead without loss (KIP-966); None where the cluster did not say."""
+    """Replicas outside of the ISR that may lead without loss (KIP-966); None if the cluster did not say."""
     last_known_elr: tuple[int, ...] | None = None
 
 
@@ -138,7 +137,7 @@ def _new_topic(name: str, value: Any) -> NewTopic:
 
 
 def _each_once(inner: Check) -> Check:
-    """Topics of which no two have the same name."""
+    """Require that no two topics have the same name."""
 
     def check(name: str, value: Any) -> dict[str, NewTopic]:
         found: dict[str, NewTopic] = {}
@@ -159,7 +158,7 @@ def _new_partitions(name: str, value: Any) -> NewPartitions:
 
 
 _NEW_TOPICS = _each_once(list_of("NewTopic", _new_topic))
-"""By name."""
+"""New topics by name."""
 _NEW_PARTITIONS = map_of("topic to number of partitions", topic_name, _new_partitions)
 _PAGE_SIZE = integer(1)
 
@@ -172,8 +171,8 @@ class TopicCalls(AdminArea):
     ) -> dict[str, CreatedTopic]:
         """Create topics, or only check that they could be; the result is by name.
 
-        Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and the like. Brokers learn of a new topic one
-        after the other, shortly after this returns.
+        Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and the like. Brokers learn of a new topic at
+        different times, shortly after this returns.
         """
         wanted = _NEW_TOPICS("topics", topics)
         boolean("validate_only", validate_only)
@@ -219,9 +218,9 @@ class TopicCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Give topics more partitions: their number in all, by topic. Keyed records may go elsewhere from then on.
+        """Set a larger number of partitions by topic. Keyed records may go to other partitions from then on.
 
-        Raises `InvalidPartitionsError` for fewer than there are.
+        Raises `InvalidPartitionsError` if there are more already.
         """
         wanted = _NEW_PARTITIONS("topics", topics)
         boolean("validate_only", validate_only)
@@ -240,7 +239,7 @@ class TopicCalls(AdminArea):
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: float | None = None
     ) -> dict[str, TopicListing]:
-        """Every topic that this user may see, by name; Kafka's own only on request."""
+        """Return every topic that this user may see, by name; Kafka's internal topics only on request."""
         boolean("include_internal", include_internal)
         deadline = self._calls.deadline(timeout_ms)
         response = await self._calls.metadata(None, deadline)
@@ -253,7 +252,7 @@ class TopicCalls(AdminArea):
     async def describe_topics(
         self, topics: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Topics with their partitions, leaders and replicas, by name; all topics unless some are named.
+        """Return topics with their partitions, leaders and replicas, by name; all topics unless some are named.
 
         Raises `UnknownTopicOrPartitionError`.
         """
@@ -263,19 +262,19 @@ class TopicCalls(AdminArea):
     def describe_topic_partitions(
         self, topics: Iterable[str], *, page_size: int = 2000, timeout_ms: float | None = None
     ) -> AsyncIterator[TopicDescription]:
-        """The same page by page, with eligible leader replicas (KIP-966, Kafka 3.7).
+        """Iterate over topics page by page, with eligible leader replicas (KIP-966, Kafka 3.7).
 
-        An asynchronous iterator of descriptions in the order of the names, but for topics of which the broker has not
-        heard at first; a topic that is on several pages comes as often, each time with the partitions of that page.
-        Where a topic cannot be described, its error is raised after all others have come. ``timeout_ms`` bounds all
-        pages together. Raises `UnsupportedVersionError` where the cluster is older.
+        An asynchronous iterator of descriptions in the order of the names, except topics that the broker does not know
+        at first; a topic on several pages appears several times, each time with the partitions of that page. If a topic
+        cannot be described, its error is raised at the end.  ``timeout_ms`` bounds all pages together. Raises
+        `UnsupportedVersionError` if the cluster is older.
         """
         names = NAMED_TOPICS("topics", topics)
         _PAGE_SIZE("page_size", page_size)
         return self._describe_by_pages(names, page_size, self._calls.deadline(timeout_ms))
 
     async def _describe_topics(self, topics: Iterable[str] | None, deadline: Deadline) -> dict[str, TopicDescription]:
-        """Topics with their partitions, from Metadata; None describes all."""
+        """Return topics with their partitions, from Metadata; None describes all."""
         if topics is None:
             response = await self._calls.metadata(None, deadline)
             return {topic.name: _described(topic) for topic in response.topics if topic.name and not topic.error_code}
@@ -283,7 +282,7 @@ class TopicCalls(AdminArea):
         asked: set[int] = set()
 
         async def ask(pending: Mapping[str, None]) -> dict[str, TopicDescription | KafkaError]:
-            # A broker that lags does not know a topic for as long as it lags: each try asks another one.
+            # A lagging broker does not know a new topic yet: each attempt asks another one.
             answer = await self._calls.metadata_of_another(pending, asked, deadline)
             return {
                 topic.name or "": outcome(_described(topic), topic.error_code, f"topic {topic.name!r}")
@@ -295,9 +294,9 @@ class TopicCalls(AdminArea):
     async def _describe_by_pages(
         self, topics: Iterable[str], page_size: int, deadline: Deadline
     ) -> AsyncIterator[TopicDescription]:
-        """Topics with their partitions from DescribeTopicPartitions: a description for each topic on each page.
+        """Yield topics with their partitions from DescribeTopicPartitions: a description per topic and page.
 
-        The error of a topic that cannot be described is raised after all others have come.
+        The error of a topic that cannot be described is raised at the end.
         """
         wanted = pending = sorted(set(topics))
         refused: dict[str, KafkaError] = {}

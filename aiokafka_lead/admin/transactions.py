@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 _TRANSACTION_TIMEOUT_MS = 60_000
-"""Of a transactional id whose producers are fenced, until its next producer says another."""
+"""Timeout of a transactional id whose producers are fenced, until its next producer sets another."""
 
 
 class TransactionState(StrEnum):
-    """How a transactional id is, as its coordinator knows it."""
+    """State of a transactional id, as its coordinator knows it."""
 
     EMPTY = "Empty"
     """No transaction since the producer began."""
@@ -73,7 +73,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id with its transaction, open or the last one."""
+    """A transactional id with its open or latest transaction."""
 
     transactional_id: str
     state: TransactionState
@@ -81,29 +81,29 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: int
     start_time_ms: int | None
-    """When the transaction began, in milliseconds since 1970; None where there was none."""
+    """Beginning of the transaction, in milliseconds since 1970; None if there was none."""
     partitions: frozenset[TopicPartition]
-    """What is part of the open transaction; while it ends, what has no marker yet."""
+    """Partitions of the open transaction; while it ends, those still without a marker."""
     coordinator_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """What a partition's leader knows of an idempotent or transactional producer that wrote to it."""
+    """A partition leader's state of an idempotent or transactional producer that wrote to it."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
-    """-1 where it has written nothing in this epoch."""
+    """-1 if it has written no record in this epoch."""
     last_timestamp_ms: int
     coordinator_epoch: int | None
-    """Of the coordinator that last ended a transaction of the producer here; None before the first."""
+    """Epoch of the coordinator that last ended a transaction of the producer here; None before the first."""
     transaction_start_offset: int | None
-    """Where its open transaction begins; None without one."""
+    """Start of its open transaction; None without one."""
 
 
 class FencedProducer(NamedTuple):
-    """The producer id and epoch that a transactional id has since its producers were fenced."""
+    """The producer id and epoch of a transactional id after its producers were fenced."""
 
     producer_id: int
     producer_epoch: int
@@ -134,11 +134,11 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Every transactional id that passes all filters, by id, from all brokers (KIP-664, Kafka 3.0).
+        """Return every transactional id that passes all filters, by id, from all brokers (KIP-664, Kafka 3.0).
 
-        ``longer_than_ms`` passes those whose latest transaction began longer ago (KIP-994, Kafka 3.8);
+        ``longer_than_ms`` selects ids whose latest transaction began longer ago (KIP-994, Kafka 3.8);
         ``transactional_id_pattern`` is a regular expression of RE2 for the whole id (KIP-1152, Kafka 4.1). Raises
-        `UnsupportedVersionError` where a broker is older than a filter.
+        `UnsupportedVersionError` if a broker is too old for a filter.
         """
         in_states = _STATES("states", states)
         ids = _PRODUCER_IDS("producer_ids", producer_ids)
@@ -150,7 +150,7 @@ class TransactionCalls(AdminArea):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Transactional ids by id: state, producer, timeout, and what is part of an open transaction (KIP-664).
+        """Return the state, producer, timeout and open partitions of transactional ids, by id (KIP-664).
 
         Raises `TransactionalIdNotFoundError`.
         """
@@ -165,7 +165,7 @@ class TransactionCalls(AdminArea):
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """The producers that wrote to partitions, as their leaders know them, or one broker's replicas (KIP-664)."""
+        """Return the producers known to partitions' leaders, or to one broker's replicas (KIP-664)."""
         wanted = NAMED_PARTITIONS("partitions", partitions)
         broker = _BROKER("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
@@ -181,12 +181,12 @@ class TransactionCalls(AdminArea):
         coordinator_epoch: int = 0,
         timeout_ms: float | None = None,
     ) -> None:
-        """Abort a transaction that hangs in a partition (KIP-664); its coordinator is not asked.
+        """Abort a hanging transaction in a partition (KIP-664), without asking its coordinator.
 
-        Say which: by the offset at which it begins, or by its producer's id and epoch as `describe_producers` tells
-        them, with the coordinator's epoch. Needs cluster permission. Raises `InvalidProducerEpochError` or
-        `TransactionCoordinatorFencedError` where the partition knows newer epochs, and `KafkaError` where no open
-        transaction begins at the offset. Never use it for a transaction that its producer still works at.
+        Identify it by its start offset, or by the producer's id and epoch from `describe_producers`, with the
+        coordinator's epoch. Needs cluster permission. Raises `InvalidProducerEpochError` or
+        `TransactionCoordinatorFencedError` if the partition knows newer epochs, and `KafkaError` if no open transaction
+        begins at the offset. Never use it for a transaction that its producer is still using.
         """
         where = topic_partition("partition", partition)
         offset = _START_OFFSET("start_offset", start_offset)
@@ -206,9 +206,9 @@ class TransactionCalls(AdminArea):
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, FencedProducer]:
-        """Refuse the producers that write with these transactional ids from now on; what they have open is aborted.
+        """Fence the producers that use these transactional ids; their open transactions are aborted.
 
-        A producer that starts with one of the ids afterwards is welcome.
+        Producers that start later with one of the ids are not affected.
         """
         ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -230,7 +230,7 @@ class TransactionCalls(AdminArea):
         pattern: str | None,
         deadline: Deadline,
     ) -> dict[str, TransactionListing]:
-        """Every transactional id that passes all of the filters; each broker tells those that it coordinates."""
+        """Return every transactional id that passes all filters; each broker reports the ids that it coordinates."""
 
         def build() -> ListTransactionsRequest:
             return ListTransactionsRequest(
@@ -252,7 +252,7 @@ class TransactionCalls(AdminArea):
     async def _describe_transactions(
         self, transactional_ids: Iterable[str], deadline: Deadline
     ) -> dict[str, TransactionDescription]:
-        """Each transactional id as its coordinator knows it."""
+        """Return each transactional id as its coordinator knows it."""
         return await self._calls.by_coordinator(
             CoordinatorKind.TRANSACTION,
             transactional_ids,
@@ -264,7 +264,7 @@ class TransactionCalls(AdminArea):
     async def _describe_producers(
         self, partitions: Iterable[TopicPartition], broker: int | None, deadline: Deadline
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """The producers of each partition, by its leader or by a broker that has a replica."""
+        """Return the producers of each partition, from its leader or from a broker that has a replica."""
 
         def build(pending: Mapping[TopicPartition, None]) -> DescribeProducersRequest:
             topics = by_topic(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 from ._options.checks import INT32_MAX
 
 if TYPE_CHECKING:
-    from ._core.consumer.health import ConsumerHealth
     from ._core.run.options import HandlingConfig
     from ._io.client import Client
     from ._io.run.dead_letters import DeadLetters
+    from .health import ConsumerHealth
 
 __all__ = ["attended", "dead_letters_by"]
 

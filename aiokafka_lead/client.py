@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -21,6 +20,7 @@ from ._options.sent_types import V as VS
 from .admin import AdminClient
 from .config import AdminConfig, ClientConfig, ProducerConfig
 from .consumer import Consumer
+from .health import ClientHealth
 from .producer import Producer
 
 if TYPE_CHECKING:
@@ -39,22 +39,7 @@ if TYPE_CHECKING:
     from .producer.pipeline import TransactionPipeline
     from .share import ShareConsumer
 
-__all__ = ["Client", "ClientHealth"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClientHealth:
-    """What a shared client is doing, at one moment."""
-
-    connected: bool
-    """Whether a broker has said since the start what the cluster consists of."""
-    problems: tuple[str, ...]
-    """Why it, or a client on it, cannot be used any more, in words. Brokers that are away for a while are none."""
-
-    @property
-    def healthy(self) -> bool:
-        """Whether there are no problems."""
-        return not self.problems
+__all__ = ["Client"]
 
 
 class Client(PushedMetrics):

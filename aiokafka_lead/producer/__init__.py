@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from .._accel import ACCELERATED
 from .._core.producer.delivery import Delivery, DeliveryBatch
-from .._core.producer.health import ProducerHealth
 from .._core.transactions.additions import OFFSETS, checked_group
 from .._core.transactions.phase import Phase
-from .._core.transactions.state import TransactionHealth
 from .._io.client import Client, configured
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._io.pushed_metrics import PushedMetrics
@@ -26,6 +24,7 @@ from ..errors import (
     KafkaError,
     RequestTimedOutError,
 )
+from ..health import ProducerHealth, TransactionHealth
 from ..metrics import ProducerMetrics, ProducerTopicMetrics
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ._engine import ProducerEngine

@@ -7,8 +7,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from .._core.producer.health import ProducerHealth
-from .._core.transactions.state import TransactionHealth
 from .._io.client import Client, configured
 from .._io.transactions.pipeline import ChainedTransaction, Pipeline
 from .._options.arguments import TIMEOUT
@@ -17,6 +15,7 @@ from .._options.logs import client_log
 from .._options.sent_types import K, V
 from ..config import ProducerConfig, SharedClient
 from ..errors import ConfigError, IllegalStateError, KafkaError
+from ..health import ProducerHealth, TransactionHealth
 from . import Producer
 from .transaction import Transaction
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 
-from ..._core.consumer.health import ConsumerHealth
 from ..._core.run.options import HandlingConfig
 from ..._options.logs import client_log
 from ...errors import IllegalStateError
+from ...health import ConsumerHealth
 from .probes import Page, json_page, serve_pages
 
 __all__ = ["Service"]

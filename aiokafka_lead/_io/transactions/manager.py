@@ -17,7 +17,7 @@ import anyio
 from ..._core.consumer.consumed import Consumed
 from ..._core.transactions.errand import Errand, Outcome
 from ..._core.transactions.phase import Phase
-from ..._core.transactions.state import OpenTransaction, TransactionHealth, TransactionState
+from ..._core.transactions.state import OpenTransaction, TransactionState
 from ..._core.transactions.versions import TransactionVersion
 from ..._options.logs import ClientLog, client_log
 from ...config import ProducerConfig
@@ -31,6 +31,7 @@ from ...errors import (
     TransactionTimedOutError,
 )
 from ...errors.base import own_copy
+from ...health import TransactionHealth
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..cancellation import outlast_cancellation
 from ..client import Client

@@ -228,51 +228,54 @@ class Producer(PushedMetrics, Generic[K, V]):
         """
         return Transaction(self, self._own_transactions())
 
-    async def begin_transaction(self) -> None:
+    async def begin_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Begin a transaction: what is sent from now on is part of it, until its end.
 
-        Waits for the end of the one before, and for a producer id, at most ``max_block_ms``. Raises
+        Waits for the end of the one before, and for a producer id, at most ``timeout_ms`` (``max_block_ms``). Raises
         `ProducerFencedError` once another producer has the transactional id, `TransactionTimedOutError` after
-        ``max_block_ms``, and where the outcome of the transaction before was unknown, `CommitOutcomeUnknownError` while
+        that time, and where the outcome of the transaction before was unknown, `CommitOutcomeUnknownError` while
         it still is, or `TransactionAbortedError` if it turned out to be that.
         """
-        await self._own_transactions().begin()
+        await self._own_transactions().begin(_seconds(timeout_ms))
 
-    async def commit_transaction(self) -> None:
+    async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Commit the open transaction; returns when it is certain that all of it counts, at the same time.
 
         Sends what is pending and waits for it. Raises `TransactionAbortedError` if anything of it has failed, whether
         or not somebody awaited that: then it is aborted, and may be done again; `ProducerFencedError` when another
-        producer has taken over the transactional id; `CommitOutcomeUnknownError` after ``max_block_ms``. Cancelled
-        while records are on their way, it aborts; later it cannot be, and the cancellation is raised when the outcome
-        is known.
+        producer has taken over the transactional id; `CommitOutcomeUnknownError` after ``timeout_ms``
+        (``max_block_ms``), and then it may be called again. Cancelled while records are on their way, it aborts; later
+        it cannot be, and the cancellation is raised when the outcome is known.
         """
-        await self._own_transactions().commit()
+        await self._own_transactions().commit(_seconds(timeout_ms))
 
-    async def abort_transaction(self) -> None:
+    async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Abort the open transaction: none of it counts. Records that are pending fail with `TransactionAbortedError`.
 
         Does nothing where the latest transaction is aborted already. Raises `TransactionTimedOutError` after
-        ``max_block_ms``; the abort goes on then, as it does when the call is cancelled, and the next transaction waits
-        for it.
+        ``timeout_ms`` (``max_block_ms``); the abort goes on then, as it does when the call is cancelled, and the next
+        transaction waits for it.
         """
-        await self._own_transactions().abort()
+        await self._own_transactions().abort(_seconds(timeout_ms))
 
     async def send_offsets_to_transaction(
         self,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
         group_metadata: ConsumerGroupMetadata | str,
+        *,
+        timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
         An offset is that of the next record to read. ``group_metadata`` is that of `Consumer.group_metadata`, so that a
         member which the group has put out cannot commit; the group's name alone is for consumers that assign their
-        partitions themselves. Raises `CommitFailedError` for such a member, or another `KafkaError`; then the
-        transaction can only be aborted. A call that is cancelled leaves it so, too.
+        partitions themselves. Raises `CommitFailedError` for such a member, `TransactionTimedOutError` after
+        ``timeout_ms`` (``max_block_ms``), or another `KafkaError`; then the transaction can only be aborted. A call
+        that is cancelled leaves it so, too.
         """
         found = OFFSETS("offsets", offsets)
         group = checked_group(group_metadata)
-        await self._own_transactions().send_offsets(found, group)
+        await self._own_transactions().send_offsets(found, group, _seconds(timeout_ms))
 
     def transaction_health(self) -> TransactionHealth:
         """How the producer's transactions are doing: phase, epoch, and the age of an open one. Possible at any time.
@@ -342,3 +345,8 @@ class Producer(PushedMetrics, Generic[K, V]):
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
 """The methods that `QuickSend` stands in for. Those of a subclass, or of a tracer that replaced them, are called."""
+
+
+def _seconds(timeout_ms: float | None) -> float | None:
+    given: float | None = TIMEOUT("timeout_ms", timeout_ms)
+    return None if given is None else given / 1000

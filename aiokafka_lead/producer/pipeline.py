@@ -136,14 +136,15 @@ class TransactionPipeline(Generic[K, V]):
         self._client.check()
         return PipelinedTransaction(self._pipeline)
 
-    async def settle(self) -> None:
-        """Wait until no transaction is in flight.
+    async def settle(self, *, timeout_ms: float | None = None) -> None:
+        """Wait until no transaction is in flight, at most for ``timeout_ms`` (``max_block_ms``).
 
         Raises why one was not committed, where that was not raised before; `CommitOutcomeUnknownError` after
-        ``max_block_ms``, and then may be called again; and `IllegalStateError` where a block is open.
+        that time, and then may be called again; and `IllegalStateError` where a block is open.
         """
+        given = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
-        await self._pipeline.settle()
+        await self._pipeline.settle(self._config.max_block_ms if given is None else given)
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 

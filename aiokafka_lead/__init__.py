@@ -22,26 +22,24 @@ from .types import (
 
 if TYPE_CHECKING:
     from ._accel import ACCELERATED
-    from ._core.consumer.health import ConsumerHealth, ConsumerLag
     from ._core.consumer.record_batch import RecordBatch
     from ._core.group.assignors import GroupAssignor, MemberSubscription, TopicPartitions
     from ._core.producer.delivery import Delivery, DeliveryBatch
-    from ._core.producer.health import ProducerHealth
     from ._core.run.dead_letter import DEAD_LETTER_HEADERS
     from ._core.run.later import RETRY_HEADERS
     from ._core.run.options import RunOptions
     from ._core.share.record import ShareRecord
     from ._core.share.run_options import ShareRunOptions
-    from ._core.transactions.state import TransactionHealth
     from ._io.share.acknowledging import Acknowledgement
     from ._records.record import ConsumerRecord
     from .admin import AdminClient
-    from .client import Client, ClientHealth
+    from .client import Client
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
     from .consumer.listener import RebalanceListener
     from .handlers import Handlers
+    from .health import ClientHealth, ConsumerHealth, ConsumerLag, ProducerHealth, TransactionHealth
     from .metrics import (
         ConsumerMetrics,
         ConsumerTopicMetrics,
@@ -118,12 +116,12 @@ _HOMES = {
     "AdminClient": "admin",
     "AdminOptions": "config",
     "Client": "client",
-    "ClientHealth": "client",
+    "ClientHealth": "health",
     "ClientOptions": "config",
     "Consumer": "consumer",
-    "ConsumerHealth": "_core.consumer.health",
-    "ConsumerLag": "_core.consumer.health",
     "ConsumerMetrics": "metrics",
+    "ConsumerHealth": "health",
+    "ConsumerLag": "health",
     "ConsumerOptions": "config",
     "ConsumerRecord": "_records.record",
     "ConsumerTopicMetrics": "metrics",
@@ -136,8 +134,8 @@ _HOMES = {
     "MetadataMetrics": "metrics",
     "PartitionMetrics": "metrics",
     "Producer": "producer",
-    "ProducerHealth": "_core.producer.health",
     "ProducerMetrics": "metrics",
+    "ProducerHealth": "health",
     "ProducerOptions": "config",
     "ProducerTopicMetrics": "metrics",
     "RebalanceListener": "consumer.listener",
@@ -152,7 +150,7 @@ _HOMES = {
     "ShareTopicMetrics": "metrics",
     "TopicPartitions": "_core.group.assignors",
     "Transaction": "producer.transaction",
-    "TransactionHealth": "_core.transactions.state",
+    "TransactionHealth": "health",
     "TransactionPipeline": "producer.pipeline",
 }
 

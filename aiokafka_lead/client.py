@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -21,6 +20,7 @@ from ._options.sent_types import V as VS
 from .admin import AdminClient
 from .config import AdminConfig, ClientConfig, ProducerConfig
 from .consumer import Consumer
+from .health import ClientHealth
 from .producer import Producer
 
 if TYPE_CHECKING:
@@ -39,22 +39,7 @@ if TYPE_CHECKING:
     from .producer.pipeline import TransactionPipeline
     from .share import ShareConsumer
 
-__all__ = ["Client", "ClientHealth"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClientHealth:
-    """State of a shared client at one moment."""
-
-    connected: bool
-    """True if a broker has described the cluster since the start."""
-    problems: tuple[str, ...]
-    """Reasons why it, or a client on it, is permanently unusable; not that brokers are unreachable for a while."""
-
-    @property
-    def healthy(self) -> bool:
-        """True if there are no problems."""
-        return not self.problems
+__all__ = ["Client"]
 
 
 class Client(PushedMetrics):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 from .._core.consumer import arguments
 from .._core.consumer.consumed import TransactionPart
 from .._core.consumer.deserializers import bad_record
-from .._core.consumer.health import ConsumerHealth, ConsumerLag
 from .._core.consumer.partition_state import PartitionState
 from .._core.consumer.position import Position
 from .._core.consumer.record_batch import RecordBatch
@@ -35,6 +34,7 @@ from .._records import ConsumerRecord
 from .._runs import attended, outlets, retry_topics, routing_of
 from ..config import ConsumerConfig, SharedClient
 from ..errors import ClientClosedError, ConfigError, IllegalStateError, RecordDeserializationError
+from ..health import ConsumerHealth, ConsumerLag
 from ..metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
 from ..types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from .._accel import ACCELERATED
 from .._core.producer.delivery import Delivery, DeliveryBatch
-from .._core.producer.health import ProducerHealth
 from .._core.transactions.additions import OFFSETS, checked_group
 from .._core.transactions.phase import Phase
-from .._core.transactions.state import TransactionHealth
 from .._io.client import Client, configured
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._io.pushed_metrics import PushedMetrics
@@ -26,6 +24,7 @@ from ..errors import (
     KafkaError,
     RequestTimedOutError,
 )
+from ..health import ProducerHealth, TransactionHealth
 from ..metrics import ProducerMetrics, ProducerTopicMetrics
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ._engine import ProducerEngine
@@ -231,40 +230,42 @@ class Producer(PushedMetrics, Generic[K, V]):
         """
         return Transaction(self, self._own_transactions())
 
-    async def begin_transaction(self) -> None:
+    async def begin_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Begin a transaction: all records sent until its end are part of it.
 
-        Waits for the end of the previous transaction, and for a producer id, at most ``max_block_ms``. Raises
-        `ProducerFencedError` once another producer has the transactional id, `TransactionTimedOutError` after
-        ``max_block_ms``, and if the outcome of the previous transaction was unknown, `CommitOutcomeUnknownError` while
-        it still is, or `TransactionAbortedError` if it was aborted.
+        Waits for the end of the previous transaction, and for a producer id, at most ``timeout_ms`` (``max_block_ms``).
+        Raises `ProducerFencedError` once another producer has the transactional id, `TransactionTimedOutError` after
+        that time, and if the outcome of the previous transaction was unknown, `CommitOutcomeUnknownError` while it
+        still is, or `TransactionAbortedError` if it was aborted.
         """
-        await self._own_transactions().begin()
+        await self._own_transactions().begin(_seconds(timeout_ms))
 
-    async def commit_transaction(self) -> None:
+    async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Commit the open transaction; returns when it is certain that all of it counts, atomically.
 
         Sends pending records and waits for them. Raises `TransactionAbortedError` if any record of the transaction has
         failed, even if its delivery was never awaited: then the transaction is aborted, and may be repeated;
         `ProducerFencedError` when another producer has taken over the transactional id; `CommitOutcomeUnknownError`
-        after ``max_block_ms``. Cancelling the call while records are in flight aborts; later the cancellation is raised
-        once the outcome is known.
+        after ``timeout_ms`` (``max_block_ms``), and then it may be called again. Cancelling the call while records are
+        in flight aborts; later the cancellation is raised once the outcome is known.
         """
-        await self._own_transactions().commit()
+        await self._own_transactions().commit(_seconds(timeout_ms))
 
-    async def abort_transaction(self) -> None:
+    async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Abort the open transaction; pending records fail with `TransactionAbortedError`.
 
         Does nothing if the latest transaction is already aborted. Raises `TransactionTimedOutError` after
-        ``max_block_ms``; the abort then continues, as after a cancellation of the call, and the next transaction waits
+        ``timeout_ms`` (``max_block_ms``); the abort then continues, as after a cancellation of the call, and the next transaction waits
         for it.
         """
-        await self._own_transactions().abort()
+        await self._own_transactions().abort(_seconds(timeout_ms))
 
     async def send_offsets_to_transaction(
         self,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
         group_metadata: ConsumerGroupMetadata | str,
+        *,
+        timeout_ms: float | None = None,
     ) -> None:
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
@@ -275,7 +276,7 @@ class Producer(PushedMetrics, Generic[K, V]):
         """
         found = OFFSETS("offsets", offsets)
         group = checked_group(group_metadata)
-        await self._own_transactions().send_offsets(found, group)
+        await self._own_transactions().send_offsets(found, group, _seconds(timeout_ms))
 
     def transaction_health(self) -> TransactionHealth:
         """Return the state of the producer's transactions: phase, epoch, and the age of an open one.
@@ -344,3 +345,8 @@ class Producer(PushedMetrics, Generic[K, V]):
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
 """The methods that `QuickSend` replaces; not if a subclass or a tracer has replaced them already."""
+
+
+def _seconds(timeout_ms: float | None) -> float | None:
+    given: float | None = TIMEOUT("timeout_ms", timeout_ms)
+    return None if given is None else given / 1000

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._core.producer.health import ProducerFacts, ProducerHealth, judge_producer
+from .._core.producer.health import ProducerFacts, judge_producer
 from .._core.tracing import TracedClient, installed
 from .._io.asking_around import ask_anyone
 from .._io.client import Client
@@ -24,6 +24,7 @@ from .._io.transactions.manager import TransactionGate, Transactions
 from ..config import ProducerConfig
 from ..errors import ClientClosedError, KafkaError, RequestTimedOutError
 from ..errors.base import own_copy
+from ..health import ProducerHealth
 
 if TYPE_CHECKING:
     from .._core.telemetry.measures import Source

@@ -7,8 +7,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from .._core.producer.health import ProducerHealth
-from .._core.transactions.state import TransactionHealth
 from .._io.client import Client, configured
 from .._io.transactions.pipeline import ChainedTransaction, Pipeline
 from .._options.arguments import TIMEOUT
@@ -17,6 +15,7 @@ from .._options.logs import client_log
 from .._options.sent_types import K, V
 from ..config import ProducerConfig, SharedClient
 from ..errors import ConfigError, IllegalStateError, KafkaError
+from ..health import ProducerHealth, TransactionHealth
 from . import Producer
 from .transaction import Transaction
 
@@ -138,15 +137,16 @@ class TransactionPipeline(Generic[K, V]):
         self._client.check()
         return PipelinedTransaction(self._pipeline)
 
-    async def settle(self) -> None:
-        """Wait until no transaction is in flight.
+    async def settle(self, *, timeout_ms: float | None = None) -> None:
+        """Wait until no transaction is in flight, at most for ``timeout_ms`` (``max_block_ms``).
 
         Raises the error of a transaction that was not committed, unless it was raised before;
-        `CommitOutcomeUnknownError` after ``max_block_ms``, and then may be called again; and `IllegalStateError` if a
+        `CommitOutcomeUnknownError` after that time, and then may be called again; and `IllegalStateError` if a
         block is open.
         """
+        given = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
-        await self._pipeline.settle()
+        await self._pipeline.settle(self._config.max_block_ms if given is None else given)
 
     # --- state -------------------------------------------------------------------------------------------------------
 

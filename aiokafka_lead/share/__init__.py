@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from .._core.consumer import arguments
-from .._core.consumer.health import ConsumerHealth
 from .._core.share.record import ShareRecord
 from .._io.client import Client, configured
 from .._io.deadline import Deadline
@@ -24,6 +23,7 @@ from .._runs import attended, outlets, routing_of
 from ..config import SharedClient
 from ..config.share import ShareConsumerConfig
 from ..errors import ConfigError, KafkaError
+from ..health import ConsumerHealth
 from ..metrics import ShareConsumerMetrics, ShareTopicMetrics
 from ..types import AcknowledgeType, TopicPartition
 

@@ -250,6 +250,8 @@ async def test_each_call_has_a_timeout_of_its_own(cluster: EmbeddedCluster) -> N
             consumer.end_offsets([E0], timeout_ms=50),
             consumer.offsets_for_times({E0: 0}, timeout_ms=50),
             consumer.position(E1, timeout_ms=50),
+            consumer.seek_to_beginning(E1, timeout_ms=50),
+            consumer.seek_to_end(E1, timeout_ms=50),
         ]
         with anyio.fail_after(20):
             for call in calls:

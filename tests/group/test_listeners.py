@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import OffsetAndMetadata, TopicPartition
+from aiokafka_lead import OffsetAndMetadata, RebalanceListener, TopicPartition
 from aiokafka_lead.consumer import Consumer
-from aiokafka_lead.errors import IllegalStateError, RebalanceListenerError
+from aiokafka_lead.errors import ConfigTypeError, IllegalStateError, RebalanceListenerError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import ALL, Partitions, Recorder, fill, member, read_on, reading, shared, starting, until
@@ -49,6 +49,35 @@ async def test_a_listener_hears_in_order_and_can_commit(cluster: EmbeddedCluster
         await until(lambda: ("assigned", taken) in recorder.heard)
     assert recorder.heard[:2] == [("assigned", ALL), ("revoked", taken)]
     assert recorder.heard[-1] == ("revoked", ALL)
+
+
+def test_names_that_are_nearly_a_listener_s_are_refused() -> None:
+    class Misspelt(RebalanceListener):
+        def on_partition_revoked(self, partitions: Partitions) -> None:
+            pass
+
+    consumer = Consumer(bootstrap_servers="localhost:9", group_id="g")
+    with pytest.raises(ConfigTypeError, match="on_partition_revoked, which is never called"):
+        consumer.subscribe(["events"], listener=Misspelt())
+    consumer.subscribe(["events"], listener=RebalanceListener())
+
+
+async def test_a_base_class_for_listeners(cluster: EmbeddedCluster) -> None:
+    class Listener(RebalanceListener):
+        def __init__(self) -> None:
+            self.revoked: list[Partitions] = []
+
+        async def on_partitions_revoked(self, partitions: Partitions) -> None:
+            self.revoked.append(partitions)
+
+    listener = Listener()
+    consumer = member(cluster)
+    consumer.subscribe(["events"], listener=listener)
+    async with consumer:
+        lost = listener.on_partitions_lost(ALL)  # by default as if they were revoked
+        assert lost is not None
+        await lost
+    assert listener.revoked == [ALL, ALL]
 
 
 async def test_a_listener_that_fails_is_told_to_the_reader(cluster: EmbeddedCluster) -> None:

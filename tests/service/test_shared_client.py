@@ -14,7 +14,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from aiokafka_lead import AdminClient, Client, Consumer, Producer, TopicPartition
+from aiokafka_lead import (
+    AdminClient,
+    Client,
+    Consumer,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+    TransactionPipeline,
+)
 from aiokafka_lead.errors import ClientClosedError, ConfigError, ConfigTypeError, NotStartedError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -236,6 +244,26 @@ async def test_options_of_the_connections_are_the_client_s(cluster: EmbeddedClus
             make(linger_mss=1)
     with pytest.raises(ConfigError, match="max_in_flight"):
         Client(cluster.bootstrap_servers, max_in_flight_requests_per_connection=6).producer(enable_idempotence=True)
+
+
+async def test_constructors_take_a_client(cluster: EmbeddedCluster) -> None:
+    async with (
+        Client(cluster.bootstrap_servers, client_id="orders") as client,
+        Producer(client=client) as producer,
+        Consumer("events", client=client, auto_offset_reset="earliest") as consumer,
+    ):
+        await producer.send_and_wait("events", b"v")
+        assert (await consumer.getone()).value == b"v"
+        assert producer.client_id == "orders"
+        assert repr(client) == "<Client client_id='orders' clients=2>"
+        makes: list[Any] = [Producer, Consumer, ShareConsumer, TransactionPipeline]
+        for make in makes:
+            with pytest.raises(ConfigError, match="bootstrap_servers belongs to the Client"):
+                make(client=client, bootstrap_servers="elsewhere:9092")
+            with pytest.raises(ConfigTypeError, match="client must be a Client, not Producer"):
+                make(client=producer)
+            with pytest.raises(ConfigTypeError, match="bootstrap_servers"):
+                make()
 
 
 async def test_a_leader_that_one_learns_of_is_known_to_all(cluster: EmbeddedCluster) -> None:

@@ -24,6 +24,7 @@ from aiokafka_lead.errors import (
     ProducerFencedError,
     TransactionAbortedError,
     TransactionalIdAuthorizationFailedError,
+    TransactionTimedOutError,
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -309,3 +310,24 @@ async def test_options(cluster: EmbeddedCluster) -> None:
     plain = Producer(cluster.bootstrap_servers)
     with pytest.raises(IllegalStateError, match="transactional_id"):
         plain.transaction()
+
+
+async def test_each_call_has_a_timeout_of_its_own(cluster: EmbeddedCluster) -> None:
+    async with Producer(cluster.bootstrap_servers, transactional_id=ID, max_block_ms=120_000) as producer:
+        await producer.begin_transaction()
+        await producer.send("events", b"1")
+        held = cluster.faults.add("EndTxn", hold=True)
+        with anyio.fail_after(20):
+            with pytest.raises(CommitOutcomeUnknownError):
+                await producer.commit_transaction(timeout_ms=300)
+            with pytest.raises(CommitOutcomeUnknownError):
+                await producer.begin_transaction(timeout_ms=50)
+        held.remove()
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        offsets = cluster.faults.add("TxnOffsetCommit", drop=True)
+        with anyio.fail_after(20), pytest.raises(TransactionTimedOutError, match="in 50 ms"):
+            await producer.send_offsets_to_transaction({TopicPartition("events", 0): 1}, "g", timeout_ms=50)
+        offsets.remove()
+        await producer.abort_transaction()
+    assert [value for values in (await committed(cluster)).values() for value in values] == [b"1"]

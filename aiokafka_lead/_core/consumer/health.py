@@ -3,80 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ...health import ConsumerHealth
 from ...types import TopicPartition
 
 NOTHING_STUCK: Mapping[TopicPartition, str] = MappingProxyType({})
 
 NAMED_AT_MOST = 20
 """Maximum number of stuck partitions listed in `ConsumerHealth.problems`."""
-
-__all__ = ["ConsumerHealth", "ConsumerLag", "Facts", "Limits", "judge"]
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerLag:
-    """Number of offsets that a consumer is behind, as of the last fetch of each partition."""
-
-    partitions: Mapping[TopicPartition, int | None]
-    """For each assigned partition, the offsets between the records already done and the end that this consumer may read
-    to: the high watermark, or the last stable offset with "read_committed". None before the first answer."""
-    total: int | None
-    """Sum over all partitions; None while one of them is None."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerHealth:
-    """State of a consumer at one moment. Times are in milliseconds; None if there was no such event yet."""
-
-    problems: tuple[str, ...]
-    """Reasons why it is unhealthy, in words."""
-    since_fetch_ms: float | None
-    """Time since a broker last answered a fetch."""
-    since_heartbeat_ms: float | None
-    """Time since the group's coordinator last acknowledged a heartbeat."""
-    joined: bool | None
-    """True if it is a member of its group; None if the group does not assign its partitions."""
-    kept_out: str | None
-    """Reason why the group does not admit it yet, while it keeps trying: a problem after the session timeout."""
-    coordinator: int | None
-    """Node id of the group coordinator, if known."""
-    handler_ms: float | None
-    """Time since the application last came for records; within `Consumer.run`, the age of the oldest running handler.
-    None while it waits for records."""
-    blocked_ms: float
-    """Duration of the last blocking of the event loop, at least seconds; 0 if there was none."""
-    since_blocked_ms: float | None
-    """Time since the end of that blocking."""
-    absent: tuple[str, ...] = ()
-    """Topics and partitions to read that do not exist in the cluster: a restart does not solve this problem."""
-    own_problems: tuple[str, ...] = ()
-    """Problems of this process itself: all, except unanswered requests while no broker can be reached, and temporary
-    refusals by brokers: a restarted process would not fare better."""
-    reachable: bool = True
-    """True if a broker can be reached."""
-    stuck: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions that have not advanced for ``request_timeout_ms``, although the application reads, and there are
-    records or their broker is in trouble; each with its reason, which is also in ``problems``. A restarted process
-    would meet the same brokers, so these are not in ``own_problems``."""
-
-    coordinator_doubted_ms: float | None = None
-    """Time since a broker last did a coordinator's work for the group; None while one does, or may soon. Beyond
-    ``request_timeout_ms`` it is one of the ``problems``, with the answer of each broker asked, but not one of the
-    ``own_problems``."""
-
-    @property
-    def healthy(self) -> bool:
-        """True if there are no problems."""
-        return not self.problems
-
-    @property
-    def live(self) -> bool:
-        """True if the process should keep running. A liveness probe may restart it if this stays False."""
-        return not self.own_problems
 
 
 class Facts(NamedTuple):

@@ -2,43 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["ProducerFacts", "ProducerHealth", "judge_producer"]
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerHealth:
-    """State of a producer at one moment. Times are in milliseconds; None if there was no such event yet."""
-
-    problems: tuple[str, ...]
-    """Reasons why it is unhealthy, in words."""
-    connected: bool
-    """True if the cluster was ever reached: False after ``start(wait=False)`` while Kafka is down."""
-    pending_ms: float | None
-    """Age of the oldest record that is neither acknowledged nor given up; None if there is none."""
-    since_ack_ms: float | None
-    """Time since a broker last acknowledged records."""
-    buffer_used: float
-    """Fraction of ``buffer_memory`` in use."""
-    sends_waiting: int
-    """Number of calls that wait for ``buffer_memory``."""
-    own_problems: tuple[str, ...] = ()
-    """Problems of this process itself: all, except records unanswered while no broker can be reached, because a
-    restarted process would not reach one either, and would lose its pending records."""
-    reachable: bool = True
-    """True if a broker can be reached."""
-
-    @property
-    def healthy(self) -> bool:
-        """True if there are no problems."""
-        return not self.problems
-
-    @property
-    def live(self) -> bool:
-        """True if the process should keep running. A liveness probe may restart it if this stays False."""
-        return not self.own_problems
+from ...health import ProducerHealth
 
 
 class ProducerFacts(NamedTuple):

@@ -12,41 +12,17 @@ from ...errors import (
     TransactionAbortedError,
 )
 from ...errors.base import own_copy
+from ...health import TransactionHealth
 from .errand import Errand, Outcome
 from .phase import TRANSITIONS, Event, Phase
 from .verdicts import Call
 
-__all__ = ["Fate", "OpenTransaction", "TransactionHealth", "TransactionState"]
+__all__ = ["Fate", "OpenTransaction", "TransactionState"]
 
 _PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
 """The first error after the coordinator has aborted a transaction."""
 
 _NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.STORED, Phase.COMMITTING, Phase.ABORTING)
-
-
-class TransactionHealth(NamedTuple):
-    """State of a transactional producer; see `Producer.transaction_health`."""
-
-    transactional_id: str
-    phase: str
-    """"new", "starting", "ready", "open", "failed" (it can only be aborted), "stored" (it is committed after others),
-    "committing", "aborting", "renewing" (of its epoch), "handed over" (to another process) or "fenced"."""
-    producer_id: int
-    """-1 before the first."""
-    producer_epoch: int
-    version: int
-    """2 if the latest transaction is one of KIP-890, else 1."""
-    age_ms: float | None
-    """Age of the open transaction; None if there is none."""
-    timeout_ms: float
-    """Age at which the coordinator aborts it."""
-    error: KafkaError | None
-    """Reason why the transaction can only be aborted, or why the producer ended."""
-
-    @property
-    def late(self) -> bool:
-        """True if more than half of the open transaction's time is used up."""
-        return self.age_ms is not None and self.age_ms > self.timeout_ms / 2
 
 
 class OpenTransaction(NamedTuple):

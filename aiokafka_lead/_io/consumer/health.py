@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..._core.consumer.health import ConsumerHealth, ConsumerLag, Facts, Limits, judge
+from ..._core.consumer.health import Facts, Limits, judge
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.standstill import Standstill
@@ -15,6 +15,7 @@ from ..._core.group.member import PollInterval
 from ..._options.logs import client_log
 from ...config import ConsumerConfig
 from ...errors import KafkaError
+from ...health import ConsumerHealth, ConsumerLag
 from ...types import TopicPartition
 from ..client import Client
 from .absence_watch import AbsenceWatch

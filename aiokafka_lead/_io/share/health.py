@@ -6,10 +6,11 @@ import math
 import time
 from collections.abc import Callable
 
-from ..._core.consumer.health import ConsumerHealth, Facts, Limits, judge
+from ..._core.consumer.health import Facts, Limits, judge
 from ..._core.share.planner import SharePlanner
 from ..._options.logs import client_log
 from ...config.share import ShareConsumerConfig
+from ...health import ConsumerHealth
 from ..client import Client
 from ..consumer.health import WARN_AFTER_S, since, unusable
 from ..consumer.loop_watch import TICK_S, LoopWatch

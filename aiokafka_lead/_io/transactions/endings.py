@@ -6,10 +6,13 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import anyio
+
 from ..._core.transactions.errand import Errand
 from ..._core.transactions.pace import EndPace
 from ..._core.transactions.state import TransactionState
 from ..._core.transactions.verdicts import Verdict
+from ..._options.logs import ClientLog
 from ...errors import ClientClosedError, KafkaError
 from ..loop import Signal, Waiter
 from .asking import Asking
@@ -126,3 +129,20 @@ class Endings:
     def _settle(self, ending: Ending) -> None:
         self._settled()
         ending.settled.set_result(None)
+
+
+async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
+    """Until cancelled, say so once of each transaction that has used up half of what the coordinator leaves to it."""
+    half_s = state.timeout_ms / 2000
+    warned = 0
+    while True:
+        health = state.health(time.monotonic())
+        wait_s = half_s  # one that begins from now on is not old before
+        if health.age_ms is not None and state.number != warned:
+            if health.late:
+                warned = state.number
+                text = "the transaction of %r (%s) is %.0f ms old: after transaction_timeout_ms, %.0f, it is aborted"
+                log.warning(text, state.transactional_id, health.phase, health.age_ms, health.timeout_ms)
+            else:
+                wait_s = half_s - health.age_ms / 1000
+        await anyio.sleep(max(wait_s, 0.001))

@@ -17,9 +17,9 @@ import anyio
 from ..._core.consumer.consumed import Consumed
 from ..._core.transactions.errand import Errand, Outcome
 from ..._core.transactions.phase import Phase
-from ..._core.transactions.state import OpenTransaction, TransactionHealth, TransactionState
+from ..._core.transactions.state import OpenTransaction, TransactionState
 from ..._core.transactions.versions import TransactionVersion
-from ..._options.logs import ClientLog, client_log
+from ..._options.logs import client_log
 from ...config import ProducerConfig
 from ...errors import (
     ClientClosedError,
@@ -31,6 +31,7 @@ from ...errors import (
     TransactionTimedOutError,
 )
 from ...errors.base import own_copy
+from ...health import TransactionHealth
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..cancellation import outlast_cancellation
 from ..client import Client
@@ -43,7 +44,7 @@ from ..producer.sender import Sender
 from .additions import Additions
 from .asking import Asking
 from .consumed_parts import ConsumedParts
-from .endings import Ending, Endings
+from .endings import Ending, Endings, warn_of_age
 
 ABORT_WITHIN_S = 5.0
 """How long a cancelled caller waits for its transaction to be aborted; that goes on then without it."""
@@ -56,9 +57,10 @@ AWAIT_SENT_S = 2.0
 
 
 class TransactionGate:
-    """Each transaction has an admission of its own, so that a send that waited until after its end is not taken.
+    """Way of records into batches: open during a transaction, and for its own sends only.
 
-    And each block has an intake of its own, so that what a task has of it leads nowhere after its end.
+    Each transaction has an admission of its own, so that a send that waited until after its end is not taken. And each
+    block has an intake of its own, so that what a task has of it leads nowhere after its end.
     """
 
     def __init__(self, intake: Intake, another: Callable[[Admission], Intake] | None) -> None:
@@ -140,7 +142,7 @@ class Transactions:
         self._client.spawn(self._endings.run, name="kafka transaction")
         self._client.spawn(self._discard_failed, name="kafka failed transactions")
         self._client.spawn(self._additions.run, name="kafka transaction partitions")
-        self._client.spawn(_warn_of_age, self.state, self._log, name="kafka transaction age")
+        self._client.spawn(warn_of_age, self.state, self._log, name="kafka transaction age")
         if wait and self.state.phase is not Phase.OPEN:
             await self._get_ready(Deadline(self._max_block_s * 1000))
 
@@ -155,7 +157,7 @@ class Transactions:
             self._log.warning("the producer is stopped in a transaction, which is aborted")
             self._begin_abort()
         if self._endings.current is not None and self.state.phase in (Phase.COMMITTING, Phase.ABORTING):
-            await _until(self._endings.current.over, timeout_s)
+            await self._endings.current.over.done_within(timeout_s)
 
     def check(self) -> None:
         """Raise unless the producer can be used here and now."""
@@ -188,21 +190,22 @@ class Transactions:
 
     # --- the application's calls --------------------------------------------------------------------------------------
 
-    async def begin(self) -> int:
+    async def begin(self, timeout_s: float | None = None) -> int:
         """Begin a transaction, and return its number; see `Producer.begin_transaction`."""
+        deadline = Deadline(self._within_s(timeout_s) * 1000)
         self.state.check_begin()
         if self._beginning:
             raise IllegalStateError("another task is beginning a transaction")
         self._beginning = True
         try:
             if self._unlearnt is not None:
-                await self._learn(self._unlearnt, self._max_block_s)
-            await self._get_ready(Deadline(self._max_block_s * 1000))
+                await self._learn(self._unlearnt, deadline.left_s())
+            await self._get_ready(deadline)
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
                 # Partitions of a transaction before could count as part of this one.
                 self._endings.carry_out(self.state.renewal())
-                await self._get_ready(Deadline(self._max_block_s * 1000))
+                await self._get_ready(deadline)
             state = self.state
             state.begin(v2, time.monotonic())
             held = v2 and self._additions.pace.goes_on(state.began_at)
@@ -216,19 +219,20 @@ class Transactions:
         finally:
             self._beginning = False
 
-    async def commit(self) -> None:
+    async def commit(self, timeout_s: float | None = None) -> None:
         """Commit the open transaction; see `Producer.commit_transaction`."""
+        within_s = self._within_s(timeout_s)
         self.state.check_fenced()
         if self._unlearnt is not None:
-            await self._learn(self._unlearnt, self._max_block_s)
+            await self._learn(self._unlearnt, within_s)
             return
-        ending = await self._send_all(self._end_at_once) or self._ask_to_commit()
-        await self._learn(ending, ending.left_s(self._max_block_s))
+        ending = await self._send_all(within_s, self._end_at_once) or self._ask_to_commit()
+        await self._learn(ending, ending.left_s(within_s))
 
     async def store(self) -> None:
         """Send all that the open transaction took; `commit_stored` commits it. Raises as a commit does."""
         self.state.check_fenced()
-        await self._send_all()
+        await self._send_all(self._max_block_s)
         self._note_written()
         self.state.store()
 
@@ -256,11 +260,11 @@ class Transactions:
     async def hand_over(self) -> OpenTransaction:
         """Send all that the open transaction took, and leave its end to another process; raises as a commit does."""
         self.state.check_open(self.state.number)
-        await self._send_all()
+        await self._send_all(self._max_block_s)
         self._note_written()
         return self.state.hand_over()
 
-    async def _send_all(self, then: Then | None = None) -> Ending | None:
+    async def _send_all(self, within_s: float, then: Then | None = None) -> Ending | None:
         """Until all that the open transaction took is stored; it takes nothing more. If that fails, it is aborted.
 
         ``then`` is called where the last answer comes; returns the ending that it has begun, if it has.
@@ -273,14 +277,14 @@ class Transactions:
         self.close_gate()
         self.state.commit()
         try:
-            await self._sender.flushing.wait(self._max_block_s, then)
-            await self._additions.idle(self._max_block_s)
+            await self._sender.flushing.wait(within_s, then)
+            await self._additions.idle(within_s)
         except TimeoutError:
             if self._unlearnt is None:
-                self._failed(RequestTimedOutError("records were not acknowledged within max_block_ms"))
+                self._failed(RequestTimedOutError(f"records were not acknowledged in {_time(within_s * 1000)}"))
         except BaseException:
             if self._unlearnt is not None:
-                await outlast_cancellation(self._unlearnt.settled, self._unlearnt.left_s(self._max_block_s))
+                await outlast_cancellation(self._unlearnt.settled, self._unlearnt.left_s(within_s))
                 raise
             self._failed(TransactionAbortedError("the commit was cancelled before it was sent"))
             await self.leave()
@@ -306,7 +310,7 @@ class Transactions:
         self._unlearnt = ending = self._endings.carry_out(self._errand(), settled)
         return ending
 
-    async def abort(self) -> None:
+    async def abort(self, timeout_s: float | None = None) -> None:
         """Abort the open transaction; see `Producer.abort_transaction`."""
         state = self.state
         state.check_fenced()
@@ -319,8 +323,11 @@ class Transactions:
         ending = self._endings.current
         if ending is None:
             return
-        if not await _until(ending.settled, self._max_block_s):
-            raise TransactionTimedOutError("the coordinator has not aborted the transaction within max_block_ms")
+        within_s = self._within_s(timeout_s)
+        if not await ending.settled.done_within(within_s):
+            raise TransactionTimedOutError(
+                f"the coordinator has not aborted the transaction in {_time(within_s * 1000)}"
+            )
         if ending.refusal is not None:
             raise own_copy(ending.refusal)
 
@@ -336,15 +343,20 @@ class Transactions:
             self._log.warning("the transaction is not aborted yet; that goes on")
 
     async def send_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group: ConsumerGroupMetadata,
+        timeout_s: float | None = None,
     ) -> None:
         """Make offsets part of the open transaction; see `Producer.send_offsets_to_transaction`."""
         self.state.check_open(self.state.number)
-        with anyio.move_on_after(self._max_block_s):
+        within_s = self._within_s(timeout_s)
+        with anyio.move_on_after(within_s):
             await self._additions.offsets(offsets, group)
             return
         raise TransactionTimedOutError(
-            f"the offsets of group {group.group_id!r} did not become part of the transaction within max_block_ms"
+            f"the offsets of group {group.group_id!r} did not become part of the transaction in "
+            f"{_time(within_s * 1000)}"
         )
 
     async def send_part(self, consumed: Consumed) -> None:
@@ -362,6 +374,9 @@ class Transactions:
         """A send raises this: its record is missing from the transaction."""
         if number == self.state.number:
             self._failed(error)
+
+    def _within_s(self, timeout_s: float | None) -> float:
+        return self._max_block_s if timeout_s is None else timeout_s
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -433,10 +448,10 @@ class Transactions:
             if ending is None:
                 self.state.check_begin()
                 ending = self._endings.carry_out(self.state.start())
-            if not await _until(ending.over, deadline.left_s()):
+            if not await ending.over.done_within(deadline.left_s()):
                 raise TransactionTimedOutError(
-                    f"transactional id {self.state.transactional_id!r}: the coordinator has not answered within "
-                    f"max_block_ms ({self._max_block_s * 1000:g}); the producer is {self.state.phase.value}"
+                    f"transactional id {self.state.transactional_id!r}: the coordinator has not answered in "
+                    f"{_time(deadline.timeout_ms)}; the producer is {self.state.phase.value}"
                 )
             if ending.refusal is not None:
                 raise own_copy(ending.refusal)
@@ -466,33 +481,11 @@ class Transactions:
         raise failure
 
 
-async def _until(waiter: Waiter[None], timeout_s: float) -> bool:
-    """Whether it was done in time."""
-    try:
-        await waiter.wait(timeout_s)
-    except TimeoutError:
-        return False
-    return True
-
-
 def transactions_of(producer: Transactional) -> Transactions:
     """Return the transactions of a producer that was made with a ``transactional_id``."""
     assert producer._transactions is not None
     return producer._transactions
 
 
-async def _warn_of_age(state: TransactionState, log: ClientLog) -> None:
-    """Until cancelled, say so once of each transaction that has used up half of what the coordinator leaves to it."""
-    half_s = state.timeout_ms / 2000
-    warned = 0
-    while True:
-        health = state.health(time.monotonic())
-        wait_s = half_s  # one that begins from now on is not old before
-        if health.age_ms is not None and state.number != warned:
-            if health.late:
-                warned = state.number
-                text = "the transaction of %r (%s) is %.0f ms old: after transaction_timeout_ms, %.0f, it is aborted"
-                log.warning(text, state.transactional_id, health.phase, health.age_ms, health.timeout_ms)
-            else:
-                wait_s = half_s - health.age_ms / 1000
-        await anyio.sleep(max(wait_s, 0.001))
+def _time(timeout_ms: float) -> str:
+    return f"{timeout_ms:g} ms (max_block_ms, or the call's timeout_ms)"

@@ -141,11 +141,11 @@ class Pipeline(Kind):
         finally:
             self._open = None
 
-    async def settle(self) -> None:
+    async def settle(self, timeout_ms: float) -> None:
         """Until none is in flight; raises why one that was left was not committed. Cancelled, it changes nothing."""
         if self._open is not None:
             raise IllegalStateError("a transaction is open: its block ends first")
-        deadline = Deadline(self._max_block_ms)
+        deadline = Deadline(timeout_ms)
         try:
             while len(self._chain):
                 await self._step(deadline)

@@ -29,7 +29,6 @@ EXEMPT: tuple[str, ...] = (
     "aiokafka_lead/_core/share/",
     "aiokafka_lead/_core/telemetry/",
     "aiokafka_lead/_io/consumer/",
-    "aiokafka_lead/_io/group/",
     "aiokafka_lead/_io/producer/",
     "aiokafka_lead/_io/run/",
     "aiokafka_lead/_io/share/",

@@ -1,4 +1,4 @@
-"""What `Consumer.run`, `ShareConsumer.run` and the relay of an outbox have in common."""
+"""Common parts of `Consumer.run`, `ShareConsumer.run` and the relay of an outbox."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def routing_of(handler: Any, *, transactional: bool, read: Collection[str] | Non
 async def outlets(
     client: Client, config: HandlingConfig, group_id: str | None, routing: Routing | None = None, *, later: bool = False
 ) -> AsyncIterator[DeadLetters | None]:
-    """Where a run sends dead letters, and results; no dead letters without a topic for them.
+    """Yield the outlet of a run's dead letters and results; None without a topic for dead letters.
 
     It is all ready, or the client was stopped while this began. Both go through a producer that connects as the client
     does, unless one was given for dead letters. With ``later`` so do records that wait in retry topics.

@@ -221,7 +221,7 @@ class Client(PushedMetrics):
 
     @property
     def client_id(self) -> str:
-        """What brokers' logs and quotas call these connections."""
+        """Name of these connections in brokers' logs and quotas."""
         return self._config.client_id
 
     def health(self) -> ClientHealth:

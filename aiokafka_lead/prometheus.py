@@ -86,7 +86,7 @@ _FAMILIES: dict[str, Any] = {
 
 
 def _of(prefix: str, metrics: type) -> Iterator[KafkaMetric]:
-    """Those of a class of metrics that scrapes show."""
+    """Yield the metrics of a class that scrapes show."""
     texts = _texts(metrics)
     for name, figure in figures(metrics).items():
         if figure.rows is not None:

@@ -201,7 +201,7 @@ async def _broker(
 
 
 async def _answering(admin: AdminClient, broker_id: int) -> str | None:
-    """The other broker that answers at this one's address; None if it is this one, or nobody may tell.
+    """Return the name of another broker that answers at this one's address; None if there is none, or it is unknown.
 
     Brokers refuse to describe another one's configuration, and name themselves then. It needs the right to describe
     the cluster's configurations.

@@ -331,6 +331,7 @@ class FetchPlanner:
                 shares += 1
                 idle += node.main is None
         share = max(1, limits.fetch_max_bytes // shares)
+        # With an empty buffer there is always a fetch: otherwise a low limit would stop reading.
         if used and used + share * (1 + idle if beside else 1) > limits.fetch_max_bytes:
             return None
         return min(share, partitions * limits.max_partition_fetch_bytes)

@@ -192,6 +192,7 @@ class Prefetch:
             try:
                 chunk = data.next_chunk(self.deserializers)
             except KafkaError:
+                # The error is raised on each turn until a seek, so the other partitions have to get theirs first.
                 self._queue.rotate(-1)
                 raise
             except NotLoaded:

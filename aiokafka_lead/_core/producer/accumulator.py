@@ -354,6 +354,7 @@ class Accumulator:
         if busy and schedule.may_linger(node_id, now):
             return drained
         limit = min(self._max_request_size, self.turn_bytes)
+        # Not `while`: sending a batch may make its partition ready again, and a request holds only one batch of each.
         for _ in range(min(len(schedule.ready.get(node_id, ())), REQUEST_BATCHES)):
             queue = schedule.pop(node_id)
             if schedule.sendable_to(queue, now) != node_id:
@@ -362,7 +363,7 @@ class Accumulator:
             batch = schedule.first_unsent(queue)
             assert batch is not None
             size += batch.size_bytes
-            if drained and size > limit:
+            if drained and size > limit:  # a first batch is sent even beyond the limit, or it would never be
                 schedule.put_back(queue, node_id)
                 break
             self.turn_bytes -= batch.size_bytes

@@ -1,1 +1,1 @@
-"""A group's coordinator, and what is asked of it."""
+"""A group's coordinator, and the requests to it."""

@@ -1,4 +1,4 @@
-"""Commits what the application is done with, now and then (``enable_auto_commit``)."""
+"""Periodically commits the records that the application has finished (``enable_auto_commit``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMMIT = {"api": "OffsetCommit"}
 
 
 class AutoCommit:
-    """Looks at the clock whenever the application comes back for records; sends in the background, one at a time."""
+    """Checks the time when the application comes back for records; commits in the background, one at a time."""
 
     def __init__(
         self, client: Client, positions: Positions, commits: Commits, leases: Leases, interval_s: float
@@ -35,23 +35,23 @@ class AutoCommit:
         self._interval_s = interval_s
         self._due_at = time.monotonic() + interval_s
         self._spawned = False
-        """A commit in the background is under way."""
+        """True while a background commit runs."""
         self._one_at_a_time = anyio.Lock()
         """An older commit must not arrive after a newer one."""
         self._last = Waits()
-        """Those for commits before partitions are given up."""
+        """Waits of commits before partitions are given up."""
 
-    # --- what the reader tells ---------------------------------------------------------------------------------------
+    # --- notifications from the reader -------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
-        """The application is done with what it got."""
+        """The application has finished the records that it got."""
         self._leases.returned(now)
         if now >= self._due_at:
             self._due_at = now + self._interval_s
             self.commit_soon()
 
     def watch(self, now: float) -> float | None:
-        """When to look again while the application waits."""
+        """Return the time of the next check while the application waits."""
         return self._due_at
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
@@ -65,16 +65,16 @@ class AutoCommit:
     # --- committing --------------------------------------------------------------------------------------------------
 
     def commit_soon(self) -> None:
-        """Commit what is done now, unless that is under way."""
+        """Commit finished records now, unless a commit is running."""
         offsets = self._commits.done(self._positions)
         if offsets and not self._spawned:
             self._spawned = True
             self._client.spawn(self._commit_in_background, offsets, name="commit offsets")
 
     async def commit_last(self, timeout_s: float, partitions: Container[TopicPartition] | None = None) -> None:
-        """Commit what is done (of these partitions), before they are given up; errors are logged.
+        """Commit finished records (of these partitions), before the partitions are given up; errors are logged.
 
-        A coordinator that is gone is waited for, but not longer than for any other commit.
+        It waits for a lost coordinator, but not longer than any other commit.
         """
         began_at = time.monotonic()
         with self._last.within(timeout_s) as scope:
@@ -85,13 +85,13 @@ class AutoCommit:
             self._log.warning(text, time.monotonic() - began_at, extra=_COMMIT)
 
     def hurry(self, until: float) -> None:
-        """The consumer is being stopped: a commit that is waited for has until then (``time.monotonic()``)."""
+        """Limit the wait for a commit to this time (``time.monotonic()``): the consumer is being stopped."""
         self._last.hurry(until)
 
     async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
             async with self._one_at_a_time:
-                # Its turn may have come late: partitions that a group gave up meanwhile were committed then.
+                # Its turn may have come late: partitions given up meanwhile were already committed.
                 gone = {} if self._commits.by_member else offsets
                 await self._commit(None, {tp: offset for tp, offset in gone.items() if tp not in self._positions})
         finally:

@@ -1,4 +1,4 @@
-"""What is committed to a group: up to where, and on whose behalf. The same for every way to commit."""
+"""The offsets and the identity of commits to a group, the same for every way to commit."""
 
 from __future__ import annotations
 
@@ -34,41 +34,41 @@ from .standing import Standing
 
 
 class ParallelWork(Protocol):
-    """One run, while it is under way."""
+    """One run in progress."""
 
     @property
     def transactional(self) -> bool:
-        """Whether it commits in transactions, beside which there must be no other commit."""
+        """True if it commits in transactions, next to which other commits are forbidden."""
         ...
 
     def problem(self, now: float) -> str | None:
-        """What it bears with."""
+        """Return the problem that it currently tolerates."""
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Let go of these partitions: wait for their handlers until the deadline, and commit what is done."""
+        """Give up these partitions: wait for their handlers until the deadline, and commit finished records."""
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They have been given up, or lost."""
+        """Forget these partitions, which were given up or lost."""
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """For each partition that was taken from, the position before which everything is done."""
+        """Yield, for each partition with taken records, the position before which all records are done."""
         ...
 
     def unsubscribed(self) -> None:
-        """The consumer may have nothing to read any more: then the run ends."""
+        """End the run if the consumer has no more partitions to read."""
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+        """End the run of a stopping consumer. Handlers have until ``ready_by``, the rest until ``end_by``."""
 
 
 class CurrentRun:
-    """The run of one consumer. It knows, and commits, what is done; without one that follows from what is in hand."""
+    """The run of one consumer, which determines finished records; otherwise they follow from those in hand."""
 
     __slots__ = ("work",)
 
     def __init__(self) -> None:
         self.work: ParallelWork | None = None
-        """None while none is under way. Written by the run itself."""
+        """None without a run. Written by the run itself."""
 
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
@@ -81,13 +81,13 @@ REFUSED = (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
-"""What a coordinator says to a member that may not commit as such, now or ever."""
+"""A coordinator's errors for a member that may not commit as such, now or ever."""
 
 
 class Commits:
     """Commits for the application, for batches, for automatic commits and for `Consumer.run`.
 
-    What was committed counts as done: no rebalance waits for it.
+    Committed records count as done: a rebalance does not wait for them.
     """
 
     def __init__(
@@ -108,12 +108,12 @@ class Commits:
         self._run = run
         self.tracing: ReadTracing | None = None
         self.timeout_ms = timeout_ms
-        """For commits that the application gives no time for."""
+        """Default timeout of the application's commits."""
 
-    # --- up to where -------------------------------------------------------------------------------------------------
+    # --- offsets to commit -------------------------------------------------------------------------------------------
 
     def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind everything that the application got; within a run, behind what is done. Nothing of what is gone."""
+        """Return the offsets behind handed-out records, or in a run, behind finished ones; not of lost logs."""
         work = self._run.work
         ends = ((state, state.position) for state in self._positions) if work is None else work.done()
         return {
@@ -123,27 +123,27 @@ class Commits:
     def has_log(self, state: PartitionState) -> bool:
         """Return True unless the partition's log is gone: its topic was deleted, or made again since it was read.
 
-        What was read there must not be committed to the log that has taken its place.
+        Offsets of the old log must not be committed to the log that has replaced it.
         """
         return not (state.log_is_gone or self._metadata.snapshot.lacks(*state.tp))
 
     def topic_id(self, state: PartitionState) -> UUID | None:
-        """That of the topic that the partition's log is of; None if that log is gone."""
+        """Return the id of the topic to which the partition's log belongs; None if that log is gone."""
         return self._metadata.snapshot.topic_id(state.tp.topic) if self.has_log(state) else None
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind what the application has come back from, where that is news; nothing within a run, which commits."""
+        """Return new offsets behind records that the application has finished; empty in a run, which commits itself."""
         if self._run.work is not None:
             return {}
         return self._in_hand.done(state for state in states if self.has_log(state))
 
-    # --- the ways to commit ------------------------------------------------------------------------------------------
+    # --- ways to commit ----------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
-        """Commit these offsets, or else what was handed out; raises what `store` does.
+        """Commit these offsets, or else the ones behind handed-out records; raises the errors of `store`.
 
-        Also `UnknownTopicOrPartitionError`, when the others are stored, if the cluster does not have a partition any
-        more; and without offsets `CommitFailedError`, if partitions in hand were taken away.
+        Also raises `UnknownTopicOrPartitionError`, after storing the other offsets, if a partition no longer exists;
+        and without offsets `CommitFailedError`, if partitions in hand were taken away.
         """
         if self._run.work is not None and self._run.work.transactional:
             raise IllegalStateError("run() commits in its transactions, and nothing else may while it does")
@@ -158,9 +158,9 @@ class Commits:
             )
 
     async def commit_done(self, states: Iterable[PartitionState], last: Offsets) -> None:
-        """Commit what is done of these partitions, and what was ``last`` done of others; raises as `commit` does.
+        """Commit finished records of these partitions, and ``last`` offsets of other ones; raises as `commit`.
 
-        What is given up because its partition is gone is not tried again.
+        Offsets given up because their partition is gone are not retried.
         """
         offsets = {**last, **self.done(states)}
         missing = await self.store(offsets, self.timeout_ms)
@@ -169,7 +169,7 @@ class Commits:
             raise gone(missing)
 
     async def commit_batch(self, state: PartitionState, end: Position) -> bool:
-        """Commit behind a batch, if its partition still is what it was when the batch was handed out."""
+        """Commit behind a batch, if its partition has not changed since the batch was handed out."""
         if not self._positions.owns(state):
             return False
         offsets = {state.tp: end.to_commit()}
@@ -199,11 +199,11 @@ class Commits:
         return replace(self.standing.metadata, topic_ids=ids)
 
     def begin_part(self, part: object, given: Offsets | None) -> Offsets:
-        """The offsets that a transaction is to commit: these, or behind what was handed out.
+        """Return the offsets that a transaction has to commit: these, or those behind handed-out records.
 
-        Until `end_part` of the same part no rebalance takes their partitions. Raises `CommitFailedError` if there are
-        some that the consumer does not own, or if the transaction may have records that the consumer has lost, or that
-        come again.
+        Until `end_part` of the same part, a rebalance does not take their partitions. Raises `CommitFailedError` if the
+        consumer does not own one of them, or if the transaction may contain records that the consumer has lost, or that
+        will be handed out again.
         """
         if self.standing.wanted:
             self.standing.commits_as()  # without a member's identity the coordinator would take them from anyone
@@ -221,7 +221,7 @@ class Commits:
         return offsets
 
     def end_part(self, part: object, offsets: Offsets, *, committed: bool) -> None:
-        """The transaction has ended. One that was aborted takes the whole consumer back to what is committed."""
+        """The transaction has ended. An aborted one takes the whole consumer back to the committed offsets."""
         if committed:
             self._stored(offsets)
             self._in_hand.stored(offsets.items())
@@ -231,7 +231,7 @@ class Commits:
         self._in_hand.transaction_ended(part)
 
     def go_back(self) -> None:
-        """Go on from what is committed, wherever more was handed out: that comes again."""
+        """Return to the committed offsets of partitions with later handed-out records, which are handed out again."""
         ahead = [state for state in self._positions if state.is_ahead]
         if ahead:
             self._in_hand.went_back()
@@ -239,25 +239,25 @@ class Commits:
 
     @property
     def times_back(self) -> int:
-        """How often it went back: what was handed out before the latest time comes again."""
+        """Number of returns: records handed out before the latest return are handed out again."""
         return self._in_hand.times_back
 
     def read_before(self, moment: float) -> bool:
-        """Whether the application had read before this moment (``time.monotonic()``)."""
+        """Return True if the application had read before this moment (``time.monotonic()``)."""
         return self._in_hand.first_read_at < moment
 
-    # --- on whose behalf ---------------------------------------------------------------------------------------------
+    # --- identity of commits -----------------------------------------------------------------------------------------
 
     @property
     def by_member(self) -> bool:
-        """Whether commits are those of a member, which its group gives partitions to."""
+        """True if commits are a member's, to which its group assigns partitions."""
         return self.standing.wanted
 
     async def store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
         """Commit these offsets, all or, after an error, perhaps some; return the partitions that are gone.
 
-        A member that a rebalance gets in the way of tries again after it, if it still owns the partitions; raises
-        `CommitFailedError` if not. Raises what `GroupOffsets.commit` does.
+        If a rebalance prevents a member's commit, it is retried afterwards if the member still owns the partitions;
+        otherwise raises `CommitFailedError`. Raises the errors of `GroupOffsets.commit`.
         """
         began = time.time_ns()
         failure: BaseException | None = None
@@ -307,9 +307,9 @@ class Commits:
                 state.base = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 
     def check_owned(self, partitions: Iterable[TopicPartition]) -> None:
-        """Raise `CommitFailedError` if there are others' among these: nothing may overwrite what they have committed.
+        """Raise `CommitFailedError` if one is another member's, whose committed offset must not be overwritten.
 
-        A member owns its partitions until they are lost, or the listener has let go of them.
+        A member owns its partitions until they are lost, or the listener has handled their revocation.
         """
         gone = [tp for tp in partitions if tp not in self._positions]
         if gone:
@@ -322,11 +322,11 @@ class GroupPart:
     """The offsets of a group's member; see `TransactionPart`."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
-        """``offsets`` None: behind everything that was handed out. Raises `CommitFailedError`."""
+        """With ``offsets`` None, the offsets behind all handed-out records. Raises `CommitFailedError`."""
         self.source = commits
         self.offsets: Offsets = commits.begin_part(self, offsets)
         self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})
 
     def ended(self, *, committed: bool) -> None:
-        """The transaction is committed; or it is not, or that is not known: then the consumer goes back."""
+        """End the part: unless the transaction is known to be committed, the consumer goes back."""
         self.source.end_part(self, self.offsets, committed=committed)

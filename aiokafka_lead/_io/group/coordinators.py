@@ -1,4 +1,4 @@
-"""Which broker coordinates a group or a transactional id: the one cache of it."""
+"""Finds the coordinators of groups and transactional ids, and caches them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 NOT_AVAILABLE = CoordinatorNotAvailableError.code
 
 FIRST_WAIT_MS = 10
-"""Before the second look-up: brokers elect another coordinator as they elect leaders, mostly within milliseconds."""
+"""Wait before the second look-up: brokers elect a new coordinator like leaders, mostly within milliseconds."""
 
 
 class CoordinatorKind(IntEnum):
-    """What FindCoordinator calls the key's type."""
+    """FindCoordinator's name of the key's type."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -53,11 +53,11 @@ class CoordinatorKind(IntEnum):
 
 
 Key = tuple[CoordinatorKind, str]
-"""What a coordinator is found by."""
+"""Key of a coordinator."""
 
 
 class Wait:
-    """For the coordinator's answer to one request."""
+    """Wait for the coordinator's response to one request."""
 
     __slots__ = ("give_up", "key", "node_id", "since")
 
@@ -70,43 +70,43 @@ class Wait:
 
 
 class Coordinators:
-    """Finds coordinators, once for any number of callers, and keeps what it found until that proves to be wrong."""
+    """Finds coordinators, once for any number of callers, and keeps the results until they prove to be wrong."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         config = client.config
         self.backoff = Backoff(min(FIRST_WAIT_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
-        """Between two tries in a row to find the coordinator, or to find it where it was found."""
+        """Between two consecutive attempts to find the coordinator, or to reach it."""
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._inquiries: dict[Key, CoordinatorInquiry] = {}
         self._asking: dict[Key, Waiter[int]] = {}
         self._waits: set[Wait] = set()
         self._watching = False
-        """A task looks after the waits."""
+        """True while a task monitors the waits."""
 
     @property
     def rebalance_lane(self) -> AnyLane:
-        """For what a coordinator holds until all members are there."""
+        """Lane of requests that a coordinator holds until all members have arrived."""
         return self._client.rebalance_lane
 
     def known(self, kind: CoordinatorKind, key: str) -> int | None:
-        """The coordinator's node id, if it is known."""
+        """Return the coordinator's node id, if it is known."""
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.node_id
 
     def doubted_since(self, kind: CoordinatorKind, key: str) -> float | None:
-        """Since when no coordinator has done its work for this key (``time.monotonic()``); None unless in doubt."""
+        """Return since when (``time.monotonic()``) no coordinator has served this key; None unless in doubt."""
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.doubted_since(time.monotonic())
 
     def answered(
         self, kind: CoordinatorKind, key: str, node_id: int, error: KafkaError | None, asked_at: float
     ) -> bool:
-        """Learn from what became of a request to the coordinator; return True if it is looked up again."""
+        """Learn from the outcome of a request to the coordinator; return True if it is looked up again."""
         return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 
     def ready(self, kind: CoordinatorKind, key: str) -> Connection | None:
-        """A connection to the coordinator that takes a request now; None where `connection` would have to wait."""
+        """Return a connection to the coordinator that takes a request now; None if `connection` would have to wait."""
         node_id = self.known(kind, key)
         connection = None if node_id is None else self._client.brokers.ready(node_id, self._client.coordinator_lane)
         return connection if connection is not None and connection.can_send() else None
@@ -116,8 +116,8 @@ class Coordinators:
     ) -> Connection:
         """A ready connection to the coordinator; ``lane`` None: the client's own for that.
 
-        Raises `RequestTimedOutError` at the deadline (``time.monotonic()``) that names each broker that was asked and
-        what it said, and what cannot be helped by waiting, such as `GroupAuthorizationFailedError`, at once.
+        At the deadline (``time.monotonic()``) it raises `RequestTimedOutError` with the answer of each asked broker,
+        but errors that waiting cannot cure, such as `GroupAuthorizationFailedError`, at once.
         """
         failures = 0
         while True:
@@ -140,14 +140,15 @@ class Coordinators:
         try:
             lost = brokers.last_error(node_id)
             if lost is not None and brokers.state(node_id) is NodeState.BACKOFF:
-                # The brokers may soon name another one: to ask them again takes less than its reconnect backoff.
+                # The brokers may soon name another coordinator: asking them again takes less time than its reconnect
+                # backoff.
                 raise own_copy(lost)
-            # Nor is a connection waited for that takes long: it goes on being made while the brokers are asked again.
+            # Do not wait for a slow connection either: it continues to be made while the brokers are asked again.
             within_ms = min(deadline.left_ms(), SECOND_AFTER_S * 1000)
             return await brokers.get(node_id, self._client.coordinator_lane if lane is None else lane, within_ms)
         except KafkaError as error:
             if error.retriable:
-                # Nor can a broker be used that refuses a login for now: the coordinator may be another one by then.
+                # Nor use a broker that refuses logins for now: the coordinator may be another one by then.
                 unreachable = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(error.message)
                 self.answered(kind, key, node_id, unreachable, asked_at)
             raise
@@ -161,11 +162,11 @@ class Coordinators:
                     return
         await sleep_until(deadline.at)
 
-    # --- waiting for answers -----------------------------------------------------------------------------------------
+    # --- waits for responses -----------------------------------------------------------------------------------------
 
     @contextmanager
     def waiting(self, kind: CoordinatorKind, key: str, node_id: int) -> Iterator[None]:
-        """Give the block up with `NotCoordinatorError` if this coordinator is silent, and another one by now."""
+        """End the block with `NotCoordinatorError` if this coordinator is silent, and another one has taken over."""
         with anyio.CancelScope() as scope:
             wait = self.begin_wait((kind, key), node_id, scope.cancel)
             try:
@@ -176,7 +177,7 @@ class Coordinators:
             raise moved(node_id)
 
     def begin_wait(self, key: Key, node_id: int, give_up: Callable[[], object]) -> Wait:
-        """Call ``give_up`` if the coordinator stays silent, and is another broker by now; not after `end_wait`."""
+        """Call ``give_up`` if the coordinator stays silent, and another broker has taken over; not after `end_wait`."""
         wait = Wait(key, node_id, give_up)
         self._waits.add(wait)
         if not self._watching:
@@ -185,12 +186,12 @@ class Coordinators:
         return wait
 
     def end_wait(self, wait: Wait) -> None:
-        """The answer is there, or not waited for any longer."""
+        """The response has arrived, or is no longer awaited."""
         self._waits.discard(wait)
         wait.give_up = None
 
     async def _watch(self) -> None:
-        """Ask for the coordinators that do not answer, while anybody waits for one."""
+        """Look up coordinators that do not answer, while any call waits for one."""
         try:
             while self._waits:
                 await anyio.sleep(UNANSWERED_S)
@@ -207,12 +208,12 @@ class Coordinators:
         finally:
             self._watching = False
 
-    # --- looking up --------------------------------------------------------------------------------------------------
+    # --- look-up -----------------------------------------------------------------------------------------------------
 
     async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: Deadline) -> None:
-        """Learn the coordinators of many keys by one request; those that it does not name are asked for one by one.
+        """Look up the coordinators of many keys in one request; keys missing in the response are looked up one by one.
 
-        A broker below Kafka 2.8 takes one key at a time, and is not asked here.
+        A broker below Kafka 2.8 accepts one key at a time, and is not asked here.
         """
         inquiries = {key: self._inquiry((kind, key)) for key in keys if self.known(kind, key) is None}
         if len(inquiries) < 2:
@@ -248,7 +249,7 @@ class Coordinators:
                 inquiry.found(informant, entry.node_id)
 
     def said(self, kind: CoordinatorKind, key: str) -> str:
-        """Who was asked for the coordinator, or as the coordinator, since one did its work, and what each said last."""
+        """Return the brokers asked since a coordinator last served the key, each with its last answer."""
         inquiry = self._inquiries.get((kind, key))
         return "" if inquiry is None else _described(inquiry.said, self._client.brokers.nodes)
 
@@ -265,7 +266,7 @@ class Coordinators:
         asking = self._asking.get((kind, key))
         if asking is None:
             asking = self._asking[kind, key] = Waiter()
-            # A task of its own: the call that asked first may be cancelled while others still wait.
+            # In a separate task: the call that asked first may be cancelled while other calls still wait.
             self._client.spawn(self._ask, kind, key, asking, name=f"find coordinator of {key}")
         try:
             return await asking.wait(deadline.left_s())
@@ -312,7 +313,7 @@ async def _find(sought: Key, connection: Connection) -> Broker:
 
 
 def moved(node_id: int) -> KafkaError:
-    """Why an answer is not waited for any longer."""
+    """Return the error that ends the wait for a response."""
     return NotCoordinatorError(f"broker {node_id} does not answer, and another one is the coordinator by now")
 
 
@@ -330,7 +331,7 @@ def _described(said: Mapping[int, str], nodes: Mapping[int, Broker]) -> str:
 
 
 class GroupCoordinator:
-    """One group's coordinator, whichever broker that is."""
+    """One group's coordinator, independent of the current broker."""
 
     def __init__(self, coordinators: Coordinators, group_id: str) -> None:
         self._coordinators = coordinators
@@ -343,20 +344,21 @@ class GroupCoordinator:
 
     @property
     def doubted_since(self) -> float | None:
-        """Since when no broker has done the coordinator's work (``time.monotonic()``); None unless it is in doubt."""
+        """Time since which no broker has served as coordinator (``time.monotonic()``); None unless in doubt."""
         return self._coordinators.doubted_since(CoordinatorKind.GROUP, self.group_id)
 
     @property
     def said(self) -> str:
-        """What each broker said that was asked since then."""
+        """The answer of each broker asked since then."""
         return self._coordinators.said(CoordinatorKind.GROUP, self.group_id)
 
     async def ask(
         self, request: Request[Any], timeout_s: float, *, held: bool = False
     ) -> tuple[Any, KafkaError | None]:
-        """The answer, or why there is none.
+        """Return the response, or the error.
 
-        ``held``: the coordinator answers when all members are there, so that no other request may wait behind this one.
+        ``held`` means that the coordinator answers when all members have arrived, so other requests must not queue
+        behind this one.
         """
         lane = self._coordinators.rebalance_lane if held else None
         deadline = Deadline(timeout_s * 1000)

@@ -1,4 +1,4 @@
-"""How partitions come and go: in step with the work in hand, with commits, and with the application's listener."""
+"""Assigns and revokes partitions, in step with records in hand, commits, and the application's listener."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .commits import CurrentRun
 Partitions = frozenset[TopicPartition]
 
 COMMIT_WITHIN_S = 5.0
-"""How long committing may hold up a rebalance, whatever time the work in hand has taken. A coordinator that is gone is
-waited for as long as work in hand would be."""
+"""Longest delay of a rebalance by a commit, independent of the time for records in hand. The wait for a lost
+coordinator is limited like the wait for records in hand."""
 
 
 class Handover:
-    """Carries out what the member decides about partitions, one step at a time.
+    """Carries out the member's decisions about partitions, one step at a time.
 
-    A partition that is being given up hands out nothing more; it stays assigned until the listener knows, so that its
-    position can be asked for and committed. One that is taken over hands out nothing before the listener knows. All
-    other partitions go on meanwhile.
+    A partition being revoked hands out no more records; it stays assigned until the listener has been called, so that
+    its position can be read and committed. A new partition hands out no records before the listener has been called.
+    All other partitions continue meanwhile.
     """
 
     def __init__(
@@ -52,30 +52,31 @@ class Handover:
         self._run = run
         self._log = log
         self.listener: object | None = None
-        """The application's, as given to `subscribe`."""
+        """The application's listener, as given to `subscribe`."""
         self._listen_within_s = listen_within_s
-        """How long each of its callbacks may take."""
+        """Time limit of each of its callbacks."""
         self._is_late = is_late
-        """Whether a partition was made while its topic was read already."""
+        """Returns True if a partition was created while its topic was already being read."""
         self.hurry_until: float | None = None
-        """The consumer is being stopped: what is in hand is not waited for, and all else only until then."""
+        """Set when the consumer is being stopped: records in hand are not awaited, and the rest only until then."""
         self.tells = False
-        """A callback is under way."""
+        """True while a callback runs."""
         self._telling = Waits()
-        """That for the callback that is under way."""
+        """Wait of the current callback."""
         self._wake = wake
-        """Set when less is in hand, or the step may have changed."""
+        """Set when fewer records are in hand, or the step may have changed."""
 
     def hurry(self, until: float) -> None:
-        """The consumer is being stopped, so that everything here has to end by this time."""
+        """End all waits here by this time: the consumer is being stopped."""
         self.hurry_until = until
         self._telling.hurry(until)
         if self._auto_commit is not None:
             self._auto_commit.hurry(until)
 
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
-        """False if, while this waited, it came to something else to do: ``still`` tells."""
+        """Return False if another step became necessary while this waited, as ``still`` tells."""
         deadline = time.monotonic() + step.timeout_s
+        # Withheld before the wait: otherwise the application would get more of their records, and might never be done.
         for tp in step.partitions:
             state = self._positions.get(tp)
             if state is not None:
@@ -89,6 +90,7 @@ class Handover:
             return False
         if self._auto_commit is not None and work is None:
             within_s = max(COMMIT_WITHIN_S, deadline - time.monotonic())
+            # Before the listener, as in Java: afterwards it would overwrite offsets that the listener has committed.
             await self._auto_commit.commit_last(self._left(within_s), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
         self._in_hand.note_lost(self._drop(step.partitions))
@@ -108,12 +110,12 @@ class Handover:
                 return
 
     async def commit_done(self, within_s: float = COMMIT_WITHIN_S) -> None:
-        """Commit what the application is done with, if that is for this client to do."""
+        """Commit finished records, if that is this client's task."""
         if self._auto_commit is not None and self._run.work is None:
             await self._auto_commit.commit_last(self._left(within_s))
 
     async def lose(self, step: Lose) -> None:
-        """Forget partitions that may be others' already."""
+        """Forget partitions that may already belong to other members."""
         self._log.warning("lost %s: %s", some_of(sorted(step.partitions), PARTITIONS_NAMED), step.reason)
         held = self._drop(step.partitions)
         work = self._run.work
@@ -122,11 +124,11 @@ class Handover:
             work.forget(step.partitions)
         # As in Java: a listener without on_partitions_lost gets on_partitions_revoked.
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
-        # Not before: a listener that commits what is left of the assignment does nothing wrong.
+        # Not before: a listener may still commit the remaining part of the assignment.
         self._in_hand.note_lost(held)
 
     async def assign(self, step: Assign) -> None:
-        """Begin to read partitions; those that stay are not touched."""
+        """Begin to read partitions; remaining ones are not touched."""
         self._log.info(
             "took over %s; %d partitions are assigned",
             some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",
@@ -144,7 +146,7 @@ class Handover:
                 self._prefetch.release(state)
 
     def _drop(self, partitions: Partitions) -> Partitions:
-        """No longer read these; returns those of which the application has something in hand."""
+        """Stop reading these; return the partitions with records in hand."""
         held = self._in_hand.taken_away(partitions)
         self._in_hand.note_uncommitted(state for state in self._positions if state.tp in partitions)
         self._reading.assign(self._positions.assigned - partitions)

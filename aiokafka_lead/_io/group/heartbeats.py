@@ -1,4 +1,4 @@
-"""The task that sends a member's heartbeats: of a consumer's group, by either protocol, and of a share group."""
+"""The task that sends the heartbeats of a member of a consumer group, by either protocol, or of a share group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .coordinators import GroupCoordinator
 
 
 class _Member(Protocol):
-    """What decides about heartbeats."""
+    """Decides about heartbeats."""
 
     @property
     def unknown_topics(self) -> bool: ...
@@ -26,22 +26,22 @@ class _Member(Protocol):
 
 
 class Heartbeats:
-    """Sends the heartbeats of one member when they are due, and hands it the answers."""
+    """Sends the heartbeats of one member when they are due, and passes the responses to it."""
 
     def __init__(self, member: _Member, coordinator: GroupCoordinator, request_metadata: Callable[[], object]) -> None:
-        """``request_metadata`` is called while the member misses names of topics."""
+        """``request_metadata`` is called while the member lacks names of topics."""
         self._member = member
         self._coordinator = coordinator
         self._request_metadata = request_metadata
         self.wake = Signal()
-        """Set it when something has happened to the member."""
+        """Set when the member has changed."""
         self.last_at: float | None = None
-        """When the coordinator acknowledged a heartbeat last (``time.monotonic()``)."""
+        """Time of the last acknowledged heartbeat (``time.monotonic()``)."""
         self.asking = False
-        """True while a heartbeat is out."""
+        """True while a heartbeat is in flight."""
 
     async def run(self, notify: Callable[[], None]) -> None:
-        """Send heartbeats until cancelled; ``notify`` is called after each answer."""
+        """Send heartbeats until cancelled; call ``notify`` after each response."""
         member = self._member
         while True:
             at = member.heartbeat_at()

@@ -1,4 +1,4 @@
-"""Batches in hand: what becomes of one when the application commits it, goes on, or is cancelled."""
+"""Batches in hand: the effects of commits, further reads and cancellations on them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .commits import Commits, GroupPart
 
 
 class Leases:
-    """Lends batches to the application, and takes back all that it had when it comes for more."""
+    """Lends batches to the application, and takes back all of them when it comes back for more."""
 
     def __init__(self, reading: Reading, commits: Commits) -> None:
         self._reading = reading
         self._in_hand = reading.in_hand
         self._commits = commits
         self._last: Lease | None = None
-        """What was lent last, until the application comes back."""
+        """The last lent batch, until the application comes back."""
 
-    # --- what the reader tells ---------------------------------------------------------------------------------------
+    # --- notifications from the reader -------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
-        """The application is done with what it got.
+        """The application has finished the records that it got.
 
-        Another task may read on after the one with the batch was cancelled, by the same iterator or otherwise.
+        Another task may continue to read after the batch's task was cancelled, by the same iterator or otherwise.
         """
         self._in_hand.read(now)
         if self._in_hand.anything:
@@ -43,7 +43,7 @@ class Leases:
             self._in_hand.release()
 
     def watch(self, now: float) -> float | None:
-        """Nothing is due while the application waits."""
+        """Return None: no check is due while the application waits."""
         return None
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
@@ -64,7 +64,7 @@ class Leases:
         return lease
 
     async def commit(self, state: PartitionState, end: Position, topic_id: UUID | None) -> bool:
-        """Commit up to the batch's end if its partition still is what it was when the batch was handed out."""
+        """Commit up to the batch's end if its partition has not changed since the batch was handed out."""
         return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end)
 
     def topic_id(self, state: PartitionState) -> UUID | None:
@@ -72,16 +72,16 @@ class Leases:
         return self._commits.topic_id(state)
 
     def _is_another(self, state: PartitionState, topic_id: UUID | None) -> bool:
-        """Whether the log that the batch was read from is gone."""
+        """Return True if the log from which the batch was read is gone."""
         now = self._commits.topic_id(state)
         return now is None or topic_id is None or is_another(topic_id, now)
 
     def transaction_part(
         self, state: PartitionState, end: Position, topic_id: UUID | None, times_back: int
     ) -> GroupPart:
-        """The batch as a part of a transaction.
+        """Return the batch as a part of a transaction.
 
-        Raises `CommitFailedError` if it is not this consumer's any more, or comes again.
+        Raises `CommitFailedError` if it no longer belongs to this consumer, or is handed out again.
         """
         if times_back != self._in_hand.times_back:
             raise CommitFailedError(
@@ -95,10 +95,10 @@ class Leases:
         return GroupPart(self._commits, {state.tp: end.to_commit()})
 
     def take_back(self, state: PartitionState, base_offset: int, end: Position, *, cancelled: bool) -> None:
-        """Nobody works on the batch any more.
+        """The work on the batch has ended.
 
-        One whose handler was cancelled comes again. With others that is not known: nothing waits for them, and they
-        are not done before the application reads on.
+        A batch whose handler was cancelled is handed out again. Otherwise its fate is unknown: a rebalance does not
+        wait for it, and it is not done before the application continues to read.
         """
         if not self._reading.positions.owns(state) or not self._in_hand.has(state.tp):
             return
@@ -111,10 +111,10 @@ class Leases:
 
 
 class Lease:
-    """One batch's; of the assignment in which it was handed out.
+    """The lease of one batch, within the assignment in which it was handed out.
 
-    It knows the batch's offsets, and not the batch, which refers to it: in a cycle they would keep the bytes of a fetch
-    answer until Python's garbage collector comes by.
+    It has the batch's offsets, but not the batch, which refers to it: a cycle would keep the bytes of a fetch response
+    until the next run of Python's garbage collector.
     """
 
     __slots__ = ("_base_offset", "_end", "_is_cancelled", "_leases", "_state", "_times_back", "_topic_id")
@@ -135,7 +135,7 @@ class Lease:
         return self._leases.transaction_part(self._state, self._end, self._topic_id, self._times_back)
 
     def is_cancelled(self) -> bool:
-        """Whether the task that got the batch was cancelled, or is being cancelled."""
+        """Return True if the batch's task was cancelled, or is being cancelled."""
         return self._is_cancelled() or _unwinds()
 
     def end(self) -> None:
@@ -143,7 +143,7 @@ class Lease:
 
 
 def _unwinds() -> bool:
-    """Whether the task that runs this is being cancelled by a scope of anyio or trio."""
+    """Return True if a scope of anyio or trio is cancelling the current task."""
     try:
         return in_task() and cancelled_by_scope()
     except RuntimeError:  # no event loop runs here any more

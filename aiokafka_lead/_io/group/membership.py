@@ -1,4 +1,4 @@
-"""A consumer's part in its group, put together."""
+"""Assembles a consumer's parts for its group."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from .task import GroupTask
 
 
 class MembershipEvents(NamedTuple):
-    """What a membership tells the consumer, and asks it."""
+    """Callbacks of a membership to the consumer."""
 
     on_interest: Callable[[frozenset[str]], None]
-    """Called with the topics whose metadata the member needs beyond those that it wants for itself."""
+    """Called with additional topics whose metadata the member needs."""
     on_error: Callable[[], None]
-    """Called when there is something for `Standing.check` to raise."""
+    """Called when `Standing.check` has an error to raise."""
     on_change: Callable[[], None]
-    """Called when something has happened to the member."""
+    """Called when the member has changed."""
     is_late: Callable[[TopicPartition], bool]
-    """Whether a partition was made while its topic was read already."""
+    """Returns True if a partition was created while its topic was already being read."""
     released: Signal
-    """Set when less is in hand."""
+    """Set when fewer records are in hand."""
 
 
 class Membership(NamedTuple):
-    """What a consumer with a ``group_id`` has, and one without does not."""
+    """The parts of a consumer with a ``group_id``."""
 
     group_id: str
     task: GroupTask
@@ -64,7 +64,7 @@ def membership(
     run: CurrentRun,
     events: MembershipEvents,
 ) -> Membership:
-    """The parts, whose tasks are not yet running."""
+    """Create the parts, without starting their tasks."""
     coordinators = Coordinators(client)
     offsets = GroupOffsets(client, coordinators, group_id)
     coordinator = GroupCoordinator(coordinators, group_id)

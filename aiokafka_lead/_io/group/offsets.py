@@ -1,4 +1,4 @@
-"""Committing offsets to a group, and asking what is committed."""
+"""Commits a group's offsets, and looks them up."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from ..loop import sleep_until
 from .coordinators import CoordinatorKind, Coordinators
 
 UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
-"""Errors by which a coordinator says that a partition does not exist, as one does that has not heard of it yet."""
+"""A coordinator's errors for partitions that do not exist, or of which it has not learnt yet."""
 
 _NO_IDS: Mapping[str, UUID] = MappingProxyType({})
 
 
 class Missing:
-    """Asks other brokers about partitions that do not exist according to a coordinator."""
+    """Asks other brokers about partitions that are missing according to a coordinator."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -77,13 +77,13 @@ class Missing:
 
 
 def gone(partitions: Collection[TopicPartition]) -> KafkaError:
-    """Why the offsets of these were given up."""
+    """Return the reason for giving up the offsets of these partitions."""
     names = some_of(sorted(partitions), PARTITIONS_NAMED)
     return UnknownTopicOrPartitionError(f"no offset of {names} was committed: the cluster does not have it any more")
 
 
 class GroupOffsets:
-    """One group's committed offsets, through its coordinator, however often that moves."""
+    """One group's committed offsets, through its coordinator, even if it moves."""
 
     def __init__(self, client: Client, coordinators: Coordinators, group_id: str) -> None:
         self._client = client
@@ -95,11 +95,10 @@ class GroupOffsets:
     async def commit(
         self, left: dict[TopicPartition, OffsetAndMetadata], identity: GroupIdentity, timeout_ms: float
     ) -> set[TopicPartition]:
-        """Commit what is ``left``; what is stored or given up is not left any more.
+        """Commit the offsets that are ``left``; stored and abandoned ones are removed from it.
 
-        Returns the partitions that were given up: the cluster does not have them any more, or has another topic of
-        that name. Raises the error of a partition, or of the whole member, that was refused, and `RequestTimedOutError`
-        with what was tried last.
+        Returns the abandoned partitions, which no longer exist, or belong to another topic of that name. Raises the
+        error of a refused partition or member, and `RequestTimedOutError` with the last attempt.
         """
         gone: set[TopicPartition] = set()
         before = self._client.metadata.snapshot
@@ -134,7 +133,7 @@ class GroupOffsets:
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The committed offset of each partition, None where there is none; raises as `commit` does."""
+        """Return the committed offset of each partition, or None; raises the errors of `commit`."""
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
 
         async def attempt(connection: Connection, timeout_ms: float) -> None:
@@ -187,6 +186,6 @@ class GroupOffsets:
 
 
 def _raise_worst(errors: Collection[KafkaError]) -> None:
-    """Raise what matters most: what cannot be retried, then what concerns the coordinator, then anything."""
+    """Raise the most important error: a non-retriable one, else one about the coordinator, else any."""
     if errors:
         raise min(errors, key=lambda error: (error.retriable, not isinstance(error, REFUSALS)))

@@ -1,4 +1,4 @@
-"""Where a consumer stands with its group: the member that decides, and what has to know when it did."""
+"""A consumer's standing in its group: the deciding member, and notifications of its decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .heartbeats import Heartbeats
 
 
 class Standing:
-    """What others may know of the member. The tasks of `GroupTask` carry out what it decides."""
+    """The visible state of the member. The tasks of `GroupTask` carry out its decisions."""
 
     def __init__(
         self,
@@ -40,51 +40,51 @@ class Standing:
         self._group_instance_id = group_instance_id
         self._handover_wake = handover_wake
         self._on_interest = on_interest
-        """Called with the topics whose metadata the member needs beyond those that it wants for itself."""
+        """Called with additional topics whose metadata the member needs."""
         self._on_error = on_error
-        """Called when there is something for `check` to raise."""
+        """Called when `check` has an error to raise."""
         self._on_change = on_change
-        """Called when something has happened to the member."""
+        """Called when the member has changed."""
         self.rebalance_wake = Signal()
         self._changed = News()
         self._asking: tuple[Ask, anyio.CancelScope] | None = None
-        """The request that the rebalancing task waits for."""
+        """The request that the rebalancing task awaits."""
         self.subscribed = False
-        """The application is subscribed. Written by `GroupTask`."""
+        """True if the application is subscribed. Written by `GroupTask`."""
         self._out_for: str | None = None
-        """Why this consumer has put itself out of the group, until it reads again."""
+        """Reason for which this consumer has left the group by itself, until it reads again."""
 
-    # --- what is known ----------------------------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------------------------
 
     @property
     def wanted(self) -> bool:
-        """Whether the group assigns this consumer's partitions, until it has been left."""
+        """True while the group assigns this consumer's partitions, until it has left."""
         return self.subscribed or not self.member.out
 
     @property
     def out(self) -> bool:
-        """Whether the consumer is not in the group, and owns nothing of it."""
+        """True if the consumer is not in the group, and owns none of its partitions."""
         return self.member.out
 
     @property
     def joined(self) -> bool:
-        """Whether the consumer is a member now."""
+        """True if the consumer is a member now."""
         return self.member.identity is not None
 
     @property
     def member_id(self) -> str | None:
-        """What the group knows the consumer by; None while it is no member."""
+        """The group's id of the consumer; None while it is not a member."""
         identity = self.member.identity
         return None if identity is None else identity.member_id
 
     @property
     def kept_out(self) -> str | None:
-        """Why the group does not let the consumer in yet, while it goes on trying."""
+        """Reason for which the group refuses the consumer for now, while it keeps trying."""
         return self.member.kept_out
 
     @property
     def awaits(self) -> str | None:
-        """What the member waits for until it has its first assignment, even an empty one; None from then on."""
+        """Step for which the member waits until it has its first assignment, even an empty one; None from then on."""
         if not self.subscribed or self.member.awaits is None:
             return None
         what = self.member.awaits if self.joined or self.coordinator is not None else "its coordinator to be found"
@@ -92,17 +92,17 @@ class Standing:
 
     @property
     def stable(self) -> bool:
-        """A member, and no rebalance under way as far as it knows."""
+        """True for a member without a known rebalance in progress."""
         return self.member.stable
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """What commits carry; None while it is no member."""
+        """Identity in commits; None while it is not a member."""
         return self.member.identity
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """The membership as it is now, for a transaction's offsets (KIP-447)."""
+        """The current membership, for a transaction's offsets (KIP-447)."""
         member = self.member.identity or NOT_A_MEMBER._replace(group_instance_id=self._group_instance_id)
         return ConsumerGroupMetadata(
             self._coordinator.group_id, member.generation_or_epoch, member.member_id, member.group_instance_id
@@ -110,12 +110,12 @@ class Standing:
 
     @property
     def session_s(self) -> float:
-        """How long the coordinator keeps a member from which it hears nothing, as far as the member knows."""
+        """Time for which the coordinator keeps a silent member, as far as the member knows."""
         return self.member.session_s
 
     @property
     def last_heartbeat_at(self) -> float | None:
-        """When the coordinator acknowledged a heartbeat last (``time.monotonic()``)."""
+        """Time of the last acknowledged heartbeat (``time.monotonic()``)."""
         return self.heartbeats.last_at
 
     @property
@@ -139,7 +139,7 @@ class Standing:
             await self._changed.wait()
 
     def check(self) -> None:
-        """The application reads: raise why it cannot be in the group, and try again to be in it."""
+        """Raise the reason for which the reading consumer cannot be in the group, and try again to join."""
         error = self.member.error
         if error is None and self._out_for is None:
             return
@@ -153,7 +153,7 @@ class Standing:
     # --- committing --------------------------------------------------------------------------------------------------
 
     def commits_as(self) -> GroupIdentity:
-        """What to commit as. Raises `CommitFailedError` while the consumer is no member."""
+        """Return the identity for commits. Raises `CommitFailedError` while the consumer is not a member."""
         identity = self.member.identity
         if identity is None:
             why = self._out_for or "it has not joined yet, or has to join again"
@@ -161,9 +161,9 @@ class Standing:
         return identity
 
     async def refused(self, identity: GroupIdentity, error: KafkaError, deadline: Deadline) -> bool:
-        """The coordinator does not take commits of this identity; whether another one is worth a try.
+        """Handle a refusal of commits with this identity; return True if a new identity is worth an attempt.
 
-        Waits for a rebalance's requests, but not for the application: it may be the one that commits.
+        Waits for a rebalance's requests, but not for the application, which may be waiting for this commit.
         """
         self.member.commit_refused(identity, error, time.monotonic())
         self.notify()
@@ -177,14 +177,14 @@ class Standing:
         )
 
     def _may_change(self, error: KafkaError) -> bool:
-        """Whether the rebalance goes on by itself: it asks the coordinator, or waits for what comes without asking."""
+        """Return True if the rebalance continues by itself: it asks the coordinator, or waits for it."""
         waits = self._asking is not None or isinstance(self.step(), Wait)
         return isinstance(error, StaleMemberEpochError) or (waits and not self.stable)
 
-    # --- what happens to it ------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------------
 
     def notify(self) -> None:
-        """Something has happened to the member."""
+        """Called after a change to the member."""
         self._on_interest(self.member.interest)
         if self.member.error is not None:
             self._on_error()
@@ -197,11 +197,11 @@ class Standing:
             self._asking[1].cancel()
 
     def step(self) -> Step:
-        """What to do now."""
+        """Return the next step."""
         return self.member.step(time.monotonic())
 
     async def ask(self, step: Ask) -> None:
-        """Ask the coordinator, unless something else comes first."""
+        """Ask the coordinator, unless another step becomes necessary first."""
         answer: tuple[Any, KafkaError | None] | None = None
         with anyio.CancelScope() as scope:
             self._asking = step, scope
@@ -214,7 +214,7 @@ class Standing:
         self.notify()
 
     def put_out(self, reason: str) -> None:
-        """Leave the group, for a reason that the application brings about, until it reads again."""
+        """Leave the group, for a reason caused by the application, until it reads again."""
         self._out_for = reason
         self.member.leave(reason, orderly=False, now=time.monotonic())
         self.notify()

@@ -1,4 +1,4 @@
-"""A consumer's membership in its group: the tasks that do what the member decides."""
+"""A consumer's membership in its group: the tasks that carry out the member's decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .handover import COMMIT_WITHIN_S, Handover
 from .standing import Standing
 
 LOOK_AT_MOST_EVERY_S = 1.0
-"""How exactly ``max_poll_interval_ms`` is kept."""
+"""Precision of ``max_poll_interval_ms``."""
 
 
 class GroupTask:
@@ -44,18 +44,18 @@ class GroupTask:
         self._rebalances = rebalances
         self._poll = poll
         self._look_every_s = min(LOOK_AT_MOST_EVERY_S, poll.interval_s / 4)
-        """How often the application's progress is looked at."""
+        """Interval of checks of the application's progress."""
         self._running = False
         self._closing = False
         self._rebalancing = 0
-        """The task that rebalances, which calls the listener."""
+        """Id of the rebalancing task, which calls the listener."""
         self._awaits_metadata = False
-        """The member waits for newer metadata, whatever is in it."""
+        """True while the member waits for any newer metadata."""
 
-    # --- what the application wants ----------------------------------------------------------------------------------
+    # --- calls of the application ------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, listener: object | None) -> None:
-        """Join the group, or go on with another subscription."""
+        """Join the group, or continue with another subscription."""
         if self._closing:
             return
         self._standing.subscribed = True
@@ -88,7 +88,7 @@ class GroupTask:
         if not self._standing.subscribed:
             self._leave("the consumer unsubscribed")
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- end ---------------------------------------------------------------------------------------------------------
 
     def check_stop(self) -> None:
         """Raise if the consumer is stopped by its own listener, for which leaving the group would wait."""
@@ -103,7 +103,7 @@ class GroupTask:
             raise IllegalStateError("a listener's callback is part of the assignment, and cannot wait for it")
 
     def check_read(self) -> None:
-        """Raise if a listener's callback reads: nothing is handed out of what it gets or gives up. Cheap."""
+        """Raise if a listener's callback reads: new and revoked partitions hand out no records meanwhile. Cheap."""
         if self._in_listener():
             raise IllegalStateError(
                 "a listener's callback is part of the rebalance, and cannot read: let it return, and read then"
@@ -113,12 +113,12 @@ class GroupTask:
         return self._handover.tells and in_task() and anyio.get_current_task().id == self._rebalancing
 
     async def close(self, timeout_s: float) -> None:
-        """Give up the partitions, commit, leave the group (but for static members): all of it within this time."""
+        """Give up the partitions, commit, leave the group (except static members), all within this time."""
         if not self._running:
             return
         self._closing, self._standing.subscribed = True, False
         ends_at = time.monotonic() + timeout_s
-        # Leaving needs its part of the time, too.
+        # Leaving also needs part of the time.
         self._handover.hurry(ends_at - timeout_s * 0.4)
         await self._commit_while_joining(timeout_s)
         self._leave("the consumer is being closed")
@@ -126,7 +126,7 @@ class GroupTask:
             await self._standing.wait_until_out()
 
     async def _commit_while_joining(self, within_s: float) -> None:
-        """As a member that leaves does not hear the answer to JoinGroup, which names the generation to commit in."""
+        """Commit as a leaving member, which does not get the response to JoinGroup with the new generation."""
         if not self._standing.stable:
             await self._handover.commit_done(within_s)
 
@@ -134,10 +134,10 @@ class GroupTask:
         self._member.leave(reason, orderly=True, now=time.monotonic())
         self._standing.notify()
 
-    # --- the tasks ---------------------------------------------------------------------------------------------------
+    # --- tasks -------------------------------------------------------------------------------------------------------
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        if moved.partitions is None or moved.brokers or self._awaits_metadata:  # else only leaders may be others
+        if moved.partitions is None or moved.brokers or self._awaits_metadata:  # else only leaders may have changed
             self._member.topics_changed(snapshot, time.monotonic())
         if moved.topics or self._awaits_metadata:
             self._standing.notify()
@@ -170,7 +170,7 @@ class GroupTask:
             self._standing.notify()
 
     def _time_rebalance(self, since: float | None) -> float | None:
-        """When the rebalance began that is under way, if one is; given the same as of the last look."""
+        """Return the beginning of the current rebalance, if any; given the last return value."""
         now = time.monotonic()
         if self._standing.out:
             return None
@@ -194,7 +194,7 @@ class GroupTask:
                 await self._expire()
 
     async def _expire(self) -> None:
-        """The application takes too long: leave, and let nothing that it has in hand be committed any more."""
+        """The application takes too long: leave, and prevent commits of the records in hand."""
         await self._handover.commit_done()
         expires_at = self._poll.expires_at()
         if expires_at is None or time.monotonic() < expires_at:

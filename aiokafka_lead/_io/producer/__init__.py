@@ -1,1 +1,1 @@
-"""The tasks that take records in and send them."""
+"""The tasks that accept records and send them."""

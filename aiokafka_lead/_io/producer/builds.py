@@ -1,8 +1,8 @@
 """Slow compression beside the event loop.
 
-With a codec that takes 10 ns a byte a full batch keeps the event loop for 2 ms, with one that takes 900 for a quarter
-of a second. In a thread that costs the loop nothing, since codecs let go of the interpreter's lock while they work.
-Fast ones are not worth it: beside a busy loop a thread waits longer for that lock, up to 5 ms each time, than it works.
+With a codec that takes 10 ns a byte a full batch blocks the event loop for 2 ms, with one that takes 900 for a quarter
+of a second. A thread does not block the loop, since codecs release the interpreter's lock while they work. Fast codecs
+do not benefit: next to a busy loop a thread waits longer for that lock, up to 5 ms each time, than it works.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..connection.connection import Connection
 from ..loop import Spawn
 
 THREADS = os.cpu_count() or 1
-"""Requests that are compressed at the same time, by all producers of an event loop."""
+"""Number of requests compressed at the same time, by all producers of an event loop."""
 
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("aiokafka_lead compression")
-"""anyio's own limit is the application's: what it runs in threads may wait for a producer."""
+"""anyio's own limiter belongs to the application, whose threads may wait for a producer."""
 
 
 class _Build:
@@ -39,25 +39,25 @@ class _Build:
 
 
 class Builds:
-    """Requests whose batches are being compressed. They leave in the order in which they came, for each broker."""
+    """Requests whose batches are being compressed. For each broker, they leave in the order in which they came."""
 
     def __init__(
         self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None], transactional: bool
     ) -> None:
-        """``submit`` sends a request that is built, on the connection that had room for it."""
+        """``submit`` sends a finished request, on the connection that had room for it."""
         self._transactional = transactional
         self._spawn = spawn
         self._submit = submit
         self._waiting: dict[int, deque[_Build]] = {}
-        """By broker, those that are not submitted yet."""
+        """Requests not submitted yet, by broker."""
 
     def count(self, node_id: int) -> int:
-        """How many requests to a broker are on their way to it here."""
+        """Return the number of requests to a broker in progress here."""
         waiting = self._waiting.get(node_id)
         return len(waiting) if waiting is not None else 0
 
     def begin(self, connection: Connection, batches: list[ProducerBatch]) -> None:
-        """Take the next request to a broker."""
+        """Begin to build the next request to a broker."""
         build = _Build(connection, batches)
         self._waiting.setdefault(connection.node_id, deque()).append(build)
         self._spawn(self._run, build, name="kafka producer compression")

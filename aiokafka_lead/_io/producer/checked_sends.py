@@ -1,4 +1,4 @@
-"""The sends of records that `Intake.append` leaves: each is checked, serialized, and put into a batch when possible."""
+"""Sends records declined by `Intake.append`: checks and serializes each, and puts it into a batch when possible."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from .intake import Admission, Intake, all_bytes
 
 
 class CheckedSends:
-    """Takes the arguments of `Producer.send` and its like as the application gives them."""
+    """Accepts the arguments of `Producer.send` and similar methods as the application gives them."""
 
     __slots__ = ("_awaited", "_intake", "_prepares", "_serializers", "_topics", "as_they_come", "takes_bytes")
 
     def __init__(self, config: ProducerConfig, intake: Intake, topics: Container[str]) -> None:
-        """``topics`` are those that records were taken for: their names are right."""
+        """``topics`` are topics of earlier records, whose names are valid."""
         self._intake = intake
         self._topics = topics
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
         self._awaited = self._serializers.awaited
-        """The serializers that are to be awaited, by the names of their options."""
+        """The serializers to await, by the names of their options."""
         self._prepares = self._serializers.prepares
         self.takes_bytes = self._serializers.plain
-        """Whether keys and values are sent as they are."""
+        """True if keys and values are sent unchanged."""
         self.as_they_come = self.takes_bytes and config.partitioner is None
-        """Whether records can be appended as they come."""
+        """True if records can be appended unchanged."""
 
     async def send(
         self,
@@ -55,7 +55,7 @@ class CheckedSends:
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Delivery:
-        """What `Producer.send` does."""
+        """Implement `Producer.send`."""
         admission = self._intake.admission
         admission.check()
         try:
@@ -78,7 +78,7 @@ class CheckedSends:
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Delivery:
-        """What `Producer.send_nowait` does."""
+        """Implement `Producer.send_nowait`."""
         admission = self._intake.admission
         admission.check()
         if self._awaited:
@@ -101,7 +101,7 @@ class CheckedSends:
         headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None,
         timestamps_ms: Iterable[int] | None,
     ) -> DeliveryBatch:
-        """What `Producer.send_many` does."""
+        """Implement `Producer.send_many`."""
         contents = entries("values", values, "values")
         topic = check_topic(topic)
         target = check_partition(partition)
@@ -135,7 +135,7 @@ class CheckedSends:
         return await self._intake.put_all(records, admission)
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
-        """Take a batch that is filled already, for a partition that exists, as `send` takes a record."""
+        """Accept an already filled batch, for an existing partition, as `send` accepts a record."""
         admission = self._intake.admission
         admission.check()
         try:
@@ -175,7 +175,7 @@ class CheckedSends:
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Record:
-        """The same with serializers that are awaited; raises if the producer cannot be used any more then."""
+        """Check and serialize a record with awaited serializers; raises if the producer became unusable meanwhile."""
         name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         key_bytes = await self._serializers.await_key(key, name, pairs)
@@ -188,7 +188,7 @@ class CheckedSends:
 def _with_headers(
     key: bytes | WithHeaders | None, value: bytes | WithHeaders | None, headers: Headers
 ) -> tuple[bytes | None, bytes | None, Headers]:
-    """Key, value and headers of a record, to which serializers may have added some."""
+    """Return key, value and headers of a record, including headers added by serializers."""
     if isinstance(key, WithHeaders):
         headers = (*headers, *key.headers)
         key = key.content

@@ -1,4 +1,4 @@
-"""Waiting until all records are acknowledged or failed, and what comes then without a wait for anybody's turn."""
+"""Waits until all records are acknowledged or have failed, then continues in the same turn of the event loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..._core.producer.accumulator import Accumulator
 from ..loop import Waiter
 
 Then = Callable[[Waiter[None]], bool]
-"""What comes at the end of a flush. If it returns True, the flush goes on until this waiter is done."""
+"""Continuation of a flush. If it returns True, the flush continues until this waiter is done."""
 
 
 class Flushing:
@@ -19,14 +19,15 @@ class Flushing:
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
         self._taking = False
-        """Whether an answer is being taken in: nothing else may be begun meanwhile."""
+        """True while a response is being processed: no other work may begin meanwhile."""
         self._over: list[tuple[Waiter[None], Then]] = []
-        """Flushes that this answer has brought to their end."""
+        """Flushes that this response has completed."""
 
     async def wait(self, timeout_s: float | None, then: Then | None = None) -> None:
-        """Until every record that is pending now is acknowledged or failed. Raises TimeoutError.
+        """Wait until every currently pending record is acknowledged or has failed. Raises TimeoutError.
 
-        Where an answer brings that about, ``then`` is called in this very turn of the event loop; otherwise it is not.
+        If a response completes the flush, ``then`` is called in the same turn of the event loop; otherwise it is not
+        called.
         """
         waiter: Waiter[None] = Waiter()
         ticket = self._accumulator.start_flush(partial(self._end, waiter, then), time.monotonic())
@@ -44,11 +45,11 @@ class Flushing:
             waiter.set_result(None)
 
     def answer_comes(self) -> None:
-        """An answer is about to be taken in; `answer_taken` follows."""
+        """A response is about to be processed; `answer_taken` follows."""
         self._taking = True
 
     def answer_taken(self, well: bool) -> None:
-        """The answer has been taken in; not ``well``: that came to an untimely end, and nothing else is begun."""
+        """The response has been processed; if not ``well``, because of an error, and then no other work begins."""
         self._taking = False
         over, self._over = self._over, []
         for waiter, then in over:

@@ -1,9 +1,8 @@
-"""Where records come in: at once into a batch where that is possible, else after what they have to wait for.
+"""Accepts records: into a batch at once if possible, or else after the necessary waits.
 
-Most records need no care and no waiting, and `Intake.append` takes those as they were given. All others are checked and
-serialized by `CheckedSends`, and come as a `Record`, to wait for metadata, for memory, or for the sender's turn.
-Parameters are in the order of ``send`` everywhere. Hot: this module is compiled through ``intake.pxd`` where a compiler
-is.
+Most records need neither checks nor waits, and `Intake.append` accepts them unchanged. `CheckedSends` checks and
+serializes all other records, and passes each as a `Record`, to wait for metadata, for memory, or for the sender's turn.
+Parameters are always in the order of ``send``. Hot: compiled through ``intake.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -34,34 +33,34 @@ _NONE_YET = object()
 
 
 def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
-    """The values or keys, if they are fit to be sent as they are, else what can be made of them."""
+    """Return values or keys unchanged if they are sendable bytes, or else converted to bytes."""
     if all(content is None or type(content) is bytes for content in contents):
         return contents
     return [to_bytes(what, content) for content in contents]
 
 
 class Admission:
-    """The right to bring records in: as long as the producer runs, or during one transaction.
+    """The permission to add records: while the producer runs, or during one transaction.
 
-    A call has the one of its beginning, so that after a wait it takes nothing into a later transaction.
+    A call keeps its initial permission, so that after a wait it does not add records to a later transaction.
     """
 
     __slots__ = ("_on_failure", "check")
 
     def __init__(self, check: Callable[[], None], on_failure: Callable[[KafkaError], None] | None = None) -> None:
-        """``on_failure`` is called with what a send raises."""
+        """``on_failure`` is called with the errors of sends."""
         self.check = check
-        """Raises unless records can be taken here and now."""
+        """Raises unless records can be accepted here and now."""
         self._on_failure = on_failure
 
     def failed(self, error: KafkaError) -> None:
-        """A send raises this, and its record is not taken. Wrong arguments mean nothing to others."""
+        """A send raises this error, and its record is not accepted. Wrong arguments concern only their caller."""
         if self._on_failure is not None and not isinstance(error, (ConfigError, ConfigTypeError)):
             self._on_failure(error)
 
 
 class Intake:
-    """Puts records into the accumulator, or has the sender put the first one there and send it."""
+    """Puts records into the accumulator, or lets the sender put the first record there and send it."""
 
     __slots__ = (
         "_accumulator",
@@ -86,11 +85,11 @@ class Intake:
 
     def __init__(self, config: ProducerConfig, sender: Sender, metadata: MetadataActor, admission: Admission) -> None:
         self.usable = False
-        """Whether `append` may take records: the producer is started, and neither stopped nor failed."""
+        """True if `append` may accept records: the producer is started, and neither stopped nor failed."""
         self.admission = admission
-        """For calls that begin now."""
+        """Permission of calls that begin now."""
         self.unsampled: Unsampled | None = None
-        """Which records no tracer wants to see, where there is one."""
+        """Tells which records no tracer wants, if there is a tracer."""
         self._accumulator = sender.accumulator
         self._topics = self._accumulator.topics
         self._sender = sender
@@ -98,26 +97,27 @@ class Intake:
         self._metadata = metadata
         self._lingers = config.linger_ms > 0
         self._max_block_ms = config.max_block_ms
-        # what `append` compares with
+        # values with which `append` compares
         self._topic: object = _NONE_YET
-        """The topic of the latest record."""
+        """Topic of the latest record."""
         self._buffer: TopicBuffer
-        """Its buffer, which stays the same."""
+        """Buffer of this topic, which stays the same."""
         self._thread = 0
         """The event loop's thread."""
         self._identity: object = None
-        """The same as an object: the one that the event loop itself has of it."""
+        """The same as an object: the event loop's own."""
         self._probe: Callable[[], object] = object
-        """Gives ``_expected`` while the producer's event loop runs, or else something different or RuntimeError."""
+        """Returns ``_expected`` while the producer's event loop runs; otherwise returns another object, or raises.
+        """
         self._expected: object = None
         self._known: dict[str, object] | None = None
-        """Has the event loop's thread under ``_key`` while that runs, where it is of the kind that keeps it there."""
+        """Holds the event loop's thread under ``_key`` while the loop runs, if this kind of loop keeps it there."""
         self._key = ""
 
     def start(
         self, probe: Callable[[], object], expected: object, thread: tuple[dict[str, object], str] | None
     ) -> None:
-        """Let `append` take records on the event loop that runs here, which the probe or ``thread`` identifies.
+        """Let `append` accept records on the current event loop, identified by the probe or ``thread``.
 
         See `loop_probe` and `loop_thread`.
         """
@@ -134,10 +134,10 @@ class Intake:
     def append(
         self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
     ) -> Delivery | None:
-        """Take a record with the arguments of ``send`` into a batch.
+        """Put a record with the arguments of ``send`` into a batch.
 
-        None when there is more to it, or when others should have their turn first. Wrong arguments are among what it
-        leaves to others: it only takes what it knows to be right.
+        Return None if this is not enough, or if other tasks should run first. Wrong arguments are left to other
+        methods: it accepts only arguments that it knows to be valid.
         """
         if not self._here():
             return None
@@ -183,16 +183,16 @@ class Intake:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> Delivery | None:
-        """Take a record that was checked; None when memory is short or the sender should have its turn first."""
+        """Accept a checked record; return None when memory is short or the sender should have its turn first."""
         delivery = buffer.append(value, key, partition, timestamp_ms, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
             delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), False)
         return delivery
 
     def _put(self, buffer: TopicBuffer, record: Record, with_others: bool) -> Delivery | None:
-        """Take a record, into a new batch if need be; None when memory is short.
+        """Accept a record, into a new batch if necessary; return None when memory is short.
 
-        Without ``linger_ms`` it is sent in this very turn, unless its call comes ``with_others``.
+        Without ``linger_ms`` it is sent in the same turn, unless its call comes ``with_others``.
         """
         accumulator = self._accumulator
         now = clock.monotonic_s()
@@ -204,7 +204,7 @@ class Intake:
         self, topic: str, values: list[bytes | None], keys: list[bytes | None] | None, start: int, partition: int,
         timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """Take ``values[start:]`` as far as possible without waiting; how many of them."""
+        """Accept as many of ``values[start:]`` as possible without waiting; return their number."""
         buffer = self._buffer_with(topic, partition)
         if buffer is None:
             return 0
@@ -218,7 +218,7 @@ class Intake:
         self, buffer: TopicBuffer, values: list[bytes | None], keys: list[bytes | None] | None, start: int,
         partition: int, timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """The same of records that have keys, or headers."""
+        """Do the same as `_append_plain` for records that have keys, or headers."""
         accumulator = self._accumulator
         at = start
         count = len(values)
@@ -236,16 +236,16 @@ class Intake:
                 into.add_delivery(delivery)
                 at += 1
         except MessageTooLargeError:
-            pass  # the error of this record alone: taking it by itself raises that
+            pass  # an error of this record only: accepting it separately raises it
         return at - start
 
     def _buffer_with(self, topic: str, partition: int) -> TopicBuffer | None:
-        """The topic's buffer, where the producer can be used and the topic is known to have the partition, or -1."""
+        """Return the topic's buffer, if the producer is usable and the topic is known to have the partition, or -1."""
         buffer = self._topics.get(topic)
         return buffer if buffer is not None and self.usable and partition < buffer.count else None
 
     def _here(self) -> bool:
-        """Whether the producer can be used, and its event loop is the one that runs."""
+        """Return True if the producer is usable, and its event loop is running here."""
         if not self.usable or clock.thread_id() != self._thread:
             return False
         if self._known is not None:
@@ -260,13 +260,13 @@ class Intake:
         except RuntimeError:
             return False
 
-    # --- when possible ------------------------------------------------------------------------------------------------
+    # --- with waits ---------------------------------------------------------------------------------------------------
 
     async def put(self, record: Record, admission: Admission, with_others: bool = False) -> Delivery:
-        """Take a record as soon as its topic is known and there is memory, within ``max_block_ms``.
+        """Accept a record as soon as its topic is known and there is memory, within ``max_block_ms``.
 
-        Never suspends after the record was taken, so that a cancelled call has not taken it. Earlier calls that wait to
-        put records into the topic come first.
+        Never suspends after accepting the record, so that a cancelled call has not accepted it. Earlier calls waiting
+        for the same topic come first.
         """
         if not self._accumulator.crowded():
             delivery = self._put_known(record, with_others)
@@ -282,11 +282,11 @@ class Intake:
         )
 
     def put_at_once(self, record: Record) -> Delivery | None:
-        """What `put` does where it need not wait; None where it must."""
+        """Do the same as `put` if it need not wait; return None if it must."""
         return None if self._accumulator.crowded() else self._put_known(record, False)
 
     def _put_known(self, record: Record, with_others: bool) -> Delivery | None:
-        """Take a record of a known topic and partition; None where it is another, has to wait, or memory is short."""
+        """Accept a record of a known topic and partition; return None if it is not, has to wait, or memory is short."""
         if self._lines.calls and record.topic in self._lines:
             return None
         buffer = self._accumulator.topic(record.topic)
@@ -295,7 +295,7 @@ class Intake:
         return self._put(buffer, record, with_others)
 
     def put_nowait(self, record: Record) -> Delivery | None:
-        """Take a record now, also if its topic is not known yet, which is then looked up; None when memory is short."""
+        """Accept a record now, looking up its topic afterwards if it is unknown; return None when memory is short."""
         buffer = self._accumulator.topic(record.topic)
         if buffer is not None:
             return self._put(buffer, record, False)
@@ -311,7 +311,7 @@ class Intake:
         headers: Headers,
         admission: Admission,
     ) -> DeliveryBatch:
-        """Take many checked records, all with these headers, for which no partitioner is to be asked."""
+        """Accept many checked records, all with these headers, without asking a partitioner."""
         batch = DeliveryBatch()
         at = 0
         if topic not in self._lines:
@@ -321,12 +321,12 @@ class Intake:
             if not await self._put_into(batch, record, len(values) - at, admission):
                 break
             at += 1
-            # It is this call's turn until it waits again: others in line come after these, too.
+            # This call has its turn until it waits again: other waiting calls come after these records, too.
             at += self._append_plain(topic, values, keys, at, partition, timestamp_ms, headers, batch)
         return batch
 
     async def put_all(self, records: Sequence[Record], admission: Admission) -> DeliveryBatch:
-        """Take these records in order."""
+        """Accept these records in order."""
         batch = DeliveryBatch()
         for at, record in enumerate(records):
             if not await self._put_into(batch, record, len(records) - at, admission):
@@ -334,7 +334,7 @@ class Intake:
         return batch
 
     async def put_batch(self, topic: str, partition: int, builder: BatchBuilder, admission: Admission) -> DeliveryBatch:
-        """Take a batch of records as it is, as `put` takes a record."""
+        """Accept a whole batch of records, as `put` accepts a record."""
         accumulator = self._accumulator
         outcome = await self._put_in_line(
             Record(topic, None, None, partition, builder.base_timestamp_ms, ()),
@@ -348,7 +348,7 @@ class Intake:
         return batch
 
     async def _put_into(self, batch: DeliveryBatch, record: Record, left: int, admission: Admission) -> bool:
-        """Take one of many; whether to go on. What keeps it out keeps out the ``left - 1`` behind it as well."""
+        """Accept one of many records; return True to continue. An error also fails the ``left - 1`` later ones."""
         try:
             delivery = await self.put(record, admission, with_others=left + len(batch) > 1)
         except MessageTooLargeError as error:
@@ -368,7 +368,7 @@ class Intake:
         batch.add_delivery(delivery)
         return True
 
-    # --- what they wait for -------------------------------------------------------------------------------------------
+    # --- waits --------------------------------------------------------------------------------------------------------
 
     async def _put_in_line(
         self,
@@ -378,13 +378,13 @@ class Intake:
         put: Callable[[TopicBuffer], T | None],
         put_granted: Callable[[TopicBuffer], T],
     ) -> T:
-        """Take what goes where the record does, as soon as that is possible and no earlier call waits for the topic.
+        """Accept data for the record's destination, once that is possible and no earlier call waits for the topic.
 
         ``put`` returns None when memory is short; ``put_granted`` is for when ``size`` bytes of it were granted.
         """
         deadline = Deadline(self._max_block_ms)
         if self._accumulator.topic(record.topic) is not None:
-            await self._find(record, admission, deadline)  # where partitions were added, no other call waits for that
+            await self._find(record, admission, deadline)  # if partitions were added, no other call waits for that
         with self._lines.enter(record.topic) as place:
             buffer = await self._find(record, admission, deadline)
             while not place.first:
@@ -393,7 +393,7 @@ class Intake:
                 admission.check()
                 buffer = await self._find(record, admission, deadline)
             if self._accumulator.crowded():
-                await anyio.lowlevel.checkpoint()  # the sender, and other tasks, do what is to be done
+                await anyio.lowlevel.checkpoint()  # let the sender and other tasks do their work
                 self._accumulator.opened = 0
                 admission.check()
                 buffer = await self._find(record, admission, deadline)

@@ -1,7 +1,7 @@
-"""Calls that wait until their records can be taken stand in line, so that none goes ahead of an earlier one.
+"""Queues calls that wait until their records can be accepted, so that no call overtakes an earlier one.
 
-There is a line for each topic. The first in it waits for what it needs, and the others wait for their turn. Hot, as far
-as calls see that nobody stands in line: this module is compiled through ``lines.pxd`` where a compiler is.
+There is a line for each topic. The first call in it waits for its topic or memory, and later ones wait for their turn.
+Checks for an empty line are hot: this module is compiled through ``lines.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..deadline import Deadline
 from ..loop import Signal, in_trio
 
 _WOKEN_TOGETHER = 64
-"""asyncio runs what is woken together in that order, each in a fraction of what a turn of its event loop takes."""
+"""asyncio runs simultaneously woken tasks in order, each in a fraction of a turn of its event loop."""
 
 
 class Place:
@@ -36,11 +36,11 @@ class Place:
 
     @property
     def first(self) -> bool:
-        """Whether it is this call's turn."""
+        """True if it is this call's turn."""
         return self.line[0] is self
 
     async def until_first(self, deadline: Deadline) -> bool:
-        """Until it is this call's turn; False where that does not come in time."""
+        """Wait until it is this call's turn; return False if that does not happen in time."""
         while not self.first:
             self._asleep = True
             try:
@@ -51,7 +51,7 @@ class Place:
         return True
 
     def wake(self) -> bool:
-        """Let it look whether it is its turn; whether it was asleep."""
+        """Let the call check for its turn; return True if it was asleep."""
         asleep, self._asleep = self._asleep, False
         if asleep:
             self._signal.set()
@@ -65,15 +65,15 @@ class Lines:
 
     def __init__(self) -> None:
         self.calls = 0
-        """How many calls stand in line, of all topics."""
+        """Number of waiting calls, for all topics."""
         self._lines: dict[str, deque[Place]] = {}
-        """None is empty."""
+        """Lines by topic; empty ones are removed."""
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._lines
 
     def enter(self, topic: str) -> Place:
-        """Stand at the end of the topic's line, until the ``with`` block is left."""
+        """Join the end of the topic's line, until the ``with`` block ends."""
         line = self._lines.get(topic)
         if line is None:
             line = self._lines[topic] = deque()
@@ -83,7 +83,7 @@ class Lines:
         return place
 
     def leave(self, place: Place) -> None:
-        """The call's record was taken, or it waits no longer."""
+        """The call's record was accepted, or it has stopped waiting."""
         line = place.line
         was_first = place.first
         line.remove(place)

@@ -1,6 +1,6 @@
-"""Produce requests on their way to brokers, no more at a time than are worth while: see `RequestWindow`.
+"""Limits the Produce requests in flight to each broker to a useful number: see `RequestWindow`.
 
-Compiled through ``pacing.pxd`` where a compiler is.
+Compiled through ``pacing.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Pacing:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Connection, RequestWindow]] = {}
-        """By broker, of the connection that was used last."""
+        """Windows by broker, with the last connection used."""
 
     def is_full(self, connection: Connection, filled_bytes: int = 0) -> bool:
-        """Whether the next request had better wait for an answer; see `RequestWindow.is_full`."""
+        """Return True if the next request should wait for a response; see `RequestWindow.is_full`."""
         return self._of(connection).is_full(filled_bytes)
 
     def served_s(self, connection: Connection) -> float:
@@ -30,7 +30,7 @@ class Pacing:
         return self._of(connection).served_s
 
     def submit(self, connection: Connection, request: ProduceRequest, version: int, on_done: OnDone) -> None:
-        """Send a request that is answered. Raises as the connection does."""
+        """Send a request with a response. Raises the errors of the connection."""
         window = self._of(connection)
         connection.submit(request, UnderWay(window, time.monotonic(), on_done), version=version)
         window.sent()
@@ -43,7 +43,7 @@ class Pacing:
 
 
 class UnderWay:
-    """A request on its way: what the connection calls when that is answered, or lost."""
+    """A request in flight, called by the connection with the response, or when the connection is lost."""
 
     __slots__ = ("_on_done", "_sent_at", "_window")
 

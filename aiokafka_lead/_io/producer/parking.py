@@ -1,6 +1,6 @@
-"""How the application's tasks, and its callbacks, wait for what becomes of records.
+"""Lets the application's tasks and callbacks wait for the outcomes of records.
 
-Compiled through ``parking.pxd`` where a compiler is.
+Compiled through ``parking.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Parking:
-    """The `Park` of one producer's outcomes. It knows nothing but its event loop: outcomes that are done keep it."""
+    """The `Park` of one producer's outcomes. It refers only to its event loop, since done outcomes keep it alive."""
 
     __slots__ = ("_loop",)
 
@@ -26,13 +26,13 @@ class Parking:
         self._loop: object | None = None
 
     def start(self) -> None:
-        """This is the producer's event loop."""
+        """Remember the current event loop as the producer's."""
         self._loop = loop_token()
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
-        """What to await until the outcome is done or divided; raises `WrongEventLoopError`.
+        """Return an awaitable for the end or division of the outcome; raises `WrongEventLoopError`.
 
-        On asyncio it is a future itself: each coroutine around that would have to be gone through at every wake-up.
+        On asyncio it is a future itself, because each coroutine around it would cost time at every wake-up.
         """
         waiter: Any = outcome.waiter
         if in_trio():
@@ -52,7 +52,7 @@ class Parking:
         return future
 
     def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
-        """Have the event loop call this as soon as it comes to it; what it raises is logged."""
+        """Let the event loop call this soon; errors are logged."""
         if in_trio():
             import trio
 
@@ -62,7 +62,7 @@ class Parking:
 
 
 class _Parked:
-    """The asyncio tasks that await an outcome, each by a future of its own: to cancel one is to cancel its future."""
+    """The asyncio tasks awaiting an outcome, each by its own future, since cancelling a task cancels its future."""
 
     __slots__ = ("_futures",)
 
@@ -70,7 +70,7 @@ class _Parked:
         self._futures: list[asyncio.Future[None]] = []
 
     def add(self, future: asyncio.Future[None]) -> None:
-        """One more task; one that asks again and again, for a short time each, is here once."""
+        """Add a task; one that asks repeatedly, for a short time each, is added once."""
         futures = self._futures
         while futures and futures[-1].done():
             futures.pop()

@@ -1,4 +1,4 @@
-"""The task that gets a producer its id, at the start and whenever it needs another one."""
+"""The task that gets a producer its id, at the start and whenever it needs a new one."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class AskAny(Protocol):
 
 
 class ProducerIds:
-    """Of one producer, which is idempotent and not transactional."""
+    """Ids of one idempotent, non-transactional producer."""
 
     def __init__(
         self, config: ProducerConfig, accumulator: Accumulator, answers: BatchAnswers, ask_any: AskAny, log: ClientLog
     ) -> None:
-        """``ask_any`` asks whichever broker has the least to do."""
+        """``ask_any`` asks the least loaded broker."""
         self._accumulator = accumulator
         self._answers = answers
         self._ask_any = ask_any
@@ -48,10 +48,10 @@ class ProducerIds:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._inquiry = Inquiry(patience_of(config.retry_backoff_max_ms))
         self.wanted = Signal()
-        """Set where the producer has something to send and no id."""
+        """Set when the producer has records to send and no id."""
 
     async def run(self, identity: IdempotentSequencing) -> None:
-        """Until cancelled."""
+        """Get ids until cancelled."""
         failures = 0
         while True:
             if identity.producer_id >= 0:

@@ -1,9 +1,9 @@
-"""What `send` and `send_nowait` of a running producer are where this is compiled.
+"""Compiled replacements for `send` and `send_nowait` of a running producer.
 
-Most records need no more than the `Intake`; a Python function or a coroutine around it costs as much again. So these
-try it first, and leave the methods of the class what it leaves.
+Most records need only the `Intake`; a Python function or a coroutine around it would double the cost. So these try it
+first, and call the class's methods for the remaining records.
 
-Hot: this module is compiled through ``send_methods.pxd``. Plain Python has no use for it.
+Hot: this module is compiled through ``send_methods.pxd``. Plain Python does not use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .intake import Intake
 class QuickSend:
     """`Producer.send` of a running producer.
 
-    Whatever looks at it, as `inspect.iscoroutinefunction` does, sees the method of the class.
+    Inspection, for example by `inspect.iscoroutinefunction`, sees the method of the class.
     """
 
     __slots__ = ("_intake", "_otherwise", "_slot", "_spare")
@@ -31,7 +31,7 @@ class QuickSend:
         self._intake = intake
         self._otherwise = otherwise
         self._spare: SendCall | None = None
-        """The latest call that is over, for the next one: most are dropped at once."""
+        """The latest finished call, reused by the next one, because most are dropped at once."""
         self._slot = 0
         calling.call_by(self, self._slot, "send")
 
@@ -47,7 +47,7 @@ class QuickSend:
         timestamp_ms: Any = None,
         headers: Sequence[Header] | None = None,
     ) -> SendCall:
-        """What a call of this is."""
+        """Return the object of a call."""
         return _new_call(self, topic, value, key, partition, timestamp_ms, headers)
 
     @property
@@ -62,10 +62,9 @@ class QuickSend:
 
 
 class SendCall:
-    """A call of ``send``: a coroutine that ends at its first step where the record can be taken at once.
+    """A call of ``send``: a coroutine that ends at its first step if the record can be accepted at once.
 
-    Where it cannot, it goes on as the coroutine of the class's own method. Whatever looks at it sees that coroutine,
-    too.
+    Otherwise it continues as the coroutine of the class's method, which inspection also sees.
     """
 
     __slots__ = (
@@ -80,7 +79,7 @@ class SendCall:
         "_value",
     )
 
-    # What a constructor would set, `_new_call` does.
+    # `_new_call` sets the attributes instead of a constructor.
     _method: QuickSend
     _topic: Any
     _value: Any
@@ -89,9 +88,9 @@ class SendCall:
     _timestamp_ms: Any
     _headers: Any
     _fresh: bool
-    """Whether it neither began nor was closed."""
+    """True if it neither began nor was closed."""
     _coroutine: Coroutine[Any, Any, Delivery] | None
-    """What it goes on as."""
+    """The coroutine as which it continues."""
 
     def __await__(self) -> SendCall:
         if self._coroutine is not None and inspect.getcoroutinestate(self._coroutine) == inspect.CORO_SUSPENDED:
@@ -105,24 +104,24 @@ class SendCall:
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """Go on: raises StopIteration with the `Delivery`, or gives what the event loop is to wait for."""
+        """Continue: raises StopIteration with the `Delivery`, or returns the awaited object for the event loop."""
         delivery = self._begin()
         if delivery is not None:
             raise StopIteration(delivery)
         return self._other().send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise it where the call waits."""
+        """Raise the error at the point at which the call waits."""
         return self._other().throw(*error)
 
     def close(self) -> None:
-        """Give the call up."""
+        """Abandon the call."""
         self._fresh = False
         if self._coroutine is not None:
             self._coroutine.close()
 
     def _begin(self) -> Delivery | None:
-        """Take the record; None where the other coroutine is to go on."""
+        """Accept the record; return None if the other coroutine has to continue."""
         if self._fresh:
             self._fresh = False  # an error ends the call
             delivery = self._method._intake.append(
@@ -134,7 +133,7 @@ class SendCall:
         return None
 
     def _other(self) -> Coroutine[Any, Any, Delivery]:
-        """The other coroutine: closed where the call is over."""
+        """Return the other coroutine, closed if the call has ended."""
         if self._coroutine is None:
             self._coroutine = self._method._otherwise(
                 self._topic, self._value, self._key, self._partition, self._timestamp_ms, self._headers
@@ -148,15 +147,15 @@ class SendCall:
         return getattr(self._other(), name)
 
     def __dealloc__(self) -> None:
-        """Cython's, which costs less than Python's ``__del__``."""
+        """Cython's destructor, which costs less than Python's ``__del__``."""
         if self._fresh and self._method is not None:
-            self._coroutine = self._other()  # Python warns of one that was never awaited
+            self._coroutine = self._other()  # Python warns of an unawaited one
 
 
 def _new_call(
     method: QuickSend, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
 ) -> SendCall:
-    """A new `SendCall`, made faster than by a call of the class."""
+    """Return a new `SendCall`, created faster than by a call of the class."""
     call = method._spare
     if call is not None and references.has_no_other_owner(call):
         method._spare = None
@@ -193,7 +192,7 @@ calling.run_by(SendCall, _first_step, _rest)
 
 
 def _change_type() -> None:
-    """Have the type changed by its first object, before several threads can make others at once."""
+    """Let the first object change the type, before several threads can create objects at once."""
     first = QuickSend.__new__(QuickSend)
     first._slot = 0
     calling.call_by(first, first._slot, "send")
@@ -203,7 +202,7 @@ _change_type()
 
 
 class QuickSendNowait:
-    """Its method is what `Producer.send_nowait` of a running producer is."""
+    """Its method replaces `Producer.send_nowait` of a running producer."""
 
     __slots__ = ("_intake", "_otherwise")
 

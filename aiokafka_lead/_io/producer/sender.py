@@ -1,8 +1,8 @@
 """The task that moves batches from the accumulator to the brokers.
 
-It never polls: records that are ready, a connection that has room, new metadata, an answer, and the deadline of
-something that lingers, backs off or expires wake it. Answers are taken in where they arrive, in the connection's
-callback. Compiled through ``sender.pxd`` where a compiler is.
+It never polls: ready records, room on a connection, new metadata, a response, and the deadline of a lingering,
+backed-off or expiring batch wake it. Responses are processed as they arrive, in the connection's callback. Compiled
+through ``sender.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from .shared_sending import Seat
 from .topic_lookups import TopicLookups
 
 HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
-"""What records wait for."""
+"""Requests for which records wait."""
 
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16
-"""Requests to one broker in one go, where no answers hold them back (acks=0)."""
+"""Number of requests to one broker in one go, if no responses hold them back (acks=0)."""
 _BATCHES_AT_A_TIME = 500
-"""Batches that are sent before others have their turn."""
+"""Number of batches sent before other tasks run."""
 
 
 class Sender:
-    """Owns the accumulator, and sends what is ready in it."""
+    """Owns the accumulator, and sends its ready batches."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class Sender:
         spawn: Spawn,
         seat: Seat | None = None,
     ) -> None:
-        """``ask_any`` sends a request to whichever broker has the least to do, ``spawn`` runs a supervised task.
+        """``ask_any`` sends a request to the least loaded broker, ``spawn`` runs a supervised task.
 
-        With a ``seat`` it sends together with others, and has no task of its own.
+        With a ``seat`` it shares a task and requests with other producers.
         """
         self._parking = Parking()
         self.accumulator = Accumulator(config, self._parking, self._notify)
@@ -85,7 +85,7 @@ class Sender:
         self._ids = ProducerIds(config, self.accumulator, self._answers, ask_any, self._log)
         self._config = config
         self._timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
-        """How long brokers may wait for their replicas."""
+        """Time for which brokers may wait for their replicas."""
         self._brokers = brokers
         self._metadata = metadata
         self._spawn = spawn
@@ -93,25 +93,25 @@ class Sender:
         self._builds = Builds(spawn, self._submit_built, config.transactional_id is not None)
         self.flushing = Flushing(self.accumulator)
         self.lines = Lines()
-        """Sends that wait until their records can be taken."""
+        """Sends that wait until their records can be accepted."""
         self._seat = seat
         self._wake = Signal()
-        """Wakes the task where it has one of its own."""
+        """Wakes the producer's own task, if it has one."""
         self._pacing = Pacing()
         self._filled_bytes = 0
-        """Of batches that became full since the last turn."""
+        """Bytes of batches that became full since the last turn."""
         self._working = False
-        """While it works it sees what comes up, and need not be woken."""
+        """True while it works, when it notices changes itself and need not be woken."""
         self._sleeps_until = math.inf
-        """When it wakes if nothing wakes it before."""
+        """Time at which it wakes by itself."""
         self._blocked: set[Waiter[None]] = set()
         """Sends that wait for memory."""
         self._over = False
-        """Whether it has ended: what is answered after that, on connections that others share, is too late."""
+        """True once it has ended: later responses, on shared connections, are ignored."""
         self._answered: Signal | None = None
-        """Set at each answer, while somebody waits for all of them."""
+        """Set at each response, while a call waits for all of them."""
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to send."""
@@ -136,13 +136,13 @@ class Sender:
                 await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
 
     def turn(self) -> float:
-        """Do what there is to do; when to be called again, unless it is woken before: 0 for at once."""
+        """Do all pending work; return the time of the next call, unless it is woken earlier: 0 for at once."""
         due = 0.0 if self._work() else self.accumulator.schedule.next_at()
         self._sleeps_until = math.inf if due is None else due
         return self._sleeps_until
 
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
-        """Give up every record that is pending; ``make_error`` takes a text that says what became of it."""
+        """Fail every pending record; ``make_error`` takes a text that describes its state."""
         self._answers.abort(make_error, time.monotonic())
         self.lookups.unknown.drop_all(make_error)
         blocked, self._blocked = self._blocked, set()
@@ -150,14 +150,14 @@ class Sender:
             waiter.set_error(make_error("not taken"))
 
     def end(self, make_error: Callable[[str], KafkaError]) -> None:
-        """`abort`, for good."""
+        """`abort`, permanently."""
         self._over = True
         self.abort(make_error)
         if self._seat is not None:
             self._seat.leave()
 
     def metrics(self) -> ProducerMetrics:
-        """The counts of this moment."""
+        """Return the current counts."""
         accumulator = self.accumulator
         values = counts_of(
             ProducerMetrics,
@@ -171,10 +171,10 @@ class Sender:
         )
         return snapshot(ProducerMetrics, values)
 
-    # --- what callers wait for ----------------------------------------------------------------------------------------
+    # --- waits of callers ---------------------------------------------------------------------------------------------
 
     async def reserve(self, size: int, timeout_s: float) -> MemoryClaim:
-        """Memory for a record, to be released by the caller. Raises `BufferFull` when it takes too long."""
+        """Reserve memory for a record, to be released by the caller. Raises `BufferFull` after the timeout."""
         waiter: Waiter[None] = Waiter()
         claim = self.accumulator.claim(size, lambda: waiter.set_result(None), time.monotonic())
         self._blocked.add(waiter)
@@ -191,14 +191,14 @@ class Sender:
         return claim
 
     def no_room(self, size: int) -> BufferFull:
-        """What a send raises that has waited too long for this much memory, or behind others that wait for it."""
+        """Return the error of a send that has waited too long for this much memory, or behind other waiting sends."""
         return BufferFull(
             f"no room for {size} bytes within max_block_ms ({self._config.max_block_ms:g}): "
             f"buffer_memory ({self._config.buffer_memory}) is full of records that are not acknowledged"
         )
 
     async def answered(self, timeout_s: float) -> bool:
-        """Until every batch that was sent is answered, or its connection is lost; False when the timeout passed."""
+        """Wait until every sent batch is answered, or its connection is lost; return False after the timeout."""
         deadline = Deadline(timeout_s * 1000)
         self._answered = Signal()
         try:
@@ -211,7 +211,7 @@ class Sender:
             self._answered = None
         return True
 
-    # --- what wakes it ------------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
     def _notify(self) -> None:
         if not self._working:
@@ -235,14 +235,14 @@ class Sender:
         if moved.partitions is None or moved.brokers:
             self.lookups.unknown.on_snapshot(now)
             if self.accumulator.schedule.ready:
-                self._notify()  # a leader that stays may be known again, or at another address
+                self._notify()  # an unchanged leader may be known again, or at another address
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def put_first(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
-        """Take a record when there is no other, and send it in this very turn of the event loop.
+        """Accept a record when there is no other, and send it in the same turn of the event loop.
 
-        The task sleeps on, unless that leaves something to it: to wake it would cost more than the record.
+        The task stays asleep unless work remains for it, because waking it would cost more than the record.
         """
         self._working = True
         try:
@@ -253,7 +253,7 @@ class Sender:
         return delivery
 
     def release(self, queues: Iterable[PartitionQueue]) -> None:
-        """What the first batches of these partitions waited for has happened."""
+        """The event for which the first batches of these partitions waited has happened."""
         now = time.monotonic()
         self._working = True
         try:
@@ -264,10 +264,10 @@ class Sender:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Something has happened that batches may have waited for; not called while it works.
+        """React to an event for which batches may have waited; not called while it works.
 
-        On a flush they are sent in this very turn of the event loop, and the task sleeps on. Otherwise they wait for
-        the task's turn: more records may come meanwhile, which then go with them.
+        During a flush they are sent in the same turn of the event loop, and the task stays asleep. Otherwise they wait
+        for the task's turn, together with records that may arrive until then.
         """
         if self._seat is None and self.accumulator.schedule.flushes:
             self._work_at_once()
@@ -275,7 +275,7 @@ class Sender:
             self._ring()
 
     def _work_at_once(self) -> None:
-        """Do what there is to do, and wake the task only if that leaves something to it now."""
+        """Do all pending work, and wake the task only if some remains for now."""
         if self._work():
             self._ring()
             return
@@ -289,7 +289,7 @@ class Sender:
             self._ring()
 
     def _work(self) -> bool:
-        """Do all there is to do now; whether more is left."""
+        """Do all possible work now; return True if more remains."""
         accumulator = self.accumulator
         now = time.monotonic()
         self._working = True
@@ -345,7 +345,7 @@ class Sender:
         self.accumulator.nodes.blocked(node_id, now)
         error = self._brokers.final_error(node_id)
         if error is not None:
-            # Wrong credentials, say: that does not pass by waiting.
+            # For example wrong credentials: waiting does not help.
             self._answers.fail_ready(node_id, error, now)
         if self._brokers.state(node_id) is NodeState.BACKOFF:
             self._metadata.request_update(lost(node_id))
@@ -357,7 +357,7 @@ class Sender:
 
     def _submit_built(self, connection: Connection, batches: list[ProducerBatch]) -> None:
         self._submit(connection, batches)
-        self._notify()  # others may be built now
+        self._notify()  # other requests may be built now
 
     def _submit(self, connection: Connection, batches: list[ProducerBatch]) -> None:
         config = self._config
@@ -368,7 +368,7 @@ class Sender:
             request, topic_ids, wire_names, size = produce_request(
                 batches, version, config.acks, self._timeout_ms, config.transactional_id
             )
-            sent_at = time.monotonic()  # to compress took its time
+            sent_at = time.monotonic()  # compression took time
             sent = SentBatches(node_id, connection.label, version, batches, topic_ids, wire_names, sent_at)
             counters, rack = self.accumulator.counters, config.client_rack
             counters.bytes_sent += size
@@ -393,7 +393,7 @@ class Sender:
             for batch in batches:
                 self._answers.not_sent(batch, node_id, error, now)
 
-    # --- answers ------------------------------------------------------------------------------------------------------
+    # --- responses ----------------------------------------------------------------------------------------------------
 
     def _on_done(self, sent: SentBatches, response: ProduceResponse | None, error: KafkaError | None) -> None:
         if self._over:
@@ -470,6 +470,6 @@ class Sender:
             self._metadata.request_update(refused(sent.node_id))
 
     def _explain(self, node_id: int) -> str:
-        """What keeps batches from a node, for the message of one that expires."""
+        """Return the reason why batches cannot reach a node, for the message of an expired one."""
         error = self._brokers.last_error(node_id)
         return f"broker {node_id} cannot be reached: {error}" if error is not None else ""

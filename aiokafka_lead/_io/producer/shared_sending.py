@@ -1,8 +1,8 @@
-"""How the producers of one shared client send: by one task, on one timer, and in requests that several of them fill.
+"""Sends for the producers of one shared client: in one task, with one timer, and in joint requests.
 
-Each producer decides what it sends, and when, as it does alone. What it hands over while the connection is busy leaves
-together with what others hand over meanwhile: a request costs the client and the broker more than a batch in it. Where
-nothing is under way to the broker, nothing waits for anything.
+Each producer decides when to send which batches, as it does alone. Batches handed over while the connection is busy
+leave together with batches of other producers, because a request costs the client and the broker more than a batch in
+it. While no request is in flight to the broker, batches leave without a wait.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .pacing import Pacing
 
 
 class Seat:
-    """One producer's place: it is called when it has something to do, or its time has come."""
+    """One producer's place: it is called when it has work to do, or at its next time."""
 
     __slots__ = ("_sending", "_spawn", "_turn", "wakes_at")
 
@@ -38,22 +38,22 @@ class Seat:
         """None while the producer does not run."""
         self._spawn: Spawn
         self.wakes_at = [math.inf]
-        """Its entries among the timers: each is earlier than those before it."""
+        """Its entries among the timers: each is earlier than the previous one."""
 
     def take(self, turn: Callable[[], float], spawn: Spawn) -> None:
-        """The producer runs from now on: ``turn`` has it send, and returns when to call it again.
+        """The producer runs from now on: ``turn`` lets it send, and returns the time of the next call.
 
-        What that raises is raised in a task of ``spawn``.
+        Errors of ``turn`` are raised in a task of ``spawn``.
         """
         self._turn, self._spawn = turn, spawn
         self._sending.join(self)
 
     def ring(self) -> None:
-        """There is something to do."""
+        """There is work to do."""
         self._sending.ring(self)
 
     def can_send(self, connection: Connection, filled_bytes: int) -> bool:
-        """Return True if a request is taken now; if not, the producer's turn comes when that changes.
+        """Return True if a request is accepted now; if not, the producer gets its turn when that changes.
 
         ``filled_bytes``: see `RequestWindow.is_full`.
         """
@@ -67,28 +67,28 @@ class Seat:
         on_done: OnDone,
         unsent: Callable[[KafkaError], None],
     ) -> None:
-        """Send a request that is answered, together with others where it has to wait."""
+        """Send a request with a response, joined with other requests if it has to wait."""
         self._sending.submit(connection, Parcel(connection, version, Part(self, request, on_done, unsent)))
 
     def leave(self) -> None:
-        """The producer has ended: nothing of it stays."""
+        """The producer has ended: forget it."""
         self._turn = None
         self._sending.leave(self)
 
     def turn(self) -> float:
-        """Have the producer send; returns when to call this again."""
+        """Let the producer send; return the time of the next call."""
         if self._turn is None:
             return math.inf
         try:
             return self._turn()
-        except Exception as error:  # a bug: it must not harm the others
+        except Exception as error:  # a bug: it must not affect the other producers
             self._turn = None
             self._spawn(_raise, error, name="kafka producer")
             return math.inf
 
 
 class _Broker:
-    """What is on its way to one broker."""
+    """Requests in progress to one broker."""
 
     __slots__ = ("held", "line", "node_id", "outbox")
 
@@ -96,37 +96,37 @@ class _Broker:
         self.node_id = node_id
         self.outbox = Outbox()
         self.line: dict[Seat, None] = {}
-        """Producers that have something to send once there is room, in the order of their turns."""
+        """Producers with batches to send once there is room, in the order of their turns."""
         self.held: set[Seat] = set()
-        """Those that get in line once what they have handed over has left."""
+        """Producers that join the line once their handed-over batches have left."""
 
 
 class SharedSending:
-    """Of one shared client."""
+    """The sending of one shared client."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
         self._wake = Signal()
         self._seats: set[Seat] = set()
-        """Producers that run."""
+        """Running producers."""
         self._rung: dict[Seat, None] = {}
-        """Those that have something to do."""
+        """Producers with work to do."""
         self._timers: list[tuple[float, int, Seat]] = []
         self._timer_ids = count()
         self._pacing = Pacing()
         self._brokers: dict[int, _Broker] = {}
         self._stirred: dict[_Broker, None] = {}
-        """Brokers to look at: something has come to be sent, or there may be room."""
+        """Brokers to check: a new request has to be sent, or there may be room."""
         self._calling: _Broker | None = None
-        """Those in its line have their turns."""
+        """The broker whose waiting producers have their turns."""
         self._look_at = math.inf
-        """When a broker may be slow, so that what waits for it has another way to go."""
+        """Time at which a broker may count as slow, so that its waiting requests may use another connection."""
         self._in_turns = False
         self._running = False
 
     @classmethod
     def of(cls, parent: Client) -> SharedSending:
-        """The one of this client."""
+        """Return the instance of this client."""
         sending: SharedSending | None = parent.commons.get(cls)
         if sending is None:
             sending = parent.commons[cls] = cls(parent)
@@ -142,7 +142,7 @@ class SharedSending:
         self.ring(seat)
 
     def leave(self, seat: Seat) -> None:
-        """Forget a producer that has ended; what it has handed over is sent."""
+        """Forget a producer that has ended; its handed-over batches are sent."""
         self._seats.discard(seat)
         self._rung.pop(seat, None)
         for broker in self._brokers.values():
@@ -153,7 +153,7 @@ class SharedSending:
         heapq.heapify(self._timers)
 
     def ring(self, seat: Seat) -> None:
-        """The producer has something to do."""
+        """The producer has work to do."""
         self._rung[seat] = None
         self._wake.set()
 
@@ -195,7 +195,7 @@ class SharedSending:
         self._wake.set()
 
     def _serve(self, broker: _Broker, now: float) -> None:
-        """Send what waits, and what those in line have, as far as there is room."""
+        """Send waiting requests, and batches of waiting producers, as far as there is room."""
         self._send_to(broker, now)
         if broker.line:
             connection = self._parent.brokers.ready(broker.node_id)
@@ -222,13 +222,13 @@ class SharedSending:
     def _may_leave(self, parcel: Parcel) -> bool:
         connection = cast(Connection, parcel.way)
         if not connection.ready:
-            return True  # to fail, and so be sent to wherever the leader is then
+            return True  # let it fail, and so be sent to the leader of that time
         return connection.can_send() and not self._pacing.is_full(connection)
 
     def _send_beside(self, broker: _Broker, now: float) -> None:
-        """Send what would wait too long for the first connection on others, which are opened for that.
+        """Send requests that would wait too long for the first connection on additional ones.
 
-        There are never more in all than the producers would have if each had its own.
+        There are never more connections than separate producers would have.
         """
         coming = 0
         for number in range(1, len(self._seats)):
@@ -242,7 +242,7 @@ class SharedSending:
                 self._submit(broker, parcel, connection)
 
     def _submit(self, broker: _Broker, parcel: Parcel, beside: Connection | None) -> None:
-        """Send it on the connection that it was made for, or on one ``beside`` that."""
+        """Send it on its intended connection, or on an additional one (``beside``)."""
 
         apart = beside is not None
 
@@ -270,7 +270,7 @@ class SharedSending:
             self._stir(broker)
 
     def _line_up(self, broker: _Broker, parcel: Parcel) -> None:
-        """Let those in line that this parcel held back."""
+        """Let the producers held back by this parcel join the line."""
         for part in parcel.parts if broker.held else ():
             seat = cast("Seat", part.owner)
             if seat in broker.held and not broker.outbox.holds_back(seat):
@@ -279,7 +279,7 @@ class SharedSending:
                 self._stir(broker)
 
     def _merge_hints(self, response: ProduceResponse, version: int) -> None:
-        """Once, and not by each of the producers that the answer is for."""
+        """Merge hints once, and not for each of the producers concerned."""
         metadata = self._parent.metadata
         hints = take_hints(response, version, metadata.snapshot.topic_names)
         if hints:
@@ -314,7 +314,7 @@ class SharedSending:
             rung[seat] = None
         self._in_turns = True
         try:
-            self._serve_stirred(now)  # those in line, before others
+            self._serve_stirred(now)  # waiting producers, before the rest
             for seat in rung:
                 self._give_turn(seat, now)
             self._serve_stirred(now)

@@ -1,4 +1,4 @@
-"""Looks up topics that metadata does not know when records for them come from calls that do not wait."""
+"""Looks up unknown topics of records from calls that do not wait."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..loop import Spawn
 from ..metadata.actor import MetadataActor
 
 _WARN_EVERY_S = 60.0
-"""How often the log says of a topic that records for it were given up."""
+"""Interval of the warnings about dropped records of a topic."""
 
 
 class TopicLookups:
-    """One for each such topic; its records are given up when that fails."""
+    """One task for each such topic, whose records fail if that fails."""
 
     def __init__(
         self, accumulator: Accumulator, metadata: MetadataActor, spawn: Spawn, max_block_ms: float, log: ClientLog
@@ -32,10 +32,10 @@ class TopicLookups:
         self._max_block_ms = max_block_ms
         self._log = log
         self._warnings = Sparingly(_WARN_EVERY_S)
-        """Of topics that stay unknown: an application that goes on sending to one would get a line for each call."""
+        """For topics that stay unknown: an application that keeps sending to one would get a line per call."""
 
     def put(self, record: Record) -> Delivery | None:
-        """Take a record, and look its topic up; None when memory is short."""
+        """Accept a record, and look up its topic; return None when memory is short."""
         first = record.topic not in self.unknown
         delivery = self.unknown.append(record)
         if first and delivery is not None:

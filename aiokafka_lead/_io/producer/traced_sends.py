@@ -1,4 +1,4 @@
-"""The sends of a producer that is traced: each has a span that ends when its record is acknowledged or has failed."""
+"""The sends of a traced producer: each has a span that ends when its record is acknowledged or has failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .intake import Intake
 
 
 class TracedSends(CheckedSends):
-    """Comes between the application and `CheckedSends`. What `Intake.append` takes at once is not sampled."""
+    """Sits between the application and `CheckedSends`. Records that `Intake.append` accepts at once are not sampled."""
 
     __slots__ = ("_tracing",)
 
@@ -91,7 +91,7 @@ class TracedSends(CheckedSends):
         return batch
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
-        # Headers carry the span's context, so that the records are encoded again.
+        # Headers carry the span's context, so the records are encoded again.
         records = builder.records()
         return await self.send_many(
             topic,

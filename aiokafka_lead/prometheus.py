@@ -109,7 +109,7 @@ def _texts(metrics: type) -> dict[str, str]:
         return {}
     assert isinstance(body, ast.ClassDef)
     return {
-        field.target.id: re.sub(r"\s+", " ", text.value.value).replace("``", "")
+        field.target.id: re.sub(r"\s+", " ", str(text.value.value)).replace("``", "")
         for field, text in itertools.pairwise(body.body)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)

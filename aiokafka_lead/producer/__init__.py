@@ -255,8 +255,8 @@ class Producer(PushedMetrics, Generic[K, V]):
         """Abort the open transaction; pending records fail with `TransactionAbortedError`.
 
         Does nothing if the latest transaction is already aborted. Raises `TransactionTimedOutError` after
-        ``timeout_ms`` (``max_block_ms``); the abort then continues, as after a cancellation of the call, and the next transaction waits
-        for it.
+        ``timeout_ms`` (``max_block_ms``); the abort then continues, as after a cancellation of the call, and the next
+        transaction waits for it.
         """
         await self._own_transactions().abort(_seconds(timeout_ms))
 

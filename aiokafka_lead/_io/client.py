@@ -220,7 +220,7 @@ def configured(
     parent = getattr(client, "_client", None)
     if not isinstance(parent, Client) or type(parent.config) is not ClientConfig:
         raise ConfigTypeError(f"client must be a Client, not {type(client).__name__}")
-    if bootstrap_servers is not None:
+    if bootstrap_servers is not None or "bootstrap_servers" in options:
         raise ConfigError("bootstrap_servers belongs to the Client whose connections are shared")
     return kind.on_connections_of(parent.config, options, **more), parent
 

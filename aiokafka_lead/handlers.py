@@ -54,8 +54,8 @@ class Handlers:
         of the value for a function without annotations.
 
         ``to`` is the topic for its results: none is sent for None, a record for each item of a list, else one record.
-        bytes and str are sent as they are, everything else as JSON. The key of a result is that of the handled record,
-        unless a function ``key`` makes another one of the result. The handled record is done once all of these are
+        bytes and str are sent as they are, everything else as JSON. A result has the key of the handled record, unless
+        a function ``key`` makes another one of the result. The handled record is done once all of these are
         acknowledged; with ``exactly_once`` they are part of the transaction.
 
         ``in_thread`` is for a plain function: each call is in a thread of its own, up to ``concurrency`` at once.

@@ -225,5 +225,11 @@ async def late(record: LateRecord) -> Any:  # type: ignore[name-defined]  # noqa
     return record.offset
 
 
+async def late_too(given: LateRecord, transaction: LateTransaction) -> Any:  # type: ignore[name-defined]  # noqa: F821
+    return given.offset, transaction
+
+
 async def test_the_name_of_a_record_that_only_type_checkers_know() -> None:
     assert await got(late) == 7
+    txn: Any = object()
+    assert await bound(late_too, transactional=True)(record(), txn) == (7, txn)

@@ -9,14 +9,13 @@ import anyio
 import pydantic
 import pytest
 
-from aiokafka_lead import ConsumerRecord, Producer
+from aiokafka_lead import ConsumerRecord
 from aiokafka_lead.errors import (
     ConfigTypeError,
     DropRecordError,
     HandlerError,
     PermanentError,
     TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -145,13 +144,6 @@ async def test_a_refused_dead_letter_names_record_and_cause(cluster: EmbeddedClu
             await consumer.run(handle, retries=0, dead_letter_topic="failed")
     assert caught.value.record.value == b"0"
     assert isinstance(caught.value.__cause__, TopicAuthorizationFailedError)
-
-
-async def test_a_missing_dead_letter_topic_is_told_at_the_start(cluster: EmbeddedCluster) -> None:
-    options: dict[str, Any] = {"allow_auto_create_topics": False, "max_block_ms": 200}
-    async with Producer(cluster.bootstrap_servers, **options) as producer, runner_of(cluster) as consumer:
-        with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
-            await consumer.run(never, dead_letter_topic="nowhere", dead_letter_producer=producer)
 
 
 async def test_a_handler_that_takes_too_long_has_failed(cluster: EmbeddedCluster) -> None:

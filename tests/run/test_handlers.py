@@ -155,6 +155,7 @@ async def test_results_are_part_of_the_transaction(cluster: EmbeddedCluster) -> 
     await send(cluster, "orders", *range(5))
     handlers = Handlers()
     failed = False
+    found: list[int] = []
     async with (
         Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
         member(cluster, "orders") as consumer,

@@ -25,6 +25,9 @@ PARTS = ("topic", "partition", "offset", "timestamp_ms")
 
 _MISSING = inspect.Parameter.empty
 
+_TXN = ("txn", "transaction")
+"""Names of a parameter that gets the transaction, without an annotation."""
+
 
 def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handler:
     """Return the function of a record, and of a transaction if there is one, that calls this handler.
@@ -118,22 +121,22 @@ def _parameters(handler: Handler) -> list[inspect.Parameter] | None:
 
 
 def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
-    """Return the annotation; a string that names what is not there at run time is taken for a record's."""
+    """Return the annotation; a record or a transaction may have a name that only type checkers know."""
     annotation = parameter.annotation
     if not isinstance(annotation, str):
         return annotation
     function = inspect.unwrap(function) if callable(function) else function
     names = getattr(function, "__globals__", None) or vars(sys.modules.get(getattr(function, "__module__", ""), typing))
     closure = getattr(function, "__closure__", None) or ()
-    cells = dict(zip(getattr(getattr(function, "__code__", None), "co_freevars", ()), closure, strict=False))
+    free: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_freevars", ())
     try:
-        scope = {name: cell.cell_contents for name, cell in cells.items()}
+        scope: dict[str, object] = {name: cell.cell_contents for name, cell in zip(free, closure, strict=False)}
         found: Any = annotation
         while isinstance(found, str):  # a string within a string, where a module has its annotations postponed
             found = eval(found, dict(names), scope)
         return found
     except Exception as error:
-        if parameter.name in ("record", "txn") or annotation.split("[")[0].endswith("Record"):
+        if parameter.name in ("record", *_TXN) or annotation.split("[")[0].endswith(("Record", "Transaction")):
             return _MISSING
         raise ConfigTypeError(
             f"handler parameter {parameter.name}: its annotation {annotation!r} must be there at run time ({error})"
@@ -162,7 +165,7 @@ def _getter(parameter: inspect.Parameter, what: str, transactional: bool, model:
     annotation, name = parameter.annotation, parameter.name
     if _is_record(annotation) or (name == "record" and annotation in (_MISSING, Any, object)):
         return (lambda record, txn: record), False
-    if _is_transaction(annotation) or (name == "txn" and annotation in (_MISSING, Any, object)):
+    if _is_transaction(annotation) or (name in _TXN and annotation in (_MISSING, Any, object)):
         if not transactional:
             raise ConfigTypeError(f"{what}: there is a transaction with exactly_once alone")
         return (lambda record, txn: txn), False

@@ -83,7 +83,7 @@ def encoded(content: Any) -> bytes | None:
 
 
 def _plain(content: Any) -> Any:
-    if dataclasses.is_dataclass(content) and not isinstance(content, type):
+    if hasattr(type(content), "__dataclass_fields__"):
         return {field.name: getattr(content, field.name) for field in dataclasses.fields(content)}
     if hasattr(content, "model_dump"):
         return content.model_dump(mode="json")

@@ -30,7 +30,6 @@ EXEMPT: tuple[str, ...] = (
     "aiokafka_lead/_core/telemetry/",
     "aiokafka_lead/_io/consumer/",
     "aiokafka_lead/_io/run/",
-    "aiokafka_lead/_io/share/",
     "aiokafka_lead/_io/telemetry/",
     "aiokafka_lead/_io/transactions/",
     "aiokafka_lead/compat/",

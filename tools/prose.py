@@ -31,7 +31,6 @@ EXEMPT: tuple[str, ...] = (
     "aiokafka_lead/_io/consumer/",
     "aiokafka_lead/_io/run/",
     "aiokafka_lead/_io/telemetry/",
-    "aiokafka_lead/_io/transactions/",
     "aiokafka_lead/compat/",
     "aiokafka_lead/handlers.py",
     "aiokafka_lead/outbox/",

@@ -134,14 +134,14 @@ class ConsumerHealth:
 
 @dataclass(frozen=True, slots=True)
 class ClientHealth:
-    """What a shared client is doing, at one moment."""
+    """State of a shared client at one moment."""
 
     connected: bool
-    """Whether a broker has said since the start what the cluster consists of."""
+    """True if a broker has described the cluster since the start."""
     problems: tuple[str, ...]
-    """Why it, or a client on it, cannot be used any more, in words. Brokers that are away for a while are none."""
+    """Reasons why it, or a client on it, is permanently unusable; not that brokers are unreachable for a while."""
 
     @property
     def healthy(self) -> bool:
-        """Whether there are no problems."""
+        """True if there are no problems."""
         return not self.problems

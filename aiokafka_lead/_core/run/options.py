@@ -1,4 +1,4 @@
-"""The options of `Consumer.run`, and those that `ShareConsumer.run` has, too."""
+"""The options of `Consumer.run`, some of which `ShareConsumer.run` also has."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["DeadLetterProducer", "Fate", "HandlingConfig", "HandlingOptions", "O
 Order = Literal["key", "partition", "none"]
 
 Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise"]
-"""What becomes of a record whose handler has raised: it is handled again, waits in a retry topic, goes to the dead
-letters, counts as done because it cannot be read or because its handler says so, is rejected in a share group, or ends
-the run."""
+"""Fate of a record whose handler has raised: it is handled again, waits in a retry topic, goes to the dead letters,
+counts as done because it cannot be read or because its handler says so, is rejected in a share group, or ends the run.
+"""
 
 
 class DeadLetterProducer(Protocol):
-    """What is needed of a `Producer`."""
+    """The required part of a `Producer`."""
 
     async def partitions_for(self, topic: str) -> frozenset[int]: ...
 
@@ -39,87 +39,88 @@ class DeadLetterProducer(Protocol):
 
 
 class HandlingOptions(TypedDict, total=False):
-    """How `Consumer.run` and `ShareConsumer.run` hand records to a handler. Times are in milliseconds."""
+    """Options for calling a handler in `Consumer.run` and `ShareConsumer.run`. Times are in milliseconds."""
 
     concurrency: int
-    """How many handlers may run at once (64)."""
+    """Maximum number of concurrently running handlers (64)."""
     retry_backoff_ms: float
     """The wait before a record's first retry; doubles each time, with jitter (100)."""
     retry_backoff_max_ms: float
     """The longest such wait (10000)."""
     handler_timeout_ms: float | None
-    """How long a handler may take for a record, or for a batch: one that takes longer is cancelled, and has raised
-    TimeoutError. A function in a thread cannot be cancelled, and is waited for. None: as long as it takes (None)."""
+    """Time limit of a handler for a record, or for a batch: a slower one is cancelled and counts as having raised
+    TimeoutError. A function in a thread cannot be cancelled, and is awaited. None means no limit (None)."""
     slow_handler_ms: float
-    """After how long the log names a record whose handler is still at work, once (30000)."""
+    """Time after which the log names, once, a record whose handler is still running (30000)."""
     retry_on: type[BaseException] | tuple[type[BaseException], ...] | None
-    """The exceptions after which a record is handled again; one with any other goes to ``dead_letter_topic`` at once.
-    None: any but a `PermanentError` (None)."""
+    """Exceptions after which a record is handled again; after any other it goes to ``dead_letter_topic`` at once. None
+    means all exceptions except `PermanentError` (None)."""
     dead_letter_producer: DeadLetterProducer | None
-    """A started `Producer` to send dead letters through, without serializers, as they are bytes; None makes one that
-    connects as the consumer does (None)."""
+    """A started `Producer` for dead letters, without serializers, since they are bytes; None creates one that connects
+    like the consumer (None)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"] | None
-    """What becomes of a record that cannot be deserialized, and never will: it ends the run with a `HandlerError`, is
-    done with a warning in the log, or goes to ``dead_letter_topic``. None is the last where there is a topic (None)."""
+    """Fate of a record that can never be deserialized: it ends the run with a `HandlerError`, is done with a warning in
+    the log, or goes to ``dead_letter_topic``. None means the last if there is a topic, otherwise the first (None)."""
     refusal_patience_ms: float
-    """How long to go on although brokers refuse the login, or the right to a topic, the group, the transactional id or
-    the cluster, and to ask again meanwhile: after a broker's start that may pass. 0 ends `run` with the first refusal,
-    as Java's clients do (0)."""
+    """Time for which a run continues, asking again, although brokers refuse the login, or access to a topic, the group,
+    the transactional id or the cluster, which may be temporary after a broker's start. With 0 the first refusal ends
+    `run`, as in Java's clients (0)."""
     registry_patience_ms: float | None
-    """How long records wait for a schema registry that is away, or that refuses the client: they are good, and neither
-    count as tried nor become dead letters, and ``health()`` says so. `run` ends with a `HandlerError` when that time is
-    over; None waits for as long as it takes (None)."""
+    """Time for which records wait for a schema registry that is unreachable or refuses the client: they neither count
+    as attempts nor become dead letters, and ``health()`` reports it. After this time `run` ends with a `HandlerError`;
+    None waits without a limit (None)."""
     stop_on_signals: bool
-    """Stop the consumer at SIGTERM or SIGINT: handlers at work end, what is done is committed or acknowledged, and
+    """Stop the consumer at SIGTERM or SIGINT: running handlers end, finished records are committed or acknowledged, and
     `run` returns, all within ``close_timeout_ms`` (10000 if that is None). A second signal cancels the handlers, whose
-    records come again. Needs the main thread (False)."""
+    records are delivered again. Needs the main thread (False)."""
     health_port: int | None
-    """Answer probes at this port for as long as `run` runs: ``/health/live`` is 200 or 503 by the consumer's
-    ``health()``, and so is ``/health/ready``, which is 503 from the signal on, too. None answers none (None)."""
+    """Port for answering probes while `run` runs: ``/health/live`` is 200 or 503 by the consumer's ``health()``, and so
+    is ``/health/ready``, which is also 503 from the signal on. None opens no port (None)."""
     health_host: str | None
-    """The address that ``health_port`` is opened at; None is every one of this machine (None)."""
+    """Address on which ``health_port`` is opened; None means every address of this machine (None)."""
 
 
 class RunOptions(HandlingOptions, total=False):
-    """How `Consumer.run` hands records to its handler. Times are in milliseconds."""
+    """Options for calling a handler in `Consumer.run`. Times are in milliseconds."""
 
     order: Order
-    """Which records wait for each other (``"key"``): those of one key in one partition, in the order of their offsets
-    (records without a key wait for nobody); all of one partition; or none."""
+    """Order of records (``"key"``): records of one key in one partition are handled in the order of their offsets
+    (records without a key do not wait); or all records of one partition; or in any order."""
     max_in_hand: int
-    """Records taken and not finished yet, over all partitions (10000); one partition's share of it also is how far it
-    may run ahead of its first record that is not finished."""
+    """Maximum number of taken, unfinished records over all partitions (10000); a partition's share of it also limits
+    how far it may run ahead of its first unfinished record."""
     max_in_hand_bytes: int
-    """About the most bytes that their keys and values take (64 MiB)."""
+    """Approximate maximum size of their keys and values in bytes (64 MiB)."""
     retries: int
-    """How often a record is handled again after its handler has raised (3)."""
+    """Number of times that a record is handled again after its handler has raised (3)."""
     dead_letter_topic: str | None
-    """Where records go whose retries are used up, or which cannot be deserialized: with their bytes as they were, and
+    """Topic for records whose retries are exhausted, or which cannot be deserialized: with their original bytes, and
     the cause in headers (see `DEAD_LETTER_HEADERS`). None ends `run` with an error instead (None)."""
     retry_topics: Sequence[str]
-    """Delays, such as ``["10s", "1m", "10m"]``: a record whose ``retries`` are used up leaves its partition for a topic
-    of the first delay, is handled once when that has passed, and so on with the next; after the last it is given up.
-    Needs a group, and topics that are named. The topics ("orders.billing.retry.10s" of the group "billing") are created
-    with the partitions of their origin. Records of its key do not wait for it (none)."""
+    """Delays, such as ``["10s", "1m", "10m"]``: a record whose ``retries`` are exhausted leaves its partition for a
+    topic of the first delay, is handled once after that delay, and so on with the next; after the last it is dropped
+    like without retry topics. Needs a group, and topics subscribed by name. The topics ("orders.billing.retry.10s" of
+    the group "billing") are created with the partitions of their origin. Other records of its key do not wait for it
+    (none)."""
     max_transaction_records: int
-    """With ``exactly_once``: after how many records a transaction is committed (1000)."""
+    """With ``exactly_once``: number of records after which a transaction is committed (1000)."""
     max_transaction_ms: float
-    """With ``exactly_once``: after how long a transaction takes no more records, and is committed when those that it
-    has are handled (100)."""
+    """With ``exactly_once``: time after which a transaction accepts no more records, and is committed once its records
+    are handled (100)."""
     transaction_retries: int
-    """With ``exactly_once``: how often in a row records are handled again because their transaction was aborted, though
-    no handler has failed (10). The waits between are those of ``retry_backoff_ms``."""
+    """With ``exactly_once``: number of consecutive times that records are handled again because their transaction was
+    aborted without a failed handler (10). The waits are as for ``retry_backoff_ms``."""
 
 
 def dead_letter_producer(name: str, value: Any) -> Any:
-    """Anything with the methods of `Producer` that dead letters need."""
+    """Check for the methods of `Producer` that dead letters need."""
     if not all(callable(getattr(value, method, None)) for method in ("partitions_for", "send_and_wait")):
         raise ConfigTypeError(f"{name} must be a Producer, not {type(value).__name__}")
     return value
 
 
 def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
-    """An exception class, or several."""
+    """Check an exception class, or several."""
     found = value if isinstance(value, tuple) else (value,)
     for each in found:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
@@ -129,7 +130,7 @@ def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
 
 @dataclass(init=False, repr=False, eq=False)
 class HandlingConfig(Checked):
-    """The options of `HandlingOptions`, checked, and the two that each kind of consumer describes for itself."""
+    """The options of `HandlingOptions`, checked, and two that each kind of consumer describes itself."""
 
     concurrency: int = option(64, integer(1))
     retries: int = option(3, integer(0))
@@ -156,13 +157,13 @@ class HandlingConfig(Checked):
 
     @property
     def attended(self) -> bool:
-        """Whether signals or probes have to be answered."""
+        """True if signals or probes have to be answered."""
         return self.stop_on_signals or self.health_port is not None
 
     def fate(self, error: BaseException, attempts: int, delayed: int = 0) -> Fate:
-        """Return what becomes of a record whose handler has raised this for the ``attempts``-th time.
+        """Return the fate of a record whose handler has raised this for the ``attempts``-th time.
 
-        ``delayed`` says how many retry topics it has been in.
+        ``delayed`` is the number of retry topics in which it has been.
         """
         if isinstance(error, DropRecordError):
             return "drop"
@@ -180,7 +181,7 @@ class HandlingConfig(Checked):
         return ()
 
     def _may_help(self, error: BaseException) -> bool:
-        """Return True if a retry may."""
+        """Return True if a retry may help."""
         return self.retry_on is None or isinstance(error, self.retry_on)
 
     @property

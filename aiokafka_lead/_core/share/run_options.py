@@ -11,15 +11,16 @@ __all__ = ["ShareRunConfig", "ShareRunOptions"]
 
 
 class ShareRunOptions(HandlingOptions, total=False):
-    """How `ShareConsumer.run` hands records to its handler. Times are in milliseconds."""
+    """Options for calling a handler in `ShareConsumer.run`. Times are in milliseconds."""
 
     retries: int
-    """How often a record is delivered again after a handler has raised, counted over all members of the group (3). Keep
-    it below the group's limit of deliveries (5 by default), at which brokers give a record up by themselves."""
+    """Number of times that a record is delivered again after a handler has raised, counted over all members of the
+    group (3). Keep it below the group's limit of deliveries (5 by default), at which brokers drop a record themselves.
+    """
     renew_locks: bool
-    """Renew the locks of records whose handlers take long, where brokers can (True; Apache Kafka 4.2)."""
+    """Renew the locks of records with slow handlers, if brokers can (True; Apache Kafka 4.2)."""
     dead_letter_topic: str | None
-    """Where records go whose retries are used up, or which cannot be deserialized: with their bytes as they were, and
+    """Topic for records whose retries are exhausted, or which cannot be deserialized: with their original bytes, and
     the cause in headers (see `DEAD_LETTER_HEADERS`). They are rejected when their dead letter is acknowledged. With
     None they are rejected with an error in the log (None)."""
 

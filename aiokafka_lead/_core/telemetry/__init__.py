@@ -1,1 +1,1 @@
-"""Metrics that clusters ask clients for (KIP-714), without I/O."""
+"""Metrics requested from clients by clusters (KIP-714), without I/O."""

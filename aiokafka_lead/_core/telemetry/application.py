@@ -1,4 +1,4 @@
-"""Metrics of the application's own that a client pushes beside its own (KIP-1076)."""
+"""An application's metrics, pushed together with a client's (KIP-1076)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,237}")
 """OpenTelemetry's syntax of names; together with `PREFIX` 255 characters."""
 
 _OWN = ("admin.", "client.", "consumer.", "producer.")
-"""How the names of clients' own metrics begin."""
+"""Beginnings of the names of clients' own metrics."""
 
 _EXACT = 2**53
-"""From here on an int is pushed as a float, so that no sum is too large for 64 bits."""
+"""From here on an int is pushed as a float, so that sums fit into 64 bits."""
 
 _NUMBER: Check = integer(-INT64_MAX, INT64_MAX)
 
 
 def metric_name(name: str, value: Any) -> str:
-    """A name that an application's metric can have, without `PREFIX`."""
+    """Check the name of an application's metric, without `PREFIX`."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if _NAME.fullmatch(value) is None:
@@ -40,7 +40,7 @@ def metric_name(name: str, value: Any) -> str:
 
 
 def metric_attributes(name: str, value: Any) -> Attributes:
-    """What tells apart metrics of one name: texts or ints by name, or None."""
+    """Check attributes, which distinguish metrics of one name: texts or ints by name, or None."""
     if value is None:
         return ()
     if not isinstance(value, Mapping):
@@ -55,14 +55,14 @@ def metric_attributes(name: str, value: Any) -> Attributes:
 
 
 def metric_measure(name: str, value: Any) -> Any:
-    """What gives a value when it is called; no coroutine function."""
+    """Check a function that returns a value; not a coroutine function."""
     if iscoroutinefunction(function_of(function(name, value))):
         raise ConfigTypeError(f"{name} must not be a coroutine function: a push does not wait")
     return value
 
 
 class ApplicationSource:
-    """One metric of the application's; the application is asked for its value when a push is due."""
+    """One metric of the application, which is asked for its value when a push is due."""
 
     def __init__(
         self,
@@ -74,7 +74,8 @@ class ApplicationSource:
         *,
         is_sum: bool,
     ) -> None:
-        """``resource`` is that of the client that pushes it; ``on_failure`` is called for the first of failures."""
+        """``resource`` belongs to the client that pushes it; ``on_failure`` is called for the first of consecutive
+        failures."""
         self._name = name
         self._measure = measure
         self._attributes = attributes
@@ -82,14 +83,14 @@ class ApplicationSource:
         self._resource = resource
         self._on_failure = on_failure
         self._failed = False
-        """Whether there was no value the last time."""
+        """True if the last call returned no value."""
 
     def resource(self) -> Attributes:
-        """The client's."""
+        """Return the client's resource."""
         return self._resource()
 
     def measures(self) -> Iterator[Measure]:
-        """The value of this moment; nothing where there is none."""
+        """Yield the current value, if there is one."""
         try:
             value = _finite(self._measure())
         except Exception as error:  # of the application's code

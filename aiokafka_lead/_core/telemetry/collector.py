@@ -1,4 +1,4 @@
-"""From what clients have measured since they began to what happened since the last push."""
+"""Computes the metrics since the last push from clients' measures since their start."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .otlp import Metric, Point, ResourceMetrics
 from .state import Subscription
 
 _SHORTEST_S = 1.0
-"""The shortest time that a rate is taken over: one connection just before a push is no thousand in a second."""
+"""Shortest period for a rate: one connection just before a push is not a thousand per second."""
 
 _MOST_ENDED = 100
-"""The number of ended clients, at most, whose last counts are kept though no other client is like them."""
+"""Largest number of ended clients whose last counts are kept although no other client has their attributes."""
 
 Key = tuple[Kind, str, Attributes]
 
 _OF_THE_MOMENT = (Kind.LEVEL, Kind.HIGHEST)
-"""What is not known now is not pushed, whatever it was before."""
+"""Kinds that are only pushed with a current value."""
 
 
 class Instant(NamedTuple):
@@ -29,7 +29,7 @@ class Instant(NamedTuple):
 
 
 class _Amount:
-    """How much there was of something, how often, and the most at once."""
+    """Sum, number and maximum of values."""
 
     __slots__ = ("count", "peak", "total")
 
@@ -57,16 +57,16 @@ class _Series:
         self.last_count = 0
         self.level: float = 0
         self.total: float = 0
-        """Since the source began, and those that ended and were like it."""
+        """Since the start of the source, including ended sources with the same attributes."""
         self.new = _Amount()
         """Since `Collector.collect`."""
         self.collected = _Amount()
-        """Before that, and no broker is known to have it."""
+        """Earlier, and not known to have reached a broker."""
 
     def read(self, measure: Measure) -> None:
-        """The source says so now."""
+        """Take the source's current value."""
         self.level = measure.total
-        # Records that were handed out may come back for a moment: a sum does not fall.
+        # Handed-out records may be returned for a moment, but a sum must not fall.
         more = max(0, measure.total - self.last_total)
         self.total += more
         self.new.add(more, measure.times - self.last_count, measure.peak)
@@ -78,20 +78,20 @@ class _Series:
         self.new = _Amount()
 
     def absorb(self, other: _Series) -> None:
-        """Go on counting for one that has ended."""
+        """Continue the counts of an ended source."""
         self.total += other.total
         self.new.absorb(other.new)
         self.collected.absorb(other.collected)
 
 
 class _Client:
-    """A source, and what it has measured."""
+    """A source and its measures."""
 
     def __init__(self, source: Source, began: Instant) -> None:
         self.source: Source | None = source
         """None once it has ended."""
         self.over = False
-        """Whether it had ended when it was collected last."""
+        """True if it had ended at the last collection."""
         self.began = began
         self.resource = source.resource()
         self.series: dict[Key, _Series] = {}
@@ -109,7 +109,7 @@ class _Client:
             self.series.pop(key, None)
 
     def end(self) -> None:
-        """Its sums are what they are now, and nothing is there any more that is of the moment."""
+        """Freeze its sums, and drop its current values."""
         self.read()
         self.source = None
         self.series = {key: series for key, series in self.series.items() if key[0] not in _OF_THE_MOMENT}
@@ -137,7 +137,7 @@ class _Client:
 
 
 class _Sum:
-    """One measure of all clients that nothing tells apart."""
+    """One measure of all clients with the same attributes."""
 
     __slots__ = ("began_ns", "highest", "interval", "level", "rate", "seconds", "since_ns", "total")
 
@@ -161,28 +161,28 @@ class _Sum:
 
 
 class Collector:
-    """Owns what the sources said last, and what is to be pushed.
+    """Owns the latest values of the sources, and the values to push.
 
-    What was collected stays until a broker has taken it: an interval whose push failed is part of the next one.
+    Collected values are kept until a broker has accepted them: if a push fails, the next one covers its interval, too.
     """
 
     def __init__(self) -> None:
         self._clients: list[_Client] = []
         self._since: Instant | None = None
-        """When the last push that was taken was collected."""
+        """Time at which the last accepted push was collected."""
         self._collected: Instant | None = None
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to measure."""
+        """True if there is no source."""
         return not self._clients
 
     def add(self, source: Source, began: Instant) -> None:
-        """Measure this, too; it began to count then."""
+        """Add a source, which began to count at this time."""
         self._clients.append(_Client(source, began))
 
     def remove(self, source: Source, *, keep: bool) -> None:
-        """It has ended. What it has counted belongs to the next push, unless none is to come (``keep`` is False)."""
+        """Remove an ended source. The next push includes its counts, unless ``keep`` is False because there is none."""
         for client in self._clients:
             if client.source is source:
                 if keep:
@@ -192,11 +192,11 @@ class Collector:
                     self._clients.remove(client)
                 break
         ended = [client for client in self._clients if client.source is None]
-        if len(ended) > _MOST_ENDED:  # no broker takes a push for long
+        if len(ended) > _MOST_ENDED:  # brokers have not accepted a push for a long time
             self._clients.remove(ended[0])
 
     def _fold(self, ended: _Client) -> None:
-        """Let another one that has the same attributes, and like measures, go on with its sums: they must not fall."""
+        """Let another source with the same attributes and measures continue its sums, which must not fall."""
         for client in self._clients:
             if client.source is None or client.resource != ended.resource:
                 continue
@@ -208,7 +208,7 @@ class Collector:
                 return
 
     def collect(self, now: Instant, subscription: Subscription) -> list[ResourceMetrics]:
-        """What there is now of what is wanted. Clients that have the same attributes count as one."""
+        """Return the current values of subscribed metrics. Clients with the same attributes count as one."""
         self._collected = now
         for client in list(self._clients):  # the application may register another metric, or end one, meanwhile
             client.collect()
@@ -222,7 +222,7 @@ class Collector:
         return [resource for resource in collected if resource.metrics]
 
     def accepted(self) -> None:
-        """A broker has taken what was collected last."""
+        """A broker has accepted the last collection."""
         self._since = self._collected
         self._clients = [client for client in self._clients if not client.over]
         for client in self._clients:
@@ -255,7 +255,7 @@ class Collector:
 
 
 def _values(kind: Kind, each: _Sum, delta: bool) -> Iterator[tuple[str, bool, float]]:
-    """What follows the name, whether it is a sum, and the value."""
+    """Yield the suffix of the name, if it is a sum, and the value."""
     so_far = each.interval.total if delta else each.total
     if kind is Kind.TOTAL:
         yield "", True, so_far

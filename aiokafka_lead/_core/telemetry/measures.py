@@ -1,6 +1,6 @@
-"""What clients measure, under the names of Java, which the KIP takes over.
+"""Clients' measures, under Java's names, which the KIP adopts.
 
-A source says how much there has been since it began. What happened in one interval is worked out by `Collector`.
+A source returns totals since it began. `Collector` computes the values of an interval.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from ...metrics import figures
 from ..latencies import Latencies, LatenciesByNode
 
 PREFIX = "org.apache.kafka."
-"""Of the names of all metrics."""
+"""Common beginning of all metrics' names."""
 
 Attributes = tuple[tuple[str, str | int], ...]
 
 
 class Kind(Enum):
-    """Which metrics a measure makes."""
+    """Kind of a measure, which determines its metrics."""
 
     TOTAL = "total"
-    """A sum under its own name: how much there was."""
+    """A sum under its own name."""
     METER = "meter"
-    """A sum NAME.total, and a gauge NAME.rate: how much there was per second of the interval."""
+    """A sum NAME.total, and a gauge NAME.rate, per second of the interval."""
     SPREAD = "spread"
-    """Gauges NAME.avg and NAME.max, of what happened in the interval; none where nothing did."""
+    """Gauges NAME.avg and NAME.max of the events in the interval; none without events."""
     SHARE = "share"
-    """A gauge under its own name: of the interval's seconds, the part that this took."""
+    """A gauge under its own name: the fraction of the interval's seconds."""
     LEVEL = "level"
-    """A gauge under its own name: how much there is now, of several clients together."""
+    """A gauge under its own name: the current value, added over clients."""
     HIGHEST = "highest"
-    """A gauge under its own name: how much there is now, the most of several clients."""
+    """A gauge under its own name: the current value, the maximum over clients."""
 
 
 class Measure(NamedTuple):
@@ -42,11 +42,11 @@ class Measure(NamedTuple):
     name: str
     """Without `PREFIX`."""
     total: float
-    """Since the source began; of a LEVEL and a HIGHEST: now."""
+    """Since the start of the source; for LEVEL and HIGHEST the current value."""
     times: int = 0
-    """Of a SPREAD: how often it happened."""
+    """For SPREAD: the number of events."""
     peak: float = 0
-    """Of a SPREAD: the largest since the last time that it was asked for."""
+    """For SPREAD: the maximum since the last call."""
     attributes: Attributes = ()
 
 
@@ -54,22 +54,22 @@ class Source(Protocol):
     """A client that measures itself."""
 
     def resource(self) -> Attributes:
-        """What tells it from others, as far as it is known: its group, its transactional id and the like."""
+        """Return the attributes that distinguish it, as far as they are known: group, transactional id and the like."""
         ...
 
     def measures(self) -> Iterable[Measure]:
-        """What it has measured. The first ones are the last to be left out where a broker takes few bytes."""
+        """Return its measures. If a broker accepts few bytes, the last ones are left out."""
         ...
 
 
 def spread(name: str, latencies: Latencies, attributes: Attributes = ()) -> Measure:
-    """Of how long something took, in milliseconds."""
+    """Return a measure of durations, in milliseconds."""
     so_far = latencies.snapshot()
     return Measure(Kind.SPREAD, name, so_far.sum_ms, so_far.count, latencies.take_peak_ms(), attributes)
 
 
 def measured(metrics: type, values: Mapping[str, Any]) -> Iterator[Measure]:
-    """Measures of the values (`counts_of`) of a class of metrics, under the names of Java in its table."""
+    """Yield the measures of a class of metrics, given their values (`counts_of`), under Java's names."""
     for name, figure in figures(metrics).items():
         if figure.rows is not None:
             yield from _by_topic(figure.rows, values.get(name, {}))
@@ -103,11 +103,12 @@ _STANDARD = (
     "coordinator.rebalance.latency.total",
     "fetch.manager.fetch.latency",
 )
-"""Ends of the names that KIP-714 asks of every client."""
+"""Suffixes of the names that KIP-714 requires of every client."""
 
 
 def standard_first(measures: Iterable[Measure]) -> list[Measure]:
-    """The standard metrics of KIP-714, then others, then those by topic: brokers that take few bytes get the first."""
+    """Return KIP-714's standard metrics first, then other metrics, then metrics by topic, for brokers that accept few
+    bytes."""
     return sorted(
         measures,
         key=lambda measure: (
@@ -118,15 +119,15 @@ def standard_first(measures: Iterable[Measure]) -> list[Measure]:
 
 
 class SharedConnections:
-    """Those of a `Client`; the KIP knows clients with connections of their own alone."""
+    """The connections of a `Client`; the KIP only knows clients with their own connections."""
 
     def __init__(self, connections: Callable[[], int]) -> None:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Nothing beside what brokers know."""
+        """Return no attributes, since brokers know the client."""
         return ()
 
     def measures(self) -> Iterator[Measure]:
-        """How many were made so far."""
+        """Yield the number of connections made."""
         yield Measure(Kind.METER, "client.connection.creation", self._connections())

@@ -1,6 +1,6 @@
 """Metrics in OpenTelemetry's protocol: the message ``MetricsData`` of opentelemetry-proto 1.x, as protobuf.
 
-Only what clients push is here: gauges and sums of numbers. Numbers of fields are those of ``metrics.proto``,
+It covers only the metrics that clients push: gauges and sums of numbers. Field numbers are from ``metrics.proto``,
 ``common.proto`` and ``resource.proto``.
 """
 
@@ -22,13 +22,13 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 class Point(NamedTuple):
-    """A value at a time; an int goes out as one, a float as a double."""
+    """A value at a time; ints are sent as ints, floats as doubles."""
 
     value: float
     time_ns: int
     """Since 1970."""
     start_ns: int = 0
-    """When the interval began that the value is of; 0 for a value of one moment."""
+    """Beginning of the value's interval; 0 for a current value."""
     attributes: Attributes = ()
 
 
@@ -39,7 +39,7 @@ class Metric(NamedTuple):
     points: Sequence[Point]
     is_sum: bool = False
     delta: bool = False
-    """Of a sum: whether it is that of the interval, and not that since ``start_ns``."""
+    """For sums: True if it covers the interval, and not the time since ``start_ns``."""
 
 
 class ResourceMetrics(NamedTuple):
@@ -50,7 +50,7 @@ class ResourceMetrics(NamedTuple):
 
 
 def encode_metrics(resources: Iterable[ResourceMetrics], scope: str, version: str) -> bytes:
-    """``MetricsData``; ``scope`` and its version name what has measured. Nothing at all is no bytes."""
+    """Encode ``MetricsData``; ``scope`` and its version name the library. Without metrics the result is empty."""
     instrumentation = _message(1, _text(1, scope) + _text(2, version))
     parts = []
     for resource in resources:
@@ -71,7 +71,7 @@ def _metric(metric: Metric) -> bytes:
 def _point(point: Point) -> bytes:
     start = b"" if not point.start_ns else _tag(2, _FIXED64) + struct.pack("<Q", point.start_ns)
     time = _tag(3, _FIXED64) + struct.pack("<Q", point.time_ns)
-    # A value of 0 is written like any other: which of the two kinds is there says that there is one.
+    # A value of 0 is also written: the presence of one of the two fields indicates a value.
     if isinstance(point.value, int):
         value = _tag(6, _FIXED64) + struct.pack("<q", point.value)
     else:
@@ -80,7 +80,7 @@ def _point(point: Point) -> bytes:
 
 
 def _attributes(field: int, attributes: Attributes) -> bytes:
-    """Each is a ``KeyValue``, whose value is an ``AnyValue``."""
+    """Encode each as a ``KeyValue`` with an ``AnyValue``."""
     parts = []
     for key, value in attributes:
         any_value = _number(3, value) if isinstance(value, int) else _text(1, value)
@@ -117,18 +117,18 @@ SCOPE = "aiokafka_lead"
 
 
 class Payload(NamedTuple):
-    """What goes out."""
+    """Data of a push."""
 
     data: bytes
     codec: str
     dropped: int
-    """How many metrics were left out for want of room."""
+    """Number of metrics left out for lack of space."""
 
 
 def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: int) -> Payload:
-    """At most ``max_bytes`` (0: no bound) of metrics, the last ones left out where all are more.
+    """Return at most ``max_bytes`` (0: no limit) of metrics, leaving out the last ones if necessary.
 
-    Nothing at all is not compressed, as it would be some bytes then, which a receiver would have to read.
+    An empty payload is not compressed, because it would then contain bytes for the receiver to read.
     """
     count = whole = sum(len(resource.metrics) for resource in resources)
     while True:
@@ -143,7 +143,7 @@ def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: i
 
 
 def _first(resources: Sequence[ResourceMetrics], count: int) -> list[ResourceMetrics]:
-    """The metrics at the beginning, up to this number."""
+    """Return the first metrics, up to this number."""
     kept = []
     for resource in resources:
         metrics = resource.metrics[:count]

@@ -1,4 +1,4 @@
-"""What to send to a broker about metrics, and when (KIP-714; Java: ``ClientTelemetryReporter``)."""
+"""Decides which requests about metrics to send to a broker, and when (KIP-714; Java: ``ClientTelemetryReporter``)."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ from ..transitions import Transitions
 
 
 class Phase(Enum):
-    """What is to be sent, or is under way."""
+    """Request to send, or in flight."""
 
     SUBSCRIPTION_NEEDED = "subscription needed"
     SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
     PUSH_NEEDED = "push needed"
     PUSH_IN_PROGRESS = "push in progress"
     TERMINATING_PUSH_NEEDED = "terminating push needed"
-    """The client stops. A push may still be under way: its answer comes first."""
+    """The client stops. A push may still be in flight: its response comes first."""
     TERMINATING_PUSH_IN_PROGRESS = "terminating push in progress"
     TERMINATED = "terminated"
 
 
 class Event(Enum):
-    """What leads from phase to phase."""
+    """Event that leads to another phase."""
 
     ASK = "ask"
     """GetTelemetrySubscriptions was sent."""
     SUBSCRIBED = "subscribed"
-    """The broker wants metrics."""
+    """The broker asks for metrics."""
     ASK_AGAIN = "ask again"
-    """The broker wants none, did not answer, or knows the subscription no more."""
+    """The broker asks for none, did not answer, or no longer knows the subscription."""
     PUSH = "push"
     """PushTelemetry was sent."""
     PUSHED = "pushed"
-    """It is over, and the next one comes with the same subscription."""
+    """The push has ended, and the next one uses the same subscription."""
     CLOSE = "close"
-    """The client stops, and has something to push before."""
+    """The client stops, and has to push first."""
     END = "end"
-    """Nothing is sent any more: the client has stopped, or the broker refuses for good."""
+    """The end: the client has stopped, or the broker refuses permanently."""
 
 
 _END = {Event.END: Phase.TERMINATED}
@@ -95,30 +95,30 @@ TRANSITIONS = Transitions(
 
 
 DEFAULT_INTERVAL_S = 300.0
-"""Where the broker names no interval that there could be (Java: ``DEFAULT_PUSH_INTERVAL_MS``)."""
+"""Used if the broker names an impossible interval (Java: ``DEFAULT_PUSH_INTERVAL_MS``)."""
 
 _EVERYTHING = "*"
-"""What brokers write for it (Java: ``ClientMetricsConfigs``); in the KIP it is an empty prefix."""
+"""Brokers' name for all metrics (Java: ``ClientMetricsConfigs``); in the KIP it is an empty prefix."""
 
 
 class Subscription(NamedTuple):
-    """A subscription, which is the broker's answer to this very client."""
+    """A subscription, which is the broker's response to this client."""
 
     subscription_id: int
     interval_s: float
     """From one push to the next."""
     codecs: tuple[str, ...]
-    """In which payloads may come, the broker's favourite first, as far as they are known here."""
+    """Accepted codecs of payloads known here, the broker's favourite first."""
     max_bytes: int
-    """The largest payload, after compression; 0 for no bound."""
+    """The largest payload, after compression; 0 for no limit."""
     delta: bool
-    """Whether counts are those since the last push, and not those since the start."""
+    """True if counts cover the time since the last push, and not since the start."""
     prefixes: tuple[str, ...]
-    """The beginnings of the names of the metrics that are wanted."""
+    """Beginnings of the names of subscribed metrics."""
 
     @classmethod
     def from_response(cls, response: GetTelemetrySubscriptionsResponse) -> Subscription:
-        """From an answer without an error."""
+        """Return the subscription of a response without an error."""
         known = [number for number in response.accepted_compression_types if 0 <= number < len(CODEC_NAMES)]
         return cls(
             response.subscription_id,
@@ -131,11 +131,11 @@ class Subscription(NamedTuple):
 
     @property
     def wants_any(self) -> bool:
-        """Whether any metric is wanted at all."""
+        """True if any metric is subscribed."""
         return bool(self.prefixes)
 
     def wants(self, name: str) -> bool:
-        """Whether the metric of this name is wanted."""
+        """Return True if the metric of this name is subscribed."""
         return name.startswith(self.prefixes)
 
 
@@ -143,11 +143,11 @@ _NO_ID = UUID(int=0)
 """Asks the broker for an id."""
 
 _FIRST_RETRY_MS = 1_000
-"""The first wait before a subscription is asked for again that no broker has answered."""
+"""First wait before the next request for a subscription after an unanswered one."""
 
 
 class _Then(Enum):
-    """What follows from an error of the broker."""
+    """Consequence of a broker's error."""
 
     ASK_AT_ONCE = "ask at once"
     ASK_AFTER_INTERVAL = "ask after the interval"
@@ -163,16 +163,16 @@ _AFTER_ERROR: dict[type[KafkaError], _Then] = {
     InvalidRecordError: _Then.END,
     UnsupportedVersionError: _Then.END,
 }
-"""Of others only those that may pass do not end it (Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``)."""
+"""Among other errors, only retriable ones do not end it (Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``)."""
 
 
 class Outcome(NamedTuple):
-    """What an answer was."""
+    """Result of a response."""
 
     error: KafkaError | None
-    """Of the broker."""
+    """The broker's error."""
     ended: bool
-    """Whether it is for good."""
+    """True if it is permanent."""
 
 
 _FINE = Outcome(None, False)
@@ -181,46 +181,46 @@ _FINE = Outcome(None, False)
 class TelemetryState:
     """Owns the phase, the subscription, and the id by which the brokers know this client.
 
-    Java gives pushing up when a connection is lost, and loses what was counted in an interval whose push failed. Here
-    another broker gets it with the next push.
+    Java stops pushing when a connection is lost, and loses the counts of an interval if its push fails. Here another
+    broker gets them with the next push.
     """
 
     def __init__(self, rng: Callable[[], float] = random) -> None:
         """``rng`` returns a number in [0, 1); give a seeded one to replay."""
         self.phase = TRANSITIONS.first
         self.client_instance_id: UUID | None = None
-        """Given by the first broker that answered."""
+        """Assigned by the first broker that answered."""
         self.subscription: Subscription | None = None
         self.due_at = 0.0
-        """When, in monotonic seconds, to send what the phase needs."""
+        """Time, in monotonic seconds, of the phase's next request."""
         self._rng = rng
         self._backoff = Backoff(_FIRST_RETRY_MS, DEFAULT_INTERVAL_S * 1000, rng)
         self._failures = 0
         self._hurried = False
-        """Whether a subscription was asked for at once since the last push that was taken."""
+        """True if a subscription was requested early since the last accepted push."""
         self._codec = "none"
-        """That of the push under way."""
+        """Codec of the push in flight."""
         self._refused_codecs: set[str] = set()
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is sent any more."""
+        """True if no more requests are sent."""
         return self.phase is Phase.TERMINATED
 
     @property
     def may_push(self) -> bool:
-        """Whether a push may come, as far as is known."""
+        """True if a push may follow, as far as is known."""
         return not self.ended and (self.subscription is None or self.subscription.wants_any)
 
     # --- the subscription --------------------------------------------------------------------------------------------
 
     def ask(self) -> GetTelemetrySubscriptionsRequest:
-        """The request for a subscription, which goes out now."""
+        """Return the request for a subscription, which is sent now."""
         self._take(Event.ASK)
         return GetTelemetrySubscriptionsRequest(client_instance_id=self.client_instance_id or _NO_ID)
 
     def hurry(self) -> None:
-        """Somebody waits for `client_instance_id`: ask for it at once, if a wait for that is under way."""
+        """A call waits for `client_instance_id`: request it at once, if the request is waiting."""
         if self.client_instance_id is None and self.phase is Phase.SUBSCRIPTION_NEEDED:
             self.due_at = 0.0
 
@@ -239,7 +239,7 @@ class TelemetryState:
         self.subscription = found = Subscription.from_response(response)
         if found.wants_any:
             self._take(Event.SUBSCRIBED)
-            # Clients that started together shall not push together.
+            # Clients that started together should not push together.
             self.due_at = now + found.interval_s * (0.5 + self._rng())
         else:
             self._take(Event.ASK_AGAIN)
@@ -250,12 +250,12 @@ class TelemetryState:
 
     @property
     def codec(self) -> str:
-        """In which the payload of the next push is to come: the first that the broker accepts, and never refused."""
+        """Codec of the next push: the first that the broker accepts, and never refused."""
         codecs = () if self.subscription is None else self.subscription.codecs
         return next((codec for codec in codecs if codec not in self._refused_codecs), "none")
 
     def push(self, codec: str) -> bool:
-        """A push goes out now, compressed so; whether it is the last one."""
+        """A push with this codec is sent now; return True if it is the last one."""
         self._codec = codec
         self._take(Event.PUSH)
         return self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS
@@ -273,10 +273,10 @@ class TelemetryState:
             return _FINE
         return self._refused(error_code, now)
 
-    # --- what goes wrong ---------------------------------------------------------------------------------------------
+    # --- failures ----------------------------------------------------------------------------------------------------
 
     def failed(self, error: KafkaError, now: float) -> None:
-        """The request got no answer."""
+        """The request got no response."""
         if self.phase is Phase.SUBSCRIPTION_IN_PROGRESS:
             self._failures += 1
             served = not isinstance(error, UnsupportedVersionError)
@@ -287,7 +287,7 @@ class TelemetryState:
             self._take(Event.END)
 
     def close(self, last_push: bool) -> None:
-        """The client stops: push once more, where there is a subscription and the client has metrics."""
+        """The client stops: push a last time, if there is a subscription and the client has metrics."""
         if last_push and self.phase in (Phase.PUSH_NEEDED, Phase.PUSH_IN_PROGRESS):
             self._take(Event.CLOSE)
             self.due_at = 0.0
@@ -308,7 +308,7 @@ class TelemetryState:
             self._take(Event.PUSHED)
             return Outcome(error, False)
         interval_s = DEFAULT_INTERVAL_S if self.subscription is None else self.subscription.interval_s
-        # Once: a broker that refuses what it has just given is not asked in a circle.
+        # Only once: a broker that refuses the subscription that it has just sent must not be asked in a loop.
         at_once = then is _Then.ASK_AT_ONCE and not self._hurried
         self._hurried = self._hurried or at_once
         self._ask_again(now if at_once else now + interval_s)

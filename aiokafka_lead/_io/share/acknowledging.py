@@ -1,6 +1,6 @@
-"""What the application decides about records, and what becomes of that.
+"""The application's decisions about records, and their outcomes.
 
-Hot: this module is compiled through ``acknowledging.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: this module is compiled through ``acknowledging.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _RENEW = RENEW
 
 
 class Acknowledgement:
-    """What becomes of a record's acknowledgement. Await it to know; nothing is lost by not doing so.
+    """Outcome of a record's acknowledgement. Awaiting it is optional.
 
-    Awaiting returns when the broker has taken it, and raises what kept it from that: `InvalidRecordStateError` when the
-    lock had run out, or had been lost with a connection or a leader, so that the record is delivered again.
+    Awaiting returns when the broker has accepted it, and raises the error otherwise: `InvalidRecordStateError` when the
+    lock had expired, or was lost with a connection or a leader, so that the record is delivered again.
     """
 
     __slots__ = ("_acknowledging", "_record")
@@ -46,7 +46,7 @@ class Acknowledgement:
 
     @property
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """True if the outcome is known."""
         return self._record._acquired.is_settled(self._record._index)
 
     def __await__(self) -> Generator[Any, Any, None]:
@@ -54,7 +54,7 @@ class Acknowledgement:
 
 
 class Acknowledging:
-    """One consumer's."""
+    """The acknowledgements of one consumer."""
 
     def __init__(
         self, client: Client, planner: SharePlanner, delivered: Delivered, planning: Signal, news: News
@@ -63,21 +63,21 @@ class Acknowledging:
         self._planner = planner
         self._delivered = delivered
         self._planning = planning
-        """Set when there is something to send."""
+        """Set when there is an acknowledgement to send."""
         self._news = news
-        """Told of each answer."""
+        """Notified of each response."""
         self._own: Exchange | None = None
-        """The one that was last seen to be this consumer's."""
+        """The exchange last seen to be this consumer's."""
 
     def acknowledge(self, record: Record, kind: AcknowledgeType) -> Acknowledgement:
-        """Decide what becomes of a record; see `ShareConsumer.acknowledge`."""
+        """Decide about a record; see `ShareConsumer.acknowledge`."""
         if not isinstance(record, ShareRecord):
             raise ConfigTypeError(f"record must be a ShareRecord, not {type(record).__name__}")
         if not isinstance(kind, AcknowledgeType):
             raise ConfigTypeError(f"kind must be an AcknowledgeType, not {type(kind).__name__}")
         one, number = record, int(kind)
         acquired = one._acquired
-        # One of many, of which the first was looked at more closely.
+        # One of many records, of which the first was checked more closely.
         if acquired.dirty and one._exchange is self._own and number != _RENEW and acquired.is_open(one._index):
             acquired.decide(one._index, number)
         else:
@@ -102,7 +102,7 @@ class Acknowledging:
         self.decide(record, kind)
 
     def decide(self, record: Record, kind: int) -> bool:
-        """The same without checks; whether the record was still to be decided, and its lock held."""
+        """Decide without checks; return True if the record was undecided, and its lock held."""
         acquired = record._acquired
         if not acquired.decide(record._index, kind):
             return False
@@ -114,7 +114,7 @@ class Acknowledging:
         return True
 
     async def wait_settled(self, record: Record) -> None:
-        """Return when the record's acknowledgement is taken; raises why it was not."""
+        """Wait until the record's acknowledgement is accepted; raise its error otherwise."""
         acquired, index = record._acquired, record._index
         if not acquired.is_settled(index):
             record._exchange.urgent = True
@@ -127,13 +127,13 @@ class Acknowledging:
             raise failure
 
     async def commit(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Accept what is in hand in implicit mode; send what was acknowledged, and wait for the outcomes."""
+        """Accept records in hand in implicit mode; send acknowledgements, and wait for the outcomes."""
         self._client.check()
         self._delivered.come_back(time.monotonic())
         return await self.flush(timeout_ms)
 
     async def flush(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send what was acknowledged, and wait for the outcomes."""
+        """Send acknowledgements, and wait for the outcomes."""
         deadline = Deadline(timeout_ms)
         exchanges = list(self._planner.exchanges.values())
         pending = [acquired for exchange in exchanges for acquired in exchange if acquired.unsettled]

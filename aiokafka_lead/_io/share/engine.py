@@ -1,4 +1,4 @@
-"""What a `ShareConsumer` consists of, put together."""
+"""Assembles the parts of a `ShareConsumer`."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ if TYPE_CHECKING:
     from ..._core.telemetry.measures import Source
 
 HOT_REQUESTS = (MetadataRequest, ShareFetchRequest)
-"""What the first records wait for."""
+"""Requests for which the first records wait."""
 
 Record = ShareRecord[Any, Any]
 
 
 class Run(Protocol):
-    """A call of `ShareConsumer.run` that is under way."""
+    """A running call of `ShareConsumer.run`."""
 
     def problem(self, now: float) -> str | None:
-        """What it bears with."""
+        """Return the problem that it currently tolerates."""
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+        """End the run of a stopping consumer. Handlers have until ``ready_by``, the rest until ``end_by``."""
 
     def stuck_since(self) -> float | None:
-        """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
+        """Return when the longest-running handler began (``time.monotonic()``); None if none is running."""
 
 
 class ShareEngine(Kind):
-    """Puts the consumer's parts together, begins and ends them; the facade calls the parts."""
+    """Assembles the consumer's parts, begins and ends them; the facade calls the parts."""
 
     def __init__(self, client: Client, config: ShareConsumerConfig) -> None:
         self.client = client
@@ -110,7 +110,7 @@ class ShareEngine(Kind):
             self.check_reading,
         )
         self.runner: Run | None = None
-        """What `run` is at work with."""
+        """The current `run`."""
         self.started = False
         self.tracing: ReadTracing | None = None
         self.health = ShareHealthWatch(
@@ -125,23 +125,23 @@ class ShareEngine(Kind):
         )
 
     def _fetch_max_bytes(self) -> int:
-        """What one answer may have: connections that are shared take what all of them agree in."""
+        """Return the limit of a response; shared connections use the value on which all clients agree."""
         asked = self.config.fetch_max_bytes
         if self.client.parent is None:
             return asked
         return min(asked, max(1, self.config.receive_max_bytes - FRAME_OVERHEAD_BYTES))
 
     def _busy_since(self) -> float | None:
-        """When the application began with what it is at work on."""
+        """Return when the application began to work on its current records."""
         if self.runner is not None:
             return self.runner.stuck_since()
         taken_at = self.exchanging.taken_at
         return None if self.reader.waiting or taken_at == -math.inf else taken_at
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Join the group; ``wait``: until it takes records."""
+        """Join the group; with ``wait``, until it accepts records."""
         self.started = True
         self.client.on_fatal(lambda error: self.membership.notify())
         self.client.measure(self._telemetry)
@@ -169,19 +169,19 @@ class ShareEngine(Kind):
         )
 
     async def wait_ready(self, timeout_ms: float) -> None:
-        """Wait until it takes records; raises `RequestTimedOutError` when it does not in time."""
+        """Wait until it accepts records; raises `RequestTimedOutError` after the timeout."""
         missing = await self._missing(Deadline(timeout_ms), patient=True)
         if missing is not None:
             raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
 
     async def _missing(self, deadline: Deadline, *, patient: bool) -> str | None:
-        """Return what it still waits for at the deadline, or None; raises what keeps it from that.
+        """Return the missing step at the deadline, or None; raises the error that prevents it.
 
-        If not ``patient``, leaders in doubt are not waited for until the deadline.
+        If not ``patient``, it does not wait for leaders in doubt until the deadline.
         """
         while True:
             if self.client.stopping:
-                raise ClientClosedError  # a member that leaves waits for nothing
+                raise ClientClosedError  # a leaving member does not wait
             self.client.check()
             self.membership.check()
             awaited = self._awaited()
@@ -193,7 +193,7 @@ class ShareEngine(Kind):
                 return awaited
 
     def _awaited(self) -> str | None:
-        """Return what is missing until it is known where the group reads; None if nothing is."""
+        """Return the step that is missing until the group's starting point is known, or None."""
         if not self.membership.topics:
             return None
         if not self.member.assigned:
@@ -202,7 +202,7 @@ class ShareEngine(Kind):
         return f"the leaders of {some_of([str(tp) for tp in sorted(waiting)])}" if waiting else None
 
     def _hopes(self) -> bool:
-        """Return True if something is waited for that is not in doubt."""
+        """Return True if an awaited step is not in doubt."""
         waiting, now = self.planner.not_begun(self.member.assignment()), time.monotonic()
         return not waiting or not all(self.planner.in_doubt(tp, now) for tp in waiting)
 
@@ -241,14 +241,14 @@ class ShareEngine(Kind):
         self._log.error("records of %s cannot be read, and are released: %s", data.acquired.tp, data.failure)
 
     def check_reading(self) -> None:
-        """Raise what makes reading impossible."""
+        """Raise the error that makes reading impossible."""
         self.client.check()
         if not self.membership.topics:
             raise IllegalStateError("nothing to read: subscribe to topics first")
         self.membership.check()
 
     def unsubscribe(self) -> None:
-        """Take nothing more: a read that waits raises `IllegalStateError`."""
+        """Take no more records: a waiting read raises `IllegalStateError`."""
         self.membership.subscribe((), started=self.started)
         self.buffer.release(time.monotonic())
         self._changed()

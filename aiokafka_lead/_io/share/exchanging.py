@@ -1,4 +1,4 @@
-"""The task that asks brokers for records, and sends them acknowledgements."""
+"""The task that asks brokers for records, and sends acknowledgements to them."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from ..connection.connection import Connection
 from ..loop import News, Signal
 
 AHEAD_S = 1.0
-"""So long after the application came for records the last time, more are acquired ahead of it."""
+"""Time after the application's last request for records during which more are acquired ahead of it."""
 
 IN_HAND_S = 0.02
-"""So long an application that waits for outcomes is expected to need for its records: a fetch that is sent before would
-keep their acknowledgements waiting, and one that goes with them is no request more."""
+"""Time that an application waiting for outcomes is expected to need for its records: an earlier fetch would delay their
+acknowledgements, while a fetch that carries them costs no extra request."""
 
 
 class ShareExchanging:
-    """Sends what the planner plans and feeds answers back; woken by everything that may change the plan."""
+    """Sends the planner's requests and passes responses back; woken by every event that may change the plan."""
 
     def __init__(
         self,
@@ -67,29 +67,29 @@ class ShareExchanging:
         self._wake = wake
         """Set when the plan may have to change."""
         self._news = news
-        """Told of each answer."""
+        """Notified of each response."""
         self._arrived = arrived
-        """Set when records have come."""
+        """Set when records have arrived."""
         self._report = report
-        """Called with what the application has to know."""
+        """Called with errors for the application."""
         self._connections: dict[int, Connection] = {}
-        """The connection that each broker's session belongs to."""
+        """Connection to which each broker's session belongs."""
         self._closing = False
         self.strict = config.share_acquire_mode == "record_limit"
-        """Whether brokers are never to give more records than asked for."""
+        """True if brokers must never return more records than requested."""
         self.one_by_one = False
-        """Whether that holds as long as the application does not work off many at a time."""
+        """True if this also applies while the application handles few records at a time."""
         self.demand = False
-        """Somebody waits for records."""
+        """True while a call waits for records."""
         self.taken_at = -math.inf
-        """When the application came for records last."""
+        """Time of the application's last request for records."""
         self._arrived_at = -math.inf
-        """When records have come last."""
+        """Time of the last arrival of records."""
         self._fetch_at = math.inf
-        """When a fetch that waits for acknowledgements goes without them."""
+        """Time at which a fetch that waits for acknowledgements goes without them."""
         self.tracing: ReadTracing | None = None
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start -------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Exchange until cancelled."""
@@ -144,8 +144,8 @@ class ShareExchanging:
                 self._send(exchange, connection, now, self._room(exchange, now) if fetching else 0)
 
     def _room(self, exchange: Exchange, now: float) -> int:
-        """How many records to ask of a broker: half of an equal share of what is allowed, so that it gets the next ones
-        ready while the application has the others; 0 as long as more than the other half is there."""
+        """Return the number of records to ask of a broker: half of an equal share of the allowance, so that it gets the
+        next records ready while the application has the current ones; 0 while more than the other half is there."""
         if exchange.waited_for and not exchange.has_unsent and (self._buffer.buffered() or not self.demand):
             at = max(self.taken_at, self._arrived_at) + IN_HAND_S
             if now < at:
@@ -156,7 +156,7 @@ class ShareExchanging:
         return at_once if self._buffer.count(exchange) <= share - at_once else 0
 
     def _notice_moves(self) -> None:
-        """A partition's former leader, once it has another one, has forgotten its locks."""
+        """Forget the locks of a partition's former leader once there is a new one."""
         for exchange in self._planner.exchanges.values():
             moved = {
                 acquired.tp
@@ -208,7 +208,7 @@ class ShareExchanging:
         connection.on_successor.append(partial(self._move, exchange))
 
     async def _move(self, exchange: Exchange, successor: Connection) -> None:
-        """The session goes over to the connection that takes over from its own."""
+        """Move the session to the connection that replaces its own."""
         exchange.moving = True
         try:
             await self._until_idle(exchange)
@@ -231,10 +231,10 @@ class ShareExchanging:
             read_failure(planned, error, time.monotonic())
             raise
 
-    # --- answers -----------------------------------------------------------------------------------------------------
+    # --- responses ---------------------------------------------------------------------------------------------------
 
     def _done(self, planned: Planned, response: Any, error: KafkaError | None) -> None:
-        """One request has ended; called by the connection."""
+        """Process the end of a request; called by the connection."""
         now = time.monotonic()
         if response is None:
             self._failed(planned, error or KafkaConnectionError("the connection was lost"), now)
@@ -261,7 +261,7 @@ class ShareExchanging:
         for arrived in outcome.arrived:
             self._arrive(arrived, now)
         self._follow(planned, outcome)
-        # The next request goes out before the application gets what has come.
+        # The next request goes out before the application gets the new records.
         self._wake.set()
         if outcome.arrived:
             self._arrived_at = now
@@ -283,7 +283,7 @@ class ShareExchanging:
             exchange.decided(acquired, now)
 
     def _note(self, planned: Planned, now: float, refused: KafkaError | None, *, answered: bool) -> None:
-        """How long the request took, and why its acknowledgements were not taken, if that is so."""
+        """Record the duration of the request, and the refusal of its acknowledgements, if any."""
         if planned.fetched:
             self._counters.fetched(planned.exchange.node_id, planned.sent_at, now, answered=answered)
         if not planned.acks:
@@ -310,10 +310,10 @@ class ShareExchanging:
         for error in outcome.errors:
             self._report(error)
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- end ---------------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_s: float) -> None:
-        """Release what was not handed out, send the last acknowledgements, end every session; within this time."""
+        """Release records not handed out, send the last acknowledgements, end every session; within this time."""
         self._closing = True
         self._buffer.release(time.monotonic())
         with anyio.move_on_after(timeout_s):
@@ -341,6 +341,6 @@ class ShareExchanging:
 
 
 def _version(connection: Connection) -> int:
-    """Of both requests, which share a session."""
+    """Return the version of both requests, which share a session."""
     offered = connection.versions
     return min(offered.version_for(ShareFetchRequest), offered.version_for(ShareAcknowledgeRequest))

@@ -1,4 +1,4 @@
-"""Gathers what a share consumer's health is judged by. Asks nobody, and costs little."""
+"""Gathers the observations for a share consumer's health, cheaply and without requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .membership import ShareMembership
 
 
 class ShareHealthWatch:
-    """Of one consumer."""
+    """The health observations of one consumer."""
 
     def __init__(
         self,
@@ -31,10 +31,10 @@ class ShareHealthWatch:
         refused: Callable[[float], str | None],
         started: Callable[[], bool],
     ) -> None:
-        """``hungry``: whether somebody waits for records of partitions that are assigned.
+        """``hungry`` returns True if a read waits for records of assigned partitions.
 
-        ``busy_since``: when the application began with what it is at work on (``time.monotonic()``). ``refused``: what
-        a run bears with now.
+        ``busy_since`` returns when the application began its current work (``time.monotonic()``); ``refused`` returns
+        the refusal that a run currently tolerates.
         """
         self._client = client
         self._membership = membership
@@ -50,18 +50,18 @@ class ShareHealthWatch:
         self._hungry_since: float | None = None
 
     def start(self) -> None:
-        """The consumer runs."""
+        """The consumer is running."""
         self._started_at = time.monotonic()
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
     def health(self) -> ConsumerHealth:
-        """How things are now."""
+        """Return the current health."""
         membership, loop, now = self._membership, self._loop, time.monotonic()
         hungry_s, busy_since = since(self._hungry_since, now), self._busy_since()
         return judge(
             Facts(
                 unusable=unusable(self._started_at, self._started(), self._client.fatal),
-                # Nothing is fetched while nobody comes for records: that is no reason to be worried.
+                # Without a waiting read, fetching stops, which is not a problem.
                 hungry=hungry_s is not None and hungry_s > self._fetch_s,
                 since_start_s=0.0 if self._started_at is None else now - self._started_at,
                 since_fetch_s=since(self._planner.counters.answered_at, now),

@@ -26,25 +26,25 @@ class ShareMembership:
         self._member = member
         self._coordinator = GroupCoordinator(Coordinators(client), group_id)
         self._changed = changed
-        """Called when something has happened to the member."""
+        """Called when the member has changed."""
         self._heartbeats = Heartbeats(member, self._coordinator, client.metadata.request_update)
         self._news = News()
         self.topics: tuple[str, ...] = ()
-        """What is subscribed to."""
+        """Subscribed topics."""
 
     @property
     def joined(self) -> bool:
-        """Whether the consumer is a member of its group now."""
+        """True if the consumer is a member of its group now."""
         return self._member.joined
 
     @property
     def session_s(self) -> float:
-        """How long the coordinator waits for heartbeats, about."""
+        """Approximate time for which the coordinator waits for heartbeats."""
         return self._member.session_s
 
     @property
     def last_heartbeat_at(self) -> float | None:
-        """When the coordinator acknowledged a heartbeat last (``time.monotonic()``)."""
+        """Time of the last acknowledged heartbeat (``time.monotonic()``)."""
         return self._heartbeats.last_at
 
     @property
@@ -52,10 +52,10 @@ class ShareMembership:
         """The group's coordinator, while it is known."""
         return self._coordinator.node_id
 
-    # --- what the application wants ----------------------------------------------------------------------------------
+    # --- calls of the application ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Join, if something is subscribed to, and send heartbeats from now on."""
+        """Join, if there is a subscription, and send heartbeats from now on."""
         self._client.metadata.add_listener(self._on_metadata)
         self._member.topics_changed(self._client.metadata.snapshot)
         if self.topics:
@@ -63,7 +63,7 @@ class ShareMembership:
         self._client.spawn(partial(self._heartbeats.run, self.notify), name="kafka share heartbeats")
 
     def subscribe(self, topics: tuple[str, ...], *, started: bool) -> None:
-        """Be a member with these topics; with none, leave the group in the background."""
+        """Be a member with these topics; without topics, leave the group in the background."""
         before, self.topics = set(self.topics), topics
         metadata = self._client.metadata
         metadata.add_topics(set(topics) - before)
@@ -77,7 +77,7 @@ class ShareMembership:
         self.notify()
 
     def check(self) -> None:
-        """The application reads: raise why it cannot be in the group, and try again to be in it."""
+        """Raise the reason for which the reading consumer cannot be in the group, and try again to join."""
         error = self._member.error
         if error is not None:
             self._member.join(time.monotonic())
@@ -85,21 +85,21 @@ class ShareMembership:
             raise own_copy(error)
 
     async def leave(self, timeout_s: float) -> None:
-        """Tell the coordinator that the member leaves, within this time."""
+        """Notify the coordinator that the member leaves, within this time."""
         self._member.leave(time.monotonic())
         self.notify()
         with anyio.move_on_after(timeout_s):
             while not self._member.out or self._heartbeats.asking:
                 await self._news.wait()
 
-    # --- what happens to it ------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------------
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
         self._member.topics_changed(snapshot)
         self.notify()
 
     def notify(self) -> None:
-        """Something has happened to the member."""
+        """Called after a change to the member."""
         self._heartbeats.wake.set()
         self._news.tell()
         self._changed()

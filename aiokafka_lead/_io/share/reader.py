@@ -1,4 +1,4 @@
-"""How records get from the buffer to the application."""
+"""Moves records from the buffer to the application."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .records import ShareRecords
 Record = ShareRecord[Any, Any]
 
 FAIR_S = 0.005
-"""Iteration over buffered records gives way to other tasks after this time."""
+"""Time after which an iteration over buffered records lets other tasks run."""
 
 AT_ONCE = Deadline(0)
 
@@ -36,10 +36,10 @@ RELEASED = "; it is released, unless you reject it"
 
 
 class ShareReader:
-    """Hands out what is buffered, and waits when nothing is.
+    """Hands out buffered records, and waits when there are none.
 
-    A record counts as handed out in the same instant in which the caller gets it: there is no await in between, so that
-    cancellation loses nothing.
+    A record counts as handed out at the moment at which the caller gets it: there is no await in between, so that
+    cancellation does not lose records.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class ShareReader:
         self._allowance = allowance
         self._exchanging = exchanging
         self._planning = planning
-        """Set where there may be room for more."""
+        """Set when there may be room for more."""
         self._check = check
-        """Raises what makes reading impossible."""
+        """Raises the error that makes reading impossible."""
         self._loading = Loading()
         self._gave_way_at = 0.0
         self._errors: list[KafkaError] = []
-        """To be raised by the next read."""
+        """Errors to be raised by the next read."""
         self.wake = wake
-        """Set when there may be something to hand out, or a reason to stop waiting."""
+        """Set when there may be records to hand out, or a reason to stop waiting."""
         self.waiting = False
         self._waited_s = 0.0
         self._waits_since: float | None = None
@@ -73,20 +73,20 @@ class ShareReader:
         """The consumer was stopped: iterations end."""
 
     def report(self, error: KafkaError) -> None:
-        """Raise this from the next read."""
+        """Raise this error from the next read."""
         if not any(type(known) is type(error) for known in self._errors):
             self._errors.append(error)
         self._buffer.at_hand.quick_until = 0.0
         self.wake.set()
 
     def stop(self) -> None:
-        """Iterations end, and calls that wait raise `ClientClosedError`."""
+        """End iterations, and let waiting calls raise `ClientClosedError`."""
         self.stopped = True
         self._buffer.at_hand.quick_until = 0.0
         self.wake.set()
 
     async def take(self, limit: int, deadline: Deadline | None) -> list[Record]:
-        """The next records of one answer, as bytes; none when the deadline passed, or the consumer was stopped."""
+        """Return the next records of one response, as bytes; none after the deadline or a stop."""
         if self.waiting:
             raise IllegalStateError("another task reads already: read in one task at a time")
         while not self.stopped:
@@ -105,7 +105,7 @@ class ShareReader:
                 return records
             left_s = None if deadline is None else deadline.left_s()
             if left_s == 0.0:
-                await self._give_way(now, records)  # an application may ask again and again without a wait
+                await self._give_way(now, records)  # an application may ask repeatedly without a wait
                 break
             self._allowance.starved()
             await self._wait(self.wake.wait(left_s))
@@ -123,11 +123,11 @@ class ShareReader:
             self.waiting = self._exchanging.demand = False
 
     def waited_s(self) -> float:
-        """How long reads have waited for records so far."""
+        """Return the total time for which reads have waited for records."""
         return self._waited_s + (0.0 if self._waits_since is None else time.monotonic() - self._waits_since)
 
     async def _give_way(self, now: float, records: list[Record]) -> None:
-        """Let other tasks run now and then; the records come again if that is cancelled."""
+        """Let other tasks run now and then; if that is cancelled, the records are handed out again."""
         if now < self._gave_way_at + FAIR_S:
             return
         try:
@@ -137,15 +137,15 @@ class ShareReader:
             raise
         self._gave_way_at = time.monotonic()
 
-    # --- for the application -----------------------------------------------------------------------------------------
+    # --- calls of the application ------------------------------------------------------------------------------------
 
     def come_back(self) -> None:
-        """The application is done with what it has got."""
+        """The application has finished its records."""
         self._delivered.come_back(time.monotonic())
         self._planning.set()
 
     async def next_records(self, limit: int, by: Deserializers) -> list[Record]:
-        """The next records of one answer; none when the consumer was stopped."""
+        """Return the next records of one response; none when the consumer was stopped."""
         if by.plain:
             records = await self.take(limit, None)
             if records:
@@ -155,11 +155,11 @@ class ShareReader:
         return found[0] if found else []
 
     def iterate(self, by: Deserializers) -> ShareRecords:
-        """One record after the other."""
+        """Iterate over single records."""
         return ShareRecords(self._buffer.at_hand, self._delivered, self.come_back, partial(self._next_record, by))
 
     async def _next_record(self, by: Deserializers) -> Record | None:
-        """The next record, and leave for an iteration to take those after it; None when the consumer was stopped."""
+        """Return the next record, and let an iteration take later ones; None when the consumer was stopped."""
         self.come_back()
         records = await self.next_records(1, by)
         if not records:
@@ -169,11 +169,11 @@ class ShareReader:
         return records[0]
 
     def go_on(self, record: Record) -> None:
-        """The application, which has got this record, may take those after it for a short time."""
+        """Let the application, which has got this record, take later ones for a short time."""
         self._buffer.go_on(record, self._gave_way_at + FAIR_S)
 
     async def getmany(self, limit: int, deadline: Deadline, by: Deserializers) -> dict[TopicPartition, list[Record]]:
-        """What is there, or else what comes first before the deadline."""
+        """Return buffered records, or else the first that arrive before the deadline."""
         self.come_back()
         found: dict[TopicPartition, list[Record]] = {}
         for records in await self._collect(limit, deadline, by, many=True):
@@ -185,7 +185,7 @@ class ShareReader:
     async def _collect(
         self, limit: int, deadline: Deadline | None, by: Deserializers, *, many: bool
     ) -> list[list[Record]]:
-        """Records for the application, of one answer each, which count as handed out when this returns."""
+        """Return records for the application, in lists of one response each; they then count as handed out."""
         raw: list[list[Record]] = []
         found: list[list[Record]] = []
         try:
@@ -217,7 +217,7 @@ class ShareReader:
     async def _deserialized(
         self, raw: list[Record], by: Deserializers
     ) -> tuple[list[Record], RecordDeserializationError | None]:
-        """Those before the first that cannot be deserialized, and its error."""
+        """Return the records before the first undeserializable one, and its error."""
         made: list[Record] = []
         self.waiting = True
         try:
@@ -234,7 +234,7 @@ class ShareReader:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """The record as the application gets it. Raises `RecordDeserializationError`."""
+    """Return the deserialized record. Raises `RecordDeserializationError`."""
     if by.plain:
         return record
     contents = []
@@ -294,7 +294,7 @@ class _TracedBatch:
 
 
 class TracedShareRecords:
-    """``async for`` over records: each one's span is current in the loop's body."""
+    """``async for`` over records, with each record's span current in the loop's body."""
 
     def __init__(self, records: ShareRecords, look: RecordLoop) -> None:
         self._records = records

@@ -1,6 +1,6 @@
-"""What an ``async for`` over a share consumer runs on.
+"""The iterator of an ``async for`` over a share consumer.
 
-Hot: this module is compiled through ``records.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: this module is compiled through ``records.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Record = ShareRecord[Any, Any]
 
 
 class ShareRecords:
-    """Every record, one after the other.
+    """Iterates over single records.
 
-    As in `_io.consumer.records` the iterator itself is what is awaited for a record that is at hand.
+    As in `_io.consumer.records`, the iterator itself is the awaitable of a record that is at hand.
     """
 
     __slots__ = ("_at_hand", "_come_back", "_delivered", "_more")
@@ -32,8 +32,8 @@ class ShareRecords:
         come_back: Callable[[], None],
         more: Callable[[], Coroutine[Any, Any, Record | None]],
     ) -> None:
-        """``come_back`` accepts what the application has got; ``more`` does so, too, and waits for the next record. It
-        gives None when there will be none."""
+        """``come_back`` accepts the records that the application got; ``more`` does so, too, and waits for the next
+        record. It returns None when there will be no more."""
         self._at_hand = at_hand
         self._delivered = delivered
         self._come_back = come_back
@@ -51,15 +51,15 @@ class ShareRecords:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """With `throw` and `close`, what asyncio asks of ``anext(records)`` before it makes a task of it."""
+        """With `throw` and `close`, asyncio's requirement for ``anext(records)`` before it creates a task for it."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
-        """As of a coroutine that has not begun."""
+        """Raise the error, like a coroutine that has not begun."""
         raise kind if error is None else error
 
     def close(self) -> None:
-        """As of a coroutine that has not begun."""
+        """Do no work, like a coroutine that has not begun."""
 
     async def _wait_for_next(self) -> Record:
         record = await self._more()

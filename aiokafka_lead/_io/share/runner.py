@@ -1,4 +1,4 @@
-"""`ShareConsumer.run`: takes records, has them handled, acknowledges what becomes of them."""
+"""`ShareConsumer.run`: takes records, calls handlers, acknowledges the results."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Record = ShareRecord[Any, Any]
 ACCEPT, _, _, RENEW = AcknowledgeType
 
 LAST_COMMIT_WITHIN_S = 2.0
-"""How long the acknowledgements at the end may take when the run is cancelled or fails."""
+"""Longest time for the acknowledgements at the end when the run is cancelled or fails."""
 
 RENEW_BELOW = 0.5
-"""Locks are renewed with less than this part of them left."""
+"""Locks are renewed with less than this part of their time left."""
 
 LOOK_EVERY_S = 0.25
-"""How often locks are looked at, or more often if they last for less than a few seconds."""
+"""Interval of checks of locks; shorter if they last for less than a few seconds."""
 
 
 async def run(
@@ -45,7 +45,7 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may have happened while the run began."""
+    """Run the handlers until the consumer is stopped, perhaps even during the start of the run."""
     if engine.reader.stopped:
         return
     if engine.runner is not None:
@@ -80,15 +80,15 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
             engine.buffer.at_hand,
         )
         self._winding_up = False
-        """Nothing more is taken; the handlers at work are waited for."""
+        """True once no more records are taken, while running handlers are awaited."""
         judge: Judge[Record] = Judge(config, engine.config, engine.tracing, _waits)
         handle = handler if engine.deserializers.plain else self._deserialize_and_handle
         super().__init__(judge, self._jobs, handle, dead_letters)
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run until the consumer is stopped or unsubscribed; raise what makes it impossible to go on."""
+        """Run until the consumer is stopped or unsubscribed; raise the error that prevents continuing."""
         engine = self._engine
         engine.runner = self
         engine.exchanging.one_by_one = True
@@ -102,7 +102,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
             self._ended.set_result(None)
 
     async def _take(self, most_ms: float) -> None:
-        """Take a record for each handler that is free."""
+        """Take a record for each idle handler."""
         reader, jobs = self._engine.reader, self._jobs
         room = jobs.room()
         if room < 1:
@@ -120,7 +120,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         return engine.reader.stopped or not engine.membership.topics
 
     async def _wind_up(self) -> None:
-        """Release what was not begun, and wait for handlers."""
+        """Release unstarted records, and wait for handlers."""
         self._winding_up = True
         self._jobs.release_waiting()
         await self._until_ended(self._busy, self._stop_at)
@@ -130,7 +130,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         engine.exchanging.one_by_one = False
         self._jobs.release_waiting()
         if engine.client.fatal is not None or not engine.started:
-            return  # the stop that is under way sends them
+            return  # the current stop sends them
         with anyio.move_on_after(LAST_COMMIT_WITHIN_S):
             try:
                 await engine.acknowledging.flush(LAST_COMMIT_WITHIN_S * 1000)
@@ -185,7 +185,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
     # --- locks -------------------------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
-        """Renew the locks of what is in hand for long."""
+        """Renew the locks of records that have been in hand for long."""
         allowance = self._engine.allowance
         while True:
             await anyio.sleep(min(LOOK_EVERY_S, allowance.lock_s / 16))

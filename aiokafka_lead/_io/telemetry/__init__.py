@@ -1,1 +1,1 @@
-"""Metrics that clusters ask clients for (KIP-714): the task that pushes them."""
+"""Metrics requested from clients by clusters (KIP-714): the task that pushes them."""

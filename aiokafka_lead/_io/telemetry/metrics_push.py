@@ -1,4 +1,4 @@
-"""A client's side of the push of metrics, up to the moment when a broker wants some: it costs nothing before."""
+"""A client's part in pushing metrics, which costs no time until a broker asks for metrics."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class MetricsPush:
-    """The clients that measure, and the one task that pushes for all of those that share connections.
+    """The measuring clients, and the one task that pushes for all clients on shared connections.
 
-    Brokers without a receiver of metrics do not offer to take any; then there is no task and no request.
+    Brokers without a receiver of metrics do not offer to accept any; then there is no task and no request.
     """
 
     def __init__(self, client_id: str, brokers: Brokers, spawn: Spawn, request_timeout_ms: float) -> None:
@@ -36,7 +36,7 @@ class MetricsPush:
         self._spawn = spawn
         self._request_timeout_ms = request_timeout_ms
         self._measured: dict[object, tuple[Callable[[], Source], float, int]] = {}
-        """By client: what makes its source, and since when it counts, by both clocks."""
+        """Each client's function that creates its source, and the start of its counts by both clocks."""
         self._sources: dict[object, Source] = {}
         self._pusher: Pusher | None = None
         self._begun = False
@@ -47,10 +47,10 @@ class MetricsPush:
         self._news = News()
         brokers.on_connected = self._connected
 
-    # --- the clients that measure ------------------------------------------------------------------------------------
+    # --- measuring clients -------------------------------------------------------------------------------------------
 
     def add(self, client: object, make: Callable[[], Source]) -> None:
-        """This client counts from now on; its source is made when a broker wants metrics."""
+        """The client counts from now on; its source is created when a broker asks for metrics."""
         self._measured[client] = (make, time.monotonic(), time.time_ns())
         if self._pusher is not None:
             self._add_source(self._pusher, client)
@@ -58,14 +58,14 @@ class MetricsPush:
             self._maybe_begin()
 
     def remove(self, client: object) -> None:
-        """It counts no more; what it has counted is pushed with the rest."""
+        """The client has stopped counting; its counts are pushed with the rest."""
         self._measured.pop(client, None)
         source = self._sources.pop(client, None)
         if source is not None and self._pusher is not None:
             self._pusher.remove(source)
 
     def resource_of(self, client: object) -> Attributes:
-        """What tells this client from others, as far as it is known."""
+        """Return the attributes that distinguish this client, as far as they are known."""
         source = self._sources.get(client)
         return () if source is None else source.resource()
 
@@ -74,7 +74,7 @@ class MetricsPush:
         source = self._sources[client] = make()
         pusher.add(source, monotonic_s, unix_ns)
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     def _connected(self) -> None:
         self._maybe_begin()
@@ -90,21 +90,21 @@ class MetricsPush:
         return offer is not None and ApiKey.GET_TELEMETRY_SUBSCRIPTIONS in offer.ranges
 
     async def _run(self) -> None:
-        from .pusher import Pusher  # only here: most clusters want no metrics
+        from .pusher import Pusher  # only here: most clusters do not ask for metrics
 
         try:
             self._pusher = Pusher(self._log, self._brokers, self._news, self._request_timeout_ms)
             for client in self._measured:
                 self._add_source(self._pusher, client)
             await self._pusher.run()
-        except Exception:  # a bug, for which no application shall stop
+        except Exception:  # a bug, which must not stop the application
             self._log.exception("metrics are pushed no more")
         finally:
             self._done.set_result(None)
             self._news.tell()
 
     async def finish(self, within_s: float) -> None:
-        """Push for the last time, in so many seconds at most."""
+        """Push a last time, within so many seconds."""
         if self._pusher is None or self._done.done or not self._pusher.close():
             return
         try:
@@ -113,17 +113,17 @@ class MetricsPush:
             self._log.debug("the last metrics were not pushed in %.1f s", within_s)
 
     def close(self, error: KafkaError) -> None:
-        """Raise this from calls that wait for the id."""
+        """Raise this error from calls that wait for the id."""
         self._closed_by = error
         self._news.tell()
 
     # --- the client instance id --------------------------------------------------------------------------------------
 
     async def client_instance_id(self, timeout_ms: float) -> UUID:
-        """The id by which brokers know this client; asks for it, and waits, where it is not known yet.
+        """Return the id by which brokers know this client, requesting it if it is not known yet.
 
-        Raises `UnsupportedVersionError` where the brokers take no metrics, the error with which they have refused this
-        client's, and `RequestTimedOutError`.
+        Raises `UnsupportedVersionError` if the brokers do not accept metrics, the error with which they refused this
+        client, and `RequestTimedOutError`.
         """
         deadline = Deadline(timeout_ms)
         self._id_wanted = True
@@ -151,35 +151,35 @@ class MetricsPush:
 
 
 class ApplicationMetrics:
-    """Which there are; ``push`` None: nothing is pushed."""
+    """The application's metrics; with ``push`` None, they are not pushed."""
 
     def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
         self._client = client
         self._push = push
         self._log = log
         self._registered: dict[MetricKey, object] = {}
-        """What `MetricsPush` knows each of them by."""
+        """Key of each metric in `MetricsPush`."""
 
     def register(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> None:
-        """Push this one from now on, in place of one of the same name and attributes."""
+        """Push this metric from now on, replacing one with the same name and attributes."""
         self.unregister(key)
         if self._push is not None:
             registration = self._registered[key] = object()
             self._push.add(registration, partial(self._source, key, measure, is_sum=is_sum))
 
     def unregister(self, key: MetricKey) -> None:
-        """Push this one no more, if it is known."""
+        """Stop pushing this metric, if it is known."""
         registration = self._registered.pop(key, None)
         if registration is not None and self._push is not None:
             self._push.remove(registration)
 
     def close(self) -> None:
-        """Push none of them any more."""
+        """Stop pushing all of them."""
         for key in list(self._registered):
             self.unregister(key)
 
     def _source(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> Source:
-        from ..._core.telemetry.application import ApplicationSource  # only here: most clusters want no metrics
+        from ..._core.telemetry.application import ApplicationSource  # only here: most clusters do not ask for metrics
 
         assert self._push is not None
         name, attributes = key

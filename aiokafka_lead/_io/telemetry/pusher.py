@@ -1,4 +1,4 @@
-"""The task that asks a broker which metrics it wants, and pushes them (KIP-714)."""
+"""The task that asks a broker for its metrics subscription, and pushes metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -24,47 +24,47 @@ R = TypeVar("R", bound=Response)
 
 
 class Pusher:
-    """Carries out what `TelemetryState` decides, at one broker for as long as that can be reached.
+    """Carries out the decisions of `TelemetryState`, at one broker while it can be reached.
 
-    Requests go out on the connection for metadata and the like: neither records nor heartbeats wait behind them.
+    Requests use the connection for metadata and the like, so they delay neither records nor heartbeats.
     """
 
     def __init__(self, log: ClientLog, brokers: Brokers, news: News, request_timeout_ms: float) -> None:
         self._log = log
         self._brokers = brokers
         self._news = news
-        """Told when the client instance id may be known."""
+        """Notified when the client instance id may be known."""
         self._request_timeout_ms = request_timeout_ms
         self._state = TelemetryState()
         self._collector = Collector()
         self._connection: Connection | None = None
         self._wake = Signal()
         self._dropped = 0
-        """How many metrics were left out of the last push."""
+        """Number of metrics left out of the last push."""
         self.refusal: KafkaError | None = None
-        """Why a broker wants nothing of this client, for good."""
+        """Reason for which a broker permanently refuses this client."""
 
     @property
     def client_instance_id(self) -> UUID | None:
-        """The id by which the brokers know this client, once one has given it."""
+        """The id by which the brokers know this client, once one has assigned it."""
         return self._state.client_instance_id
 
     def add(self, source: Source, began_s: float, began_ns: int) -> None:
-        """Push what this measures; it counts since then."""
+        """Push this source's measures, which count since then."""
         self._collector.add(source, Instant(began_s, began_ns))
         self._wake.set()
 
     def remove(self, source: Source) -> None:
-        """Measure this no more."""
+        """Stop measuring this source."""
         self._collector.remove(source, keep=self._state.may_push)
 
     def hurry(self) -> None:
-        """Somebody waits for the id."""
+        """A call waits for the id."""
         self._state.hurry()
         self._wake.set()
 
     def close(self) -> bool:
-        """End soon; whether a last push comes before."""
+        """End soon; return True if a last push comes first."""
         self._state.close(not self._collector.empty)
         self._wake.set()
         return not self._state.ended
@@ -85,7 +85,7 @@ class Pusher:
 
     @property
     def _idle(self) -> bool:
-        """Nothing is measured (of an admin client, say), and the id is known."""
+        """True if there are no sources (as for an admin client), and the id is known."""
         return self._collector.empty and self._state.client_instance_id is not None
 
     async def _ask(self) -> None:
@@ -131,7 +131,7 @@ class Pusher:
             self._connection = await self._brokers.get(node_id, Lane.CONTROL, deadline.left_ms())
         return await self._connection.request(request, timeout_ms=deadline.left_ms())
 
-    # --- what goes wrong ---------------------------------------------------------------------------------------------
+    # --- failures ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: KafkaError) -> None:
         self._log.debug("metrics: %s", error)

@@ -1,1 +1,1 @@
-"""Transactions: the tasks and calls that carry out what `_core.transactions` decides."""
+"""Transactions: the tasks and calls that carry out the decisions of `_core.transactions`."""

@@ -1,4 +1,4 @@
-"""Partitions and offsets on their way into a transaction."""
+"""Adds partitions and offsets to a transaction."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NOT_A_MEMBER = (
 
 
 class Additions:
-    """One request of each kind at a time. A failure fails the transaction."""
+    """Sends one request of each kind at a time. A failure fails the transaction."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class Additions:
         self._wanted = Signal()
         self._last_end = LastEnd(state.transactional_id, asking, self.pace, self._release, self._wanted.wake_by)
         self._groups: set[str] = set()
-        """Those that the coordinator knows to be part of the transaction ``_number``."""
+        """Groups that the coordinator knows to be part of the transaction ``_number``."""
         self._number = 0
         self._busy = 0
-        """Requests under way."""
+        """Number of requests in flight."""
         self._idle: Waiter[None] | None = None
         self._missing = Missing(client)
         self._one_at_a_time = anyio.Lock()
@@ -83,11 +83,11 @@ class Additions:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is under way."""
+        """True while a request is in flight."""
         return self._busy > 0
 
     async def idle(self, timeout_s: float | None = None) -> None:
-        """Until no request is under way. Raises TimeoutError."""
+        """Wait until no request is in flight. Raises TimeoutError."""
         if self._busy:
             if self._idle is None:
                 self._idle = Waiter()
@@ -100,13 +100,13 @@ class Additions:
             idle.set_result(None)
 
     def _lost(self) -> None:
-        """An answer was lost: the request may be carried out later, in another transaction of this epoch."""
+        """A response was lost: the request may be carried out later, in another transaction of this epoch."""
         self._state.renew = not self._state.v2
 
-    # --- what partitions wait for -------------------------------------------------------------------------------------
+    # --- waits of partitions ------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Release partitions that are held, and tell the coordinator of those that it has to know, until cancelled."""
+        """Release held partitions, and register partitions with the coordinator as necessary, until cancelled."""
         left_s: float | None = None
         while True:
             await self._wanted.wait(left_s)
@@ -119,7 +119,7 @@ class Additions:
                     self._done()
 
     def _release(self, number: int) -> None:
-        """The coordinator is done with the transaction before this one, or is not waited for any longer."""
+        """Release partitions: the coordinator has finished the previous transaction, or the wait for it has ended."""
         if self._state.number == number:
             waited = self._sequencing.release()
             if waited:
@@ -151,13 +151,13 @@ class Additions:
         self._sender.release(queues)
 
     def _goes_on(self, number: int) -> bool:
-        """Whether this transaction can still be committed."""
+        """Return True if this transaction can still be committed."""
         return self._state.number == number and self._state.phase in (Phase.OPEN, Phase.COMMITTING)
 
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     async def offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
-        """Make offsets part of the transaction. A call that does not come to its end fails that."""
+        """Make offsets part of the transaction. A call that does not complete fails the transaction."""
         number = self._state.number
         self._busy += 1
         try:
@@ -213,7 +213,7 @@ class Additions:
         return error
 
     async def _add_group(self, number: int, group_id: str) -> KafkaError | None:
-        """Tell the transaction's coordinator of the group, once."""
+        """Register the group with the transaction's coordinator, once."""
         if self._number != number:
             self._number = number
             self._groups.clear()

@@ -1,4 +1,4 @@
-"""Asking a coordinator, again and again where that helps; every wait holds up this call alone."""
+"""Sends requests to a coordinator, with retries; every wait blocks only its own call."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators, Key, moved
 
 SOON_MS = 1
-"""Before a request is repeated that came while the transaction before was being ended, which takes milliseconds.
+"""Wait before repeating a request that came while the previous transaction was being ended, which takes milliseconds.
 
-It is asked again soon also because a coordinator with nothing else to do may need that (see `EndPace`).
+The wait is short also because an otherwise idle coordinator may need the request to proceed (see `EndPace`).
 """
 
 LONGEST_MS = 20
-"""Such waits grow to this, each half of the time that has passed."""
+"""Limit of such waits, each of which is half of the time that has passed."""
 
 Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
-"""From what a broker offers to the request and its version."""
+"""Returns the request and its version for the versions offered by a broker."""
 
 
 def soon_s(passed_s: float) -> float:
-    """How long to wait with a request that has met the end of a transaction for so long."""
+    """Return the wait before repeating a request that has met the end of a transaction for ``passed_s`` seconds."""
     return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 
 
@@ -48,9 +48,9 @@ class Asking:
         self._longest_s = config.retry_backoff_ms / 1000
 
     def at_once(self, errand: Errand, answered: Callable[[Verdict | None], None]) -> bool:
-        """Ask the errand's first question now, in no task; False where that has to wait for something.
+        """Ask the errand's first question now, without a task; return False if that would have to wait.
 
-        ``answered`` gets what `run` goes on with where the errand is not over then: None after a step, or a verdict.
+        ``answered`` gets the argument with which `run` continues an unfinished errand: None after a step, or a verdict.
         """
         node_id = self._coordinators.known(*self._own)
         if node_id is None:
@@ -60,7 +60,7 @@ class Asking:
         def on_done(response: Any, error: KafkaError | None) -> None:
             nonlocal done
             if done:
-                return  # the answer came after it had been given up
+                return  # the response came after the request had been given up
             done = True
             self._coordinators.end_wait(wait)
             if error is None:
@@ -78,7 +78,7 @@ class Asking:
         return True
 
     def submit(self, shape: Shape, on_done: OnDone) -> int | None:
-        """Send the transaction's coordinator a request now, and return its node id; None if nothing could be sent."""
+        """Send a request to the transaction's coordinator now, and return its node id; None if that is impossible."""
         connection = self._coordinators.ready(*self._own)
         if connection is None:
             return None
@@ -90,7 +90,7 @@ class Asking:
         return connection.node_id
 
     async def run(self, errand: Errand, advanced: Callable[[Errand], None], verdict: Verdict | None = None) -> None:
-        """Carry an errand out to its end; ``advanced`` hears of each step. ``verdict``: that of its latest answer."""
+        """Carry an errand out to its end; ``advanced`` is called after each step. ``verdict`` is its latest one."""
         failures, since = 0, time.monotonic()
         node_id = None  # a coordinator that `at_once` has asked is not known any more: any may be the next
         while errand.call is not None:
@@ -103,7 +103,7 @@ class Asking:
                 advanced(errand)
 
     async def _ask(self, errand: Errand) -> tuple[int | None, Verdict | None]:
-        """Return the coordinator, if it was reached, and the verdict on its answer; None after a step."""
+        """Return the coordinator, if it was reached, and the verdict on its response; None after a step."""
         try:
             connection = await self._coordinator(self._own)
         except KafkaError as error:
@@ -129,10 +129,10 @@ class Asking:
         wanted: Callable[[], bool],
         hopeless: Callable[[int], Awaitable[KafkaError | None]] | None = None,
     ) -> KafkaError | None:
-        """Ask until the coordinator has taken it, or nobody wants it any more: None; else the error that is for good.
+        """Ask until the coordinator has accepted or ``wanted`` returns False, and return None, or else the final error.
 
-        ``lost`` hears of each answer that is lost. ``hopeless`` says, after a refusal by this node that may pass, why
-        it will not.
+        ``lost`` is called for each lost response. ``hopeless`` returns, after a retriable refusal by this node, the
+        reason why it will persist.
         """
         failures, since = 0, time.monotonic()
         while wanted():
@@ -151,7 +151,7 @@ class Asking:
     async def _ask_once(
         self, key: Key, shape: Shape, read: Callable[[Any], KafkaError | None], lost: Callable[[], None]
     ) -> tuple[int | None, KafkaError | None]:
-        """The coordinator, if it was reached, and what was wrong."""
+        """Return the coordinator, if it was reached, and the error."""
         try:
             connection = await self._coordinator(key)
         except KafkaError as failure:
@@ -172,7 +172,7 @@ class Asking:
     async def _sent(
         self, key: Key, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]
     ) -> Any:
-        """The answer; says so if there is none though the request may have been carried out."""
+        """Return the response; calls ``lost`` if there is none although the request may have been carried out."""
         answered = False
         try:
             with self._coordinators.waiting(*key, connection.node_id):

@@ -1,4 +1,4 @@
-"""What of consumers is in open transactions, and which of them hear of their ends."""
+"""The consumers' parts of open transactions, and notifications of their ends."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ...errors import CommitFailedError
 
 
 class ConsumedParts:
-    """Takes consumers back when a transaction is aborted, also one that raised before it had their offsets.
+    """Takes consumers back when a transaction is aborted, even if it had no offsets of theirs yet.
 
-    A consumer whose offsets were once part of a transaction goes back after each that is not committed. One that was
-    not, and had read before such an abort, is found out by its first part, which is refused.
+    A consumer whose offsets were once part of a transaction goes back after each uncommitted one. A consumer without
+    such offsets that had read before an abort is detected by its first part, which is refused.
     """
 
     def __init__(self) -> None:
         self._parts: dict[Fate, list[TransactionPart]] = {}
-        """By transaction."""
+        """Parts by transaction."""
         self._sources: weakref.WeakSet[Source] = weakref.WeakSet()
         self._aborted_at = float("-inf")
-        """When a transaction ended that was not committed, the latest of them (``time.monotonic()``)."""
+        """Time of the latest end of an uncommitted transaction (``time.monotonic()``)."""
 
     def take(self, consumed: Consumed, fate: Fate) -> TransactionPart:
-        """What of a consumer the transaction is to commit. Raises `CommitFailedError`: then it has failed."""
+        """Return a consumer's part of the transaction. Raises `CommitFailedError`: then the transaction has failed."""
         part = consumed._transaction_part()
         self._parts.setdefault(fate, []).append(part)
         if part.source not in self._sources:
@@ -38,19 +38,19 @@ class ConsumedParts:
         return part
 
     def committed(self, fate: Fate) -> None:
-        """A transaction is committed."""
+        """Mark a transaction as committed."""
         for part in self._parts.pop(fate, ()):
             part.ended(committed=True)
 
     def aborted(self, fates: Iterable[Fate]) -> None:
-        """These are not, or that is not known; where there are several, they were in flight at the same time."""
+        """Mark these transactions, which were in flight at the same time, as not committed or of unknown outcome."""
         parts = [part for fate in fates for part in self._parts.pop(fate, ())]
         for part in parts:
             part.ended(committed=False)
         self._go_back(self._sources - {part.source for part in parts})
 
     def not_begun(self) -> None:
-        """A transaction could not begin: what was read for it has to come again, as of one that is aborted."""
+        """A transaction could not begin: records read for it have to be read again, as after an abort."""
         self._go_back(self._sources)
 
     def _go_back(self, sources: Iterable[Source]) -> None:

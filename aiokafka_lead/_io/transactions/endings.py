@@ -1,4 +1,4 @@
-"""What a producer asks its transaction coordinator, whatever becomes of the caller who wanted it."""
+"""Ends transactions at the coordinator, even if the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from .asking import Asking
 
 
 class Ending:
-    """An errand under way."""
+    """An errand in progress."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
-        """``settled``: somebody waits for this one already."""
+        """``settled`` is given if a caller is already waiting for this ending."""
         self.settled: Waiter[None] = settled or Waiter()
-        """Done when the transaction's fate is known, or will not be had by asking on."""
+        """Done when the transaction's fate is known, or cannot be learnt by asking again."""
         self.over: Waiter[None] = Waiter()
         """Done when the producer is ready for its next transaction, or never will be."""
         self.refusal: KafkaError | None = None
         self._began_at = time.monotonic()
 
     def left_s(self, timeout_s: float) -> float:
-        """What is left of this time, which began with the ending."""
+        """Return the rest of this time, which began with the ending."""
         return max(0.0, self._began_at + timeout_s - time.monotonic())
 
 
 class Endings:
-    """One errand at a time. Where the coordinator does at once what it is asked for, no task is needed."""
+    """Runs one errand at a time. If the coordinator answers at once, no task is needed."""
 
     def __init__(self, state: TransactionState, asking: Asking, pace: EndPace, settled: Callable[[], None]) -> None:
-        """``settled`` is called when a transaction's fate is known, or will not be had by asking on."""
+        """``settled`` is called when a transaction's fate is known, or cannot be learnt by asking again."""
         self._state = state
         self._asking = asking
         self._pace = pace
         self._settled = settled
         self.current: Ending | None = None
-        """The errand under way, if any."""
+        """The errand in progress, if any."""
         self._wanted = Signal()
         """Set when there is work for the task."""
         self._work: Callable[[], Awaitable[None]] | None = None
-        """A part of the errand under way, for the task to do."""
+        """A part of the current errand, for the task to do."""
         self._stopped = False
-        """Whether the task has ended."""
+        """True once the task has ended."""
 
     async def run(self) -> None:
-        """Carry out what callers began, until cancelled."""
+        """Carry out the callers' errands, until cancelled."""
         try:
             while True:
                 await self._wanted.wait()
@@ -71,7 +71,7 @@ class Endings:
                 self._over(self.current)
 
     def begin(self, make: Callable[[], Awaitable[Errand | None]]) -> Ending:
-        """Carry out the errand that ``make`` returns after a while; None: there is nothing to ask."""
+        """Carry out the errand that ``make`` returns after a while; None means that there is no question."""
         ending = self._new()
 
         async def work() -> None:
@@ -83,7 +83,7 @@ class Endings:
         return ending
 
     def carry_out(self, errand: Errand | None, settled: Waiter[None] | None = None) -> Ending:
-        """Ask the coordinator now; None: there is nothing to ask. ``settled``: somebody waits for this one already."""
+        """Ask the coordinator now, unless ``errand`` is None. ``settled`` is given if a caller is already waiting."""
         ending = self._new(settled)
         if errand is None:
             self._over(ending)
@@ -103,7 +103,7 @@ class Endings:
         self._wanted.set()
 
     def _answered(self, ending: Ending, errand: Errand, verdict: Verdict | None) -> None:
-        """The first answer; what there is to ask besides is up to the task."""
+        """Handle the first response; further questions are left to the task."""
         if verdict is None:
             self._advanced(ending, errand)
         if errand.call is None:
@@ -132,12 +132,12 @@ class Endings:
 
 
 async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
-    """Until cancelled, say so once of each transaction that has used up half of what the coordinator leaves to it."""
+    """Until cancelled, warn once about each transaction that has used up half of its time at the coordinator."""
     half_s = state.timeout_ms / 2000
     warned = 0
     while True:
         health = state.health(time.monotonic())
-        wait_s = half_s  # one that begins from now on is not old before
+        wait_s = half_s  # one that begins from now on cannot be old before
         if health.age_ms is not None and state.number != warned:
             if health.late:
                 warned = state.number

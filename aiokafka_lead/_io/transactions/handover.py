@@ -1,8 +1,9 @@
-"""Transactions that one process opens and another one ends, as a worker and its driver do.
+"""Transactions opened by one process and ended by another one, as a worker and its driver do.
 
-The first process hands over what identifies the transaction, with its version: one that began under KIP-890 has to end
-under it in every process. The coordinator knows no processes: to it, both are one producer. So an end may be repeated,
-also by a third process; and whatever asks for a producer id under the transactional id meanwhile fences them all.
+The first process hands over the identity of the transaction, with its version: a transaction that began under KIP-890
+has to end under it in every process. The coordinator does not distinguish processes: to it, both are one producer. So
+an end may be repeated, also by a third process; and any request for a producer id under the transactional id fences
+them all.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from .manager import Transactional, transactions_of
 __all__ = ["Ended", "OpenTransaction", "Outcome", "TransactionEnds", "hand_over", "resume"]
 
 ENDS_AT_ONCE = 100
-"""So many transactions are ended at a time."""
+"""Number of transactions ended at a time."""
 
 
 async def hand_over(producer: Transactional) -> OpenTransaction:
-    """Send all that the producer's open transaction took; another process may end it with what this returns.
+    """Send all records of the producer's open transaction; another process may end it with the result.
 
-    The producer is good for nothing then but to be stopped, which leaves the transaction open. Raises as
-    `Producer.commit_transaction` does where a record is not stored: then the transaction is aborted.
+    Afterwards the producer can only be stopped, which leaves the transaction open. Raises the errors of
+    `Producer.commit_transaction` if a record is not stored: then the transaction is aborted.
     """
     transactions = transactions_of(producer)
     transactions.check()
@@ -42,7 +43,7 @@ async def hand_over(producer: Transactional) -> OpenTransaction:
 def resume(producer: Transactional, opened: OpenTransaction) -> None:
     """Let a producer that is not started yet begin in this open transaction, instead of with a new producer id.
 
-    It may add offsets and has to end the transaction; it sends records only in those that it begins after that.
+    It may add offsets and has to end the transaction; it sends records only in later transactions.
     """
     transactions = transactions_of(producer)
     assert transactions.state.transactional_id == opened.transactional_id
@@ -50,19 +51,19 @@ def resume(producer: Transactional, opened: OpenTransaction) -> None:
 
 
 class Ended(NamedTuple):
-    """What became of a transaction."""
+    """Result of ending a transaction."""
 
     outcome: Outcome | None
-    """None where it is not known yet: ask again."""
+    """None while it is unknown: ask again."""
     error: KafkaError | None
-    """Why it is not as it was to be."""
+    """Reason for an unexpected outcome."""
 
 
 class TransactionEnds:
-    """A client that ends open transactions of other processes, in the way of `Client`: started, used, stopped."""
+    """A client that ends open transactions of other processes; used like `Client`: started, used, stopped."""
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
-        """Options are those of an `AdminClient`."""
+        """Takes the options of an `AdminClient`."""
         self._client = Client(AdminConfig.from_options(bootstrap_servers, options))
         self._coordinators = Coordinators(self._client)
 
@@ -75,10 +76,10 @@ class TransactionEnds:
         await self._client.stop(timeout_ms)
 
     async def end(self, opened: Iterable[OpenTransaction], *, commit: bool, within_ms: float) -> dict[str, Ended]:
-        """Commit, or abort, each of them; what became of each, by transactional id. Repeating it changes nothing.
+        """Commit or abort all of them; return the results by transactional id. Can be repeated safely.
 
-        A commit is asked for as one that may have been carried out before. Where the coordinator has not answered
-        within the time, the error is `RequestTimedOutError`, and the outcome is not known.
+        Commits are sent as possible repetitions. If the coordinator has not answered in time, the error is
+        `RequestTimedOutError`, and the outcome is unknown.
         """
         ended: dict[str, Ended] = {}
         at_once = anyio.CapacityLimiter(ENDS_AT_ONCE)
@@ -116,10 +117,10 @@ def _errand(transaction: OpenTransaction, commit: bool) -> Errand:
 
 
 _NO_TIMEOUT = 0
-"""No producer id is asked for."""
+"""Timeout for a producer id that is not requested."""
 
 
 def _stop_when_known(errand: Errand) -> None:
-    """Ask for no other epoch, which would be for a next transaction."""
+    """Do not ask for a new epoch, which would be for a next transaction."""
     if errand.outcome is not None:
         errand.call = None

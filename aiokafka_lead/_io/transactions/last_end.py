@@ -1,4 +1,4 @@
-"""Asking a coordinator whether it is done with the end of the transaction before; no task waits for the answers."""
+"""Asks a coordinator if it has finished the end of the previous transaction, without a waiting task."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...errors import KafkaError
 from .asking import Asking, soon_s
 
 HELD_S = 0.1
-"""How long the first batches of a transaction wait for the end of the one before. Brokers that have to ask for the same
-wait as long, but look only every 20 ms (``add.partitions.to.txn.retry.backoff.max.ms``)."""
+"""Time for which the first batches of a transaction wait for the end of the previous one. Brokers that have to ask the
+coordinator wait as long, but check only every 20 ms (``add.partitions.to.txn.retry.backoff.max.ms``)."""
 
 
 class LastEnd:
-    """Asks until the coordinator is done, or cannot be asked, or time is up: what waits for it goes on then."""
+    """Asks until the coordinator has finished, cannot be asked, or time has run out: then waiting work continues."""
 
     def __init__(
         self,
@@ -29,22 +29,22 @@ class LastEnd:
         over: Callable[[int], None],
         look_by: Callable[[float], None],
     ) -> None:
-        """``over`` gets the number of the transaction that waits; `look` is to be called at the time of ``look_by``."""
+        """``over`` gets the number of the waiting transaction; `look` has to be called at the time of ``look_by``."""
         self._transactional_id = transactional_id
         self._asking = asking
         self._pace = pace
         self._over = over
         self._look_by = look_by
         self._number = 0
-        """The transaction that waits, or was the latest to."""
+        """The waiting transaction, or the latest one."""
         self._asked = 0
-        """How often, on its behalf."""
+        """Number of questions on its behalf."""
         self._unanswered = False
-        """Whether a question is under way."""
+        """True while a question is unanswered."""
         self._ask_at = self._first_at = self._until = 0.0
 
     def look(self, number: int, now: float) -> float:
-        """Ask if it is time to, while this transaction waits; seconds until the next look, at most."""
+        """Ask if it is time, while this transaction waits; return the seconds until the next check, at most."""
         if number != self._number:
             self._number = number
             self._asked = 0

@@ -1,7 +1,7 @@
 """A producer's transactions, from begin to end, as the tasks and callers of an event loop see them.
 
-What the coordinator is asked runs in tasks of the client, so that a caller who is cancelled, or whose time is over,
-leaves nothing half done: the next transaction waits for the end of the one before.
+Requests to the coordinator run in tasks of the client, so that a cancelled or timed-out caller leaves no half-finished
+work: the next transaction waits for the end of the previous one.
 """
 
 from __future__ import annotations
@@ -47,41 +47,41 @@ from .consumed_parts import ConsumedParts
 from .endings import Ending, Endings, warn_of_age
 
 ABORT_WITHIN_S = 5.0
-"""How long a cancelled caller waits for its transaction to be aborted; that goes on then without it."""
+"""Time for which a cancelled caller waits for the abort of its transaction, which then continues without it."""
 
 _ENDABLE = (Phase.OPEN, Phase.FAILED, Phase.STORED)
 """The phases of a transaction that can be aborted."""
 
 AWAIT_SENT_S = 2.0
-"""How long an abort waits for the answers to what was sent, where another epoch makes up for those that do not come."""
+"""Time for which an abort waits for pending responses, if a new epoch makes up for missing ones."""
 
 
 class TransactionGate:
-    """Way of records into batches: open during a transaction, and for its own sends only.
+    """The path of records into batches: open during a transaction, and for its own sends only.
 
-    Each transaction has an admission of its own, so that a send that waited until after its end is not taken. And each
-    block has an intake of its own, so that what a task has of it leads nowhere after its end.
+    Each transaction has its own admission, so that a send that waited until after its end is not accepted. And each
+    block has its own intake, so that a task that keeps it cannot use it after the end of the block.
     """
 
     def __init__(self, intake: Intake, another: Callable[[Admission], Intake] | None) -> None:
-        """``another`` makes a usable intake; None where no record can be appended as it comes."""
+        """``another`` creates a usable intake; None if records cannot be appended unchanged."""
         self._intake = intake
         self._another = another
         self._of_block: Intake | None = None
 
     def open(self, admission: Admission) -> None:
-        """Take records for the transaction that this admits them to."""
+        """Accept records for the transaction of this admission."""
         self._intake.admission = admission
         self._intake.usable = self._another is not None
 
     def intake_of_block(self) -> Intake | None:
-        """An intake that leads into the open transaction, and nowhere after it."""
+        """Return an intake for the open transaction, unusable after it."""
         if self._another is not None:
             self._of_block = self._another(self._intake.admission)
         return self._of_block
 
     def close(self) -> None:
-        """Take none."""
+        """Accept no records."""
         self._intake.usable = False
         if self._of_block is not None:
             self._of_block.usable = False
@@ -89,7 +89,7 @@ class TransactionGate:
 
 
 class Transactional(Protocol):
-    """A producer with a ``transactional_id``, as far as this package knows it."""
+    """A producer with a ``transactional_id``, as this package sees it."""
 
     _client: Client
     _transactions: Transactions | None
@@ -118,25 +118,25 @@ class Transactions:
         self._additions = Additions(self.state, sender, client, self._asking, self._failed)
         self._version = TransactionVersion()
         self.parts = ConsumedParts()
-        """Those of a pipeline's producers are the same."""
+        """Shared by the producers of a pipeline."""
         self.on_settled = self._tell_parts
-        """Called when it is known what became of the transaction, as far as that ever will be; perhaps repeatedly."""
+        """Called when the transaction's fate is known, as far as it ever will be; perhaps repeatedly."""
         self._told = self.state.fate
-        """That of the latest transaction whose end was told."""
+        """Fate of the latest transaction whose end was reported."""
         self._endings = Endings(self.state, self._asking, self._additions.pace, self._settled)
         self._unlearnt: Ending | None = None
-        """A commit of which the application does not know what became of it."""
+        """A commit whose outcome the application does not know."""
         self._beginning = False
         self._failure = Signal()
         self._log = client_log("producer", config.client_id)
         sequencing.on_failure = self._failed
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self, gate: TransactionGate, *, wait: bool = True) -> None:
-        """Get a producer id, which fences who had the transactional id before, and aborts what that left open.
+        """Get a producer id, which fences earlier users of the transactional id and aborts their transactions.
 
-        Not where an open transaction was resumed; and without ``wait`` when the first transaction begins.
+        Not if an open transaction was resumed; and without ``wait`` only when the first transaction begins.
         """
         self._gate = gate
         self._client.spawn(self._endings.run, name="kafka transaction")
@@ -164,11 +164,11 @@ class Transactions:
         self._client.check()
 
     def is_open(self, number: int) -> bool:
-        """Whether this transaction is neither ended nor being ended."""
+        """Return True if this transaction is neither ended nor being ended."""
         return self.state.number == number and self.state.phase in (Phase.OPEN, Phase.FAILED)
 
     def admission(self, number: int) -> Admission:
-        """For the sends of one transaction."""
+        """Return the admission for the sends of one transaction."""
         return Admission(partial(self._check_sends, number), partial(self._on_send_failure, number))
 
     def _check_sends(self, number: int) -> None:
@@ -176,16 +176,16 @@ class Transactions:
         self.state.check_open(number)
 
     def intake_of_block(self) -> Intake | None:
-        """An intake for the open transaction alone, if its records can be appended as they come."""
+        """Return an intake for the open transaction only, if its records can be appended unchanged."""
         return None if self._gate is None else self._gate.intake_of_block()
 
     def close_gate(self) -> None:
-        """Take no more records."""
+        """Accept no more records."""
         if self._gate is not None:
             self._gate.close()
 
     def health(self) -> TransactionHealth:
-        """How it is doing."""
+        """Return the current state for `Producer.transaction_health`."""
         return self.state.health(time.monotonic())
 
     # --- the application's calls --------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class Transactions:
             await self._get_ready(deadline)
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
-                # Partitions of a transaction before could count as part of this one.
+                # Partitions of an earlier transaction could count as part of this one.
                 self._endings.carry_out(self.state.renewal())
                 await self._get_ready(deadline)
             state = self.state
@@ -230,14 +230,14 @@ class Transactions:
         await self._learn(ending, ending.left_s(within_s))
 
     async def store(self) -> None:
-        """Send all that the open transaction took; `commit_stored` commits it. Raises as a commit does."""
+        """Send all records of the open transaction; `commit_stored` commits it. Raises the errors of a commit."""
         self.state.check_fenced()
         await self._send_all(self._max_block_s)
         self._note_written()
         self.state.store()
 
     def commit_stored(self) -> None:
-        """Ask the coordinator, now, to commit what is stored; ``on_settled`` tells what became of it."""
+        """Ask the coordinator, now, to commit the stored transaction; ``on_settled`` is called with the outcome."""
         self.state.commit()
         self._endings.carry_out(self.state.end())
 
@@ -249,25 +249,26 @@ class Transactions:
             self.give_up()
 
     def give_up(self) -> None:
-        """Begin to abort the transaction, whatever it has come to; ``on_settled`` tells when that is done."""
+        """Begin to abort the transaction in any phase; ``on_settled`` is called when that is done."""
         if self.state.phase not in _ENDABLE:
             return
         try:
             self._begin_abort()
         except ClientClosedError:
-            pass  # the coordinator aborts it when its time is over
+            pass  # the coordinator aborts it after its timeout
 
     async def hand_over(self) -> OpenTransaction:
-        """Send all that the open transaction took, and leave its end to another process; raises as a commit does."""
+        """Send all records of the open transaction, and leave its end to another process; raises as a
+        commit."""
         self.state.check_open(self.state.number)
         await self._send_all(self._max_block_s)
         self._note_written()
         return self.state.hand_over()
 
     async def _send_all(self, within_s: float, then: Then | None = None) -> Ending | None:
-        """Until all that the open transaction took is stored; it takes nothing more. If that fails, it is aborted.
+        """Wait until all records of the open transaction are stored, accepting no more. A failure aborts it.
 
-        ``then`` is called where the last answer comes; returns the ending that it has begun, if it has.
+        ``then`` is called with the last response; returns the ending that it has begun, if any.
         """
         phase = self.state.phase
         if phase is Phase.FAILED:
@@ -296,7 +297,7 @@ class Transactions:
         return self._unlearnt
 
     def _end_at_once(self, settled: Waiter[None]) -> bool:
-        """Ask for the commit now, since the last answer has come; the caller of the commit is not woken for that."""
+        """Ask for the commit now, after the last response, without first waking the caller of the commit."""
         if self.state.phase is not Phase.COMMITTING or self._additions.busy:
             return False
         try:
@@ -332,13 +333,13 @@ class Transactions:
             raise own_copy(ending.refusal)
 
     async def leave(self) -> None:
-        """Abort the open transaction since something was raised, which goes on in a few seconds at most."""
+        """Abort the open transaction after an error, which then propagates within a few seconds."""
         if self.state.phase not in (Phase.OPEN, Phase.FAILED):
             return
         try:
             ending = self._begin_abort()
         except ClientClosedError:
-            return  # the coordinator aborts it when its time is over
+            return  # the coordinator aborts it after its timeout
         if not await outlast_cancellation(ending.settled, ABORT_WITHIN_S):
             self._log.warning("the transaction is not aborted yet; that goes on")
 
@@ -360,7 +361,7 @@ class Transactions:
         )
 
     async def send_part(self, consumed: Consumed) -> None:
-        """Make what a consumer has handed out part of the open transaction; it hears how that ends."""
+        """Make a consumer's handed-out records part of the open transaction, and notify the consumer of its end."""
         self.state.check_open(self.state.number)
         try:
             part = self.parts.take(consumed, self.state.fate)
@@ -371,24 +372,24 @@ class Transactions:
             await self.send_offsets(part.offsets, part.group)
 
     def _on_send_failure(self, number: int, error: KafkaError) -> None:
-        """A send raises this: its record is missing from the transaction."""
+        """A send raises this error, so its record is missing from the transaction."""
         if number == self.state.number:
             self._failed(error)
 
     def _within_s(self, timeout_s: float | None) -> float:
         return self._max_block_s if timeout_s is None else timeout_s
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: KafkaError) -> None:
-        """Something of the transaction has failed. Called in the midst of other work, so that the rest comes later."""
+        """A part of the transaction has failed. Called in the middle of other work, so the rest is done later."""
         if self.state.fail(error):
             self.close_gate()
             self._sequencing.end()
             self._failure.set()
 
     async def _discard_failed(self) -> None:
-        """Give up what is left of transactions that have failed, until cancelled."""
+        """Drop the remaining records of failed transactions, until cancelled."""
         while True:
             await self._failure.wait()
             if self.state.phase is Phase.FAILED:
@@ -405,9 +406,9 @@ class Transactions:
         return self._endings.begin(self._abort)
 
     async def _abort(self) -> Errand | None:
-        """Until what was sent is answered; then what to ask the coordinator."""
+        """Wait for pending responses; then return the request to the coordinator."""
         await self._additions.idle()
-        # Without KIP-890 what is still on its way would be part of no transaction, and never end.
+        # Without KIP-890 a request still in flight would be part of no transaction, and never end.
         wait_s = AWAIT_SENT_S if self.state.v2 else self._client.config.request_timeout_ms / 1000
         answered = await self._sender.answered(wait_s)
         if not answered or self._sequencing.gap:
@@ -415,7 +416,7 @@ class Transactions:
         return self._errand()
 
     def _errand(self) -> Errand | None:
-        """What to ask for the end of the transaction."""
+        """Return the request that ends the transaction."""
         self._note_written()
         return self.state.end()
 
@@ -427,12 +428,12 @@ class Transactions:
 
     @property
     def aborting(self) -> Ending | None:
-        """The abort that is under way, if any."""
+        """The abort in progress, if any."""
         return self._endings.current if self.state.phase is Phase.ABORTING else None
 
     def _tell_parts(self) -> None:
         fate = self.state.fate
-        if self.state.phase is Phase.FAILED or fate is self._told:  # an abort that was refused is to be tried again
+        if self.state.phase is Phase.FAILED or fate is self._told:  # a refused abort has to be retried
             return
         self._told = fate
         if fate.outcome is Outcome.COMMITTED:
@@ -441,7 +442,7 @@ class Transactions:
             self.parts.aborted([fate])
 
     async def _get_ready(self, deadline: Deadline) -> None:
-        """Until the next transaction may begin."""
+        """Wait until the next transaction may begin."""
         while self.state.phase is not Phase.READY:
             self.state.check_fenced()
             ending = self._endings.current
@@ -457,7 +458,7 @@ class Transactions:
                 raise own_copy(ending.refusal)
 
     async def _learn(self, ending: Ending, timeout_s: float) -> None:
-        """Until the outcome of a commit is known; raises unless it is committed. Not given up when cancelled."""
+        """Wait for the outcome of a commit; raises unless it is committed. Not abandoned when cancelled."""
         known = ending.settled.done or await outlast_cancellation(ending.settled, timeout_s)
         state = self.state
         if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):
@@ -474,15 +475,15 @@ class Transactions:
         raise state.aborted("the transaction was aborted")
 
     async def _abort_failed(self) -> None:
-        """Abort a transaction that was to be committed, and say so."""
+        """Abort a transaction that was being committed, and raise an error."""
         failure = self.state.aborted("the transaction has failed and was aborted")
-        with suppress(TransactionTimedOutError):  # the abort goes on, and the next transaction waits for it
+        with suppress(TransactionTimedOutError):  # the abort continues, and the next transaction waits for it
             await self.abort()
         raise failure
 
 
 def transactions_of(producer: Transactional) -> Transactions:
-    """Return the transactions of a producer that was made with a ``transactional_id``."""
+    """Return the transactions of a producer created with a ``transactional_id``."""
     assert producer._transactions is not None
     return producer._transactions
 

@@ -1,12 +1,12 @@
-"""Several transactional ids in turn: a transaction is filled while those before it are being committed.
+"""Several transactional ids in turn: a transaction is filled while earlier ones are being committed.
 
-An open transaction of one id cannot overlap with the end of the one before: what the coordinator has to write for that
-end comes first (KIP-890). Under another id it can. What makes it exactly once nevertheless: blocks are filled one after
-the other, and all that one took is stored before the next one begins, so that records and a group's offsets are in
-their logs in the order of the blocks; a coordinator lets the later of two offsets stand, whichever transaction ends
-first (Java: ``OffsetMetadataManager.replayEndTransactionMarker``). A transaction is committed when the one before it is
-known to be, and aborted when that is not. And none begins while one is being aborted, because consumers go back only
-when all that were in flight behind the aborted one have ended.
+An open transaction of one id cannot overlap with the end of the previous one: the coordinator's writes for that end
+come first (KIP-890). Under another id it can. It is exactly once nevertheless: blocks are filled in sequence, and all
+records of a block are stored before the next one begins, so that records and a group's offsets are in their logs in the
+order of the blocks; a coordinator keeps the later of two offsets, no matter which transaction ends first (Java:
+``OffsetMetadataManager.replayEndTransactionMarker``). A transaction is committed once the previous one is known to be
+committed, and aborted if the previous one is not. And no transaction begins during an abort, because consumers go back
+only when all transactions in flight behind the aborted one have ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .manager import ABORT_WITHIN_S, Transactional, Transactions, transactions_o
 
 
 class ChainedTransaction(Chained):
-    """A transaction, and the producer that has it."""
+    """A transaction and its producer."""
 
     def __init__(self, producer: Transactional, transactions: Transactions, number: int) -> None:
         super().__init__()
@@ -52,13 +52,13 @@ class ChainedTransaction(Chained):
 
 
 class Pipeline(Kind):
-    """Owns the chain of the transactions that are in flight, and what consumers have in them."""
+    """Owns the chain of in-flight transactions, and the consumers' parts of them."""
 
     stop_within_ms = math.inf  # commits have ``max_block_ms``
     closing_share, closing_ms = 0.2, 1500.0
 
     def __init__(self, client: Client, producers: Sequence[Transactional], max_block_ms: float) -> None:
-        """The producers are not started yet; ``client`` is the pipeline's own one."""
+        """The producers are not started yet; ``client`` is the pipeline's own client."""
         client.kind = self
         self._clients = [producer._client for producer in producers]
         for each in self._clients:
@@ -68,24 +68,24 @@ class Pipeline(Kind):
         self._chain: Chain[ChainedTransaction] = Chain()
         self._parts = ConsumedParts()
         self._aborted: list[Fate] = []
-        """Of which consumers hear when the chain is calm."""
+        """Fates reported to consumers when the chain is calm."""
         self._failure: KafkaError | None = None
-        """Why a transaction that was left was not committed; until it is raised somewhere."""
+        """The unraised error of an earlier transaction that was not committed."""
         self._turn = 0
         self._beginning = False
         self._open: ChainedTransaction | None = None
         self._news = News()
-        """Told when something is known of a transaction in flight."""
+        """Notified of news about a transaction in flight."""
         for _, transactions in self._members:
             transactions.parts = self._parts
             transactions.on_settled = partial(self._settled, transactions)
 
-    # --- what the application does ------------------------------------------------------------------------------------
+    # --- calls of the application -------------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> ChainedTransaction:
-        """Begin a transaction with the producer whose turn it is, at most ``in_flight - 1`` others being in flight.
+        """Begin a transaction with the next producer, with at most ``in_flight - 1`` other transactions in flight.
 
-        Raises why one that was left was not committed, and what `Transactions.begin` raises.
+        Raises the error of an earlier uncommitted transaction, and the errors of `Transactions.begin`.
         """
         if self._open is not None:
             raise IllegalStateError("a transaction is open: its block ends before the next one begins")
@@ -100,7 +100,7 @@ class Pipeline(Kind):
                 number = await transactions.begin()
                 if self._chain.calm and self._failure is None:
                     break
-                await transactions.abort()  # one before it has failed meanwhile
+                await transactions.abort()  # an earlier one has failed meanwhile
             chained = self._open = ChainedTransaction(producer, transactions, number)
             self._chain.begin(chained)
             return chained
@@ -111,14 +111,14 @@ class Pipeline(Kind):
             self._beginning = False
 
     def check(self, chained: ChainedTransaction) -> None:
-        """Raise unless the transaction takes records and offsets."""
+        """Raise unless the transaction accepts records and offsets."""
         if chained.reason is not None:
             self._failure = None
             raise own_copy(chained.reason)
         chained.transactions.state.check_open(chained.number)
 
     async def commit(self, chained: ChainedTransaction) -> None:
-        """Until all that the block took is stored; it is committed when those before it are."""
+        """Wait until all records of the block are stored; it is committed after the earlier ones."""
         try:
             await chained.transactions.store()
         except BaseException as error:
@@ -133,16 +133,17 @@ class Pipeline(Kind):
         self._go_on()
 
     async def leave(self, chained: ChainedTransaction, error: BaseException) -> None:
-        """Abort it because its block has raised this, which goes on in a few seconds at most."""
+        """Abort it because its block has raised this error, which propagates within a few seconds."""
         if isinstance(error, TransactionAbortedError) and isinstance(chained.reason, TransactionAbortedError):
-            self._failure = None  # that is why: a delivery, say, has raised it
+            self._failure = None  # the reason was already raised, for example by a delivery
         try:
             await self._fall(chained)
         finally:
             self._open = None
 
     async def settle(self, timeout_ms: float) -> None:
-        """Until none is in flight; raises why one that was left was not committed. Cancelled, it changes nothing."""
+        """Wait until no transaction is in flight; raises the error of an uncommitted one. Can be cancelled without
+        effect."""
         if self._open is not None:
             raise IllegalStateError("a transaction is open: its block ends first")
         deadline = Deadline(timeout_ms)
@@ -154,11 +155,11 @@ class Pipeline(Kind):
         self._raise_failure()
 
     def take_failure(self) -> KafkaError | None:
-        """What was not raised anywhere."""
+        """Return an error that was not raised anywhere."""
         failure, self._failure = self._failure, None
         return failure
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
         """Take over the transactional ids."""
@@ -166,7 +167,7 @@ class Pipeline(Kind):
             await client.start(wait=wait)
 
     async def finish(self, deadline: Deadline) -> None:
-        """Until what was left has ended, within ``max_block_ms``."""
+        """Wait until earlier transactions have ended, within ``max_block_ms``."""
         by = Deadline(self._max_block_ms)
         for chained in self._left():
             if not await chained.over.done_within(by.left_s()):
@@ -180,7 +181,7 @@ class Pipeline(Kind):
         return self._clients
 
     def release(self) -> None:
-        """Leave whatever is still in flight to the coordinators."""
+        """Leave all transactions in flight to the coordinators."""
         for chained in self._chain:
             chained.over.set_error(ClientClosedError())
         self._news.tell()
@@ -188,7 +189,7 @@ class Pipeline(Kind):
     def _left(self) -> list[ChainedTransaction]:
         return [chained for chained in self._chain if chained.left and not chained.over.done]
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------------
 
     async def _make_room(self, deadline: Deadline) -> None:
         try:
@@ -202,7 +203,7 @@ class Pipeline(Kind):
         self._raise_failure()
 
     async def _step(self, deadline: Deadline) -> None:
-        """Until something is known of one in flight. Raises TimeoutError, and why one cannot be aborted."""
+        """Wait for news about a transaction in flight. Raises TimeoutError, and the error of a failed abort."""
         if self._chain.calm:
             await self._news.wait(deadline.left_s())
             return
@@ -213,11 +214,11 @@ class Pipeline(Kind):
     def _raise_failure(self) -> None:
         failure = self.take_failure()
         if failure is not None:
-            self._parts.not_begun()  # what was read since the consumers went back is no part of anything either
+            self._parts.not_begun()  # records read since the consumers went back are not part of any transaction either
             raise failure
 
     def _free(self) -> tuple[Transactional, Transactions]:
-        """The next producer in turn of those that have no transaction in flight."""
+        """Return the next producer without a transaction in flight."""
         busy = {chained.transactions for chained in self._chain}
         while True:
             member = self._members[self._turn]
@@ -226,7 +227,7 @@ class Pipeline(Kind):
                 return member
 
     async def _fall(self, chained: ChainedTransaction) -> None:
-        """Have the open transaction aborted, and wait a while for that, and for those that fall with it."""
+        """Abort the open transaction, and wait for a while for this and later transactions to end."""
         if chained.stage is Stage.OPEN:
             chained.take(Event.DOOM)
         deadline = Deadline(ABORT_WITHIN_S * 1000)
@@ -237,12 +238,12 @@ class Pipeline(Kind):
                 await outlast_cancellation(ending.over, deadline.left_s())
 
     def _go_on(self) -> None:
-        """Have the first transaction committed if it is its turn."""
+        """Commit the first transaction if it is its turn."""
         chained = self._chain.next()
         if chained is None:
             return
         if chained.transactions.state.phase is not Phase.STORED:
-            self._refused(chained)  # something has failed since, as where the cluster is another one
+            self._refused(chained)  # an error has occurred since, for example another cluster
             return
         try:
             chained.transactions.commit_stored()
@@ -250,7 +251,7 @@ class Pipeline(Kind):
             self._not_committed(chained)
 
     def _settled(self, transactions: Transactions) -> None:
-        """Something is known of a producer's transaction, which may be none of these."""
+        """React to news about a producer's transaction, which may not belong to the chain."""
         chained = next((each for each in self._chain if each.transactions is transactions), None)
         if chained is None or chained.number != transactions.state.number:
             return
@@ -266,7 +267,7 @@ class Pipeline(Kind):
         self._news.tell()
 
     def _refused(self, chained: ChainedTransaction) -> None:
-        """The transaction cannot be committed, and is open still."""
+        """The transaction cannot be committed, and is still open."""
         self._doom_behind(chained)
         chained.take(Event.DOOM)
         chained.transactions.give_up()
@@ -290,7 +291,7 @@ class Pipeline(Kind):
 
 
 def _failure_of(chained: ChainedTransaction) -> KafkaError:
-    """Why it is not committed."""
+    """Return the reason why it is not committed."""
     state = chained.transactions.state
     if isinstance(state.error, ProducerFencedError):
         return own_copy(state.error)

@@ -24,7 +24,7 @@ class Transaction(Protocol):
 
     @property
     def dialect(self) -> str:
-        """``"postgresql"``, ``"sqlite"``, or what SQLAlchemy calls another database."""
+        """``"postgresql"``, ``"sqlite"``, or another name of SQLAlchemy."""
 
     async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
         """Run a statement; the rows that it gives, if it gives any."""
@@ -93,7 +93,7 @@ _TRANSACTIONS: dict[str, Any] = {"sqlalchemy": _OfSqlAlchemy, "asyncpg": _OfAsyn
 def transaction_of(connection: Any) -> Transaction:
     """Return the transaction that a connection or a session has open.
 
-    Raises `ConfigTypeError` for anything else, and `IllegalStateError` where asyncpg's connection has none.
+    Raises `ConfigTypeError` for anything else, and `IllegalStateError` if asyncpg's connection has none.
     """
     library = _library(connection)
     is_sync = library == "sqlalchemy" and not any("Async" in base.__name__ for base in type(connection).__mro__)

@@ -99,7 +99,7 @@ class Relay:
         self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._lease_s = config.lease_ms / 1000
         self._store = Store(outbox, database_of(database), self._name, self._lease_s)
-        self._new_producer(0)  # what is wrong with its options shows now
+        self._new_producer(0)  # raises for wrong options
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._log = client_log("outbox", self.client_id)
         self._held: dict[int, _Held] = {}
@@ -136,7 +136,7 @@ class Relay:
     async def stop(self, timeout_ms: float | None = None) -> None:
         """End `run` after the batches at work, and hand the shards to other relays.
 
-        What is not published within ``timeout_ms`` is left to the relay that has the shard next. May be called again.
+        Records not published within ``timeout_ms`` are left to the next owner of the shard. May be called again.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._stopping.set()
@@ -214,7 +214,7 @@ class Relay:
     # --- one shard ---------------------------------------------------------------------------------------------------
 
     async def _work(self, held: _Held) -> None:
-        """Publish what a shard has, for as long as the relay has it."""
+        """Publish the records of a shard until the relay gives it up or loses it."""
         try:
             with held.scope:
                 while not held.left.is_set():
@@ -288,7 +288,7 @@ class Relay:
         prefix = self._config.transactional_id
         return ShardProducer(self._client, self._config.producer or {}, None if prefix is None else f"{prefix}-{shard}")
 
-    # --- what it says ------------------------------------------------------------------------------------------------
+    # --- its state ---------------------------------------------------------------------------------------------------
 
     def _shard_failed(self, held: _Held, error: Exception) -> None:
         self._failures += 1

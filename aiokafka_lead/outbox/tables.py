@@ -101,13 +101,12 @@ class Outbox:
         """Write a record, in the transaction that ``connection`` has open: it is published if that is committed.
 
         ``connection`` is an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of asyncpg or aiosqlite.
-        Returns the record's idempotence key, by which consumers know what they have seen: a random one unless it is
-        given. Records of a key are published in the order in which they were enqueued, where transactions that
-        enqueue for it do not overlap; where they do, the later commit may come later. The record's timestamp is that
-        of this call.
+        Returns the record's idempotence key, by which consumers recognize a repetition: a random one unless it is
+        given. Records of a key are published in the order of these calls if the transactions do not overlap, else
+        in the order of their commits. The record's timestamp is the time of this call.
 
-        Raises `ConfigError` or `ConfigTypeError` for arguments that cannot be right, `IllegalStateError` where asyncpg
-        has no transaction open, and what the database raises.
+        Raises `ConfigError` or `ConfigTypeError` for arguments that cannot be right, `IllegalStateError` if asyncpg
+        has no open transaction, and the database's errors.
         """
         name = str(uuid.uuid4()) if idempotence_key is None else short_text("idempotence_key", idempotence_key)
         content = byte_string("key", key, hint=_HINT)

@@ -24,9 +24,9 @@ from aiokafka_lead import Client
 from aiokafka_lead.outbox import Outbox, Relay
 
 TOPIC = "orders"
-ORDERS = 300
+ORDERS = 200
 
-outbox = Outbox("orders_outbox")
+outbox = Outbox("orders_outbox", shards=1)
 
 
 async def open_database(engine: AsyncEngine) -> None:

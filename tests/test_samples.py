@@ -43,7 +43,7 @@ def samples(page: Path, servers: str, registry: str) -> Iterator[Sample]:
     for found in SAMPLE.finditer(text):
         source = "\n" * text.count("\n", 0, found.start(2)) + found[2].replace("localhost:9092", servers)
         source = source.replace("http://localhost:8081", registry)
-        code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         yield Sample(code, found[1] is not None)
 
 

@@ -1,4 +1,4 @@
-"""A transactional outbox: what a transaction of your database writes, and what it publishes, cannot differ.
+"""A transactional outbox: records are published if, and only if, a transaction of your database commits them.
 
     from aiokafka_lead.outbox import Outbox, Relay
 
@@ -12,8 +12,8 @@
         await Relay(outbox, engine, client).run()
 
 `Outbox.enqueue` writes the record into a table, in the transaction that the application has open: with SQLAlchemy's
-asyncio extension, asyncpg or aiosqlite. A `Relay` sends what the table has, in its order, and deletes what Kafka has
-stored. Databases are PostgreSQL and SQLite. Nothing but what the application brings is imported.
+asyncio extension, asyncpg or aiosqlite. A `Relay` sends the rows in order, and deletes them when Kafka has
+stored them. Databases are PostgreSQL and SQLite. The module imports no library of them.
 
 How it adds up:
 
@@ -23,11 +23,11 @@ How it adds up:
 - At least once: a relay deletes rows after Kafka has acknowledged them. One that dies in between leaves them, and the
   next one sends them again, with the same idempotence key in a header.
 - Exactly once, with a ``transactional_id``: each shard has a transactional producer. Before a batch is sent, its name
-  and its rows are noted in the database; the transaction that carries the batch commits that name as the metadata of an
-  offset, too. Who takes a shard over first fences the producer before it (KIP-98), which settles the last transaction,
-  and then reads the name: if it is the noted one, the batch has been published, and its rows are deleted; if not, they
-  are sent. Kafka Connect's source connectors keep a position in the same way (KIP-618). There is none here, as rows are
-  not committed in the order of their numbers.
+  and its rows are noted in the database; the transaction that carries the batch also commits this name, as the metadata
+  of an offset. A relay that takes over a shard first fences the producer before it (KIP-98), which settles the last
+  transaction, and then reads the name: if it is the noted one, the batch has been published, and its rows are deleted;
+  if not, they are sent. Kafka Connect's source connectors keep a position in the same way (KIP-618). There is none
+  here, as rows are not committed in the order of their numbers.
 """
 
 from __future__ import annotations

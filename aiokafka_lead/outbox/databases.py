@@ -1,7 +1,7 @@
-"""One way to run a statement in a transaction, be it of SQLAlchemy, asyncpg or aiosqlite.
+"""Transactions of SQLAlchemy, asyncpg and aiosqlite behind one interface.
 
-Statements have parameters like ``:name``. Nothing is imported for a library that the application does not use: which
-one an object belongs to is told by its class.
+Statements have parameters like ``:name``. The class of an object tells its library, so that libraries which the
+application does not use are not imported.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Transaction(Protocol):
-    """A transaction that somebody else commits."""
+    """A transaction that its owner commits."""
 
     @property
     def dialect(self) -> str:
-        """``"postgresql"``, ``"sqlite"``, or what SQLAlchemy calls another database."""
+        """``"postgresql"``, ``"sqlite"``, or another name of SQLAlchemy."""
 
     async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
         """Run a statement; the rows that it gives, if it gives any."""
@@ -91,9 +91,9 @@ _TRANSACTIONS: dict[str, Any] = {"sqlalchemy": _OfSqlAlchemy, "asyncpg": _OfAsyn
 
 
 def transaction_of(connection: Any) -> Transaction:
-    """The transaction that a connection, or a session, has open.
+    """Return the transaction that a connection or a session has open.
 
-    Raises `ConfigTypeError` for anything else, and `IllegalStateError` where asyncpg's connection has none.
+    Raises `ConfigTypeError` for anything else, and `IllegalStateError` if asyncpg's connection has none.
     """
     library = _library(connection)
     is_sync = library == "sqlalchemy" and not any("Async" in base.__name__ for base in type(connection).__mro__)
@@ -107,7 +107,7 @@ def transaction_of(connection: Any) -> Transaction:
 
 
 class Database(Protocol):
-    """Where transactions can be begun."""
+    """A source of transactions."""
 
     def begin(self) -> Any:
         """A transaction, for ``async with``: committed at the end, rolled back when that raises."""
@@ -134,7 +134,7 @@ class _Pool:
 
 
 def database_of(database: Any) -> Database:
-    """By SQLAlchemy's AsyncEngine or asyncpg's Pool; raises `ConfigTypeError` for anything else."""
+    """Return the database of SQLAlchemy's AsyncEngine or asyncpg's Pool; raises `ConfigTypeError` for anything else."""
     library = _library(database)
     if library == "sqlalchemy" and hasattr(database, "begin") and hasattr(database, "sync_engine"):
         return _Engine(database)
@@ -146,6 +146,6 @@ def database_of(database: Any) -> Database:
 
 
 def _library(value: object) -> str:
-    """The library whose class, or a subclass of it, this is an instance of."""
+    """Return the name of the library whose class, or a subclass of it, the value has."""
     libraries = [base.__module__.partition(".")[0] for base in type(value).__mro__]
     return next((name for name in libraries if name in _TRANSACTIONS), "")

@@ -1,4 +1,4 @@
-"""The options of a relay, and what it says of itself."""
+"""The options of a relay, its metrics and its health."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["RelayConfig", "RelayHealth", "RelayMetrics", "RelayOptions"]
 
 
 class RelayOptions(TypedDict, total=False):
-    """How a `Relay` publishes. Times are in milliseconds."""
+    """Options of `Relay`. Times are in milliseconds."""
 
     transactional_id: str | None
     """Publish exactly once. This is the beginning of the transactional ids, one for each shard, and of the groups of
@@ -31,10 +31,10 @@ class RelayOptions(TypedDict, total=False):
     max_records: int
     """The most rows that are published together (500). That many of each shard are in memory."""
     lease_ms: float
-    """How long a shard stays with a relay that has died (15000). A relay that starts waits a third of that at most for
-    its part."""
+    """The time for which a shard stays with a relay that has died (15000). A relay that starts waits up to a third of
+    this time for its share."""
     poll_ms: float
-    """How often the database is asked for new rows (100); see `Relay.wake`."""
+    """The interval between queries for new rows (100); see `Relay.wake`."""
     retry_backoff_ms: float
     """The wait after a failure; doubles each time, with jitter (100)."""
     retry_backoff_max_ms: float
@@ -44,7 +44,7 @@ class RelayOptions(TypedDict, total=False):
     the reason in its column ``refusal``, and is published once that is NULL again. Without this option it holds up its
     shard, and `Relay.health` says so (False)."""
     close_timeout_ms: float | None
-    """How long `Relay.run` may take to end after a signal; None is 10 s (None)."""
+    """The time that `Relay.run` may take to end after a signal; None is 10 s (None)."""
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -68,18 +68,18 @@ class RelayConfig(Checked):
 
 @dataclass(frozen=True, slots=True)
 class RelayMetrics:
-    """What a relay has done so far, and what waits for it."""
+    """Counts since the relay was created, and the rows that wait."""
 
     shards: int = gauge("shards")
     """Shards that it has."""
     shards_taken: int = counter("shards_taken")
-    """How often it has taken a shard."""
+    """Number of times that it has taken a shard."""
     batches: int = counter("batches")
     """Batches published."""
     records: int = counter("records")
     """Records published."""
     records_set_aside: int = counter("records_set_aside")
-    """Records that brokers will never take, and that wait in the table."""
+    """Records that brokers refuse for good, and that stay in the table."""
     failures: int = counter("failures")
     """Failed tries of a batch or of the database."""
     oldest_waiting_ms: float = 0.0
@@ -88,14 +88,14 @@ class RelayMetrics:
 
 @dataclass(frozen=True, slots=True)
 class RelayHealth:
-    """Whether a relay makes progress, at one moment."""
+    """The state of a relay, at one moment."""
 
     problems: tuple[str, ...]
-    """Why it does not, in words."""
+    """Reasons why the relay makes no progress."""
     live: bool
-    """Whether to leave the process alone: the relay runs. What keeps it from publishing would keep another one, too."""
+    """True while the relay runs. A new process would not publish more, so a liveness probe should not restart it."""
 
     @property
     def healthy(self) -> bool:
-        """Whether there are no problems."""
+        """True if there are no problems."""
         return not self.problems

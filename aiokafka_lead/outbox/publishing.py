@@ -32,7 +32,7 @@ _REFUSALS = (
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-"""What a record fails with that waiting does not cure."""
+"""Errors of a record that waiting does not cure."""
 
 
 class NotPublishedError(Exception):
@@ -41,13 +41,13 @@ class NotPublishedError(Exception):
     def __init__(self, done: int, row: Row, error: KafkaError) -> None:
         super().__init__(str(error))
         self.done = done
-        """How many rows of the batch are published."""
+        """Number of rows at the beginning of the batch that are published."""
         self.row = row
         self.error = error
 
     @property
     def is_final(self) -> bool:
-        """Whether the row fails as long as it, or the topic, is what it is."""
+        """True if the row will fail again until it, or the topic, is changed."""
         return isinstance(self.error, _REFUSALS)
 
 
@@ -66,9 +66,9 @@ class ShardProducer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Started for the block; whatever ends that leaves nothing on its way.
+        """Start the producer for a block; when the block ends or is cancelled, no record is left on its way.
 
-        A commit is not given up when its task is cancelled, but when the producer is stopped: another task does that.
+        A commit ignores the cancellation of its task, and ends when the producer stops: so another task stops it.
         """
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
@@ -91,11 +91,11 @@ class ShardProducer:
                 await self._producer.stop(0)
 
     def problems(self) -> tuple[str, ...]:
-        """Why it makes no progress."""
+        """Return the reasons why it makes no progress."""
         return self._producer.health().problems
 
     async def published(self) -> set[str]:
-        """The names of batches that are published, the latest among them: no earlier producer adds one any more."""
+        """Return the names of published batches, including the latest. Earlier producers are fenced, and add none."""
         group = self._transactional_id
         if group is None:
             return set()
@@ -104,7 +104,7 @@ class ShardProducer:
         return {offset.metadata for offset in offsets.values() if offset is not None}
 
     async def publish(self, batch: Batch) -> None:
-        """Return when all of the batch is published; raises `NotPublishedError`, or what else kept it from that."""
+        """Publish the batch. Raises `NotPublishedError`, or the `KafkaError` that prevented it."""
         if self._transactional_id is None:
             deliveries, failure = await self._send(self._producer, batch)
             await self._producer.flush()
@@ -124,7 +124,7 @@ class ShardProducer:
             raise
 
     async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], KafkaError | None]:
-        """The deliveries of the first rows, and why the one behind them was not taken."""
+        """Return the deliveries of the rows that were taken, and the error of the next row, if one was refused."""
         deliveries: list[Delivery] = []
         for row in batch.rows:
             try:

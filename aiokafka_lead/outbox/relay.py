@@ -1,4 +1,4 @@
-"""Publishes what an outbox has: the relay's leases, its shards, and what becomes of failures."""
+"""A relay: its leases, its shards, and its failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Relay"]
 
 RENEWALS = 3
-"""How often a lease is renewed before it expires; each time the relay looks after its part of the shards."""
+"""Renewals of a lease before it expires. With each, the relay reviews its share of the shards."""
 
 
 class _Held:
@@ -45,42 +45,42 @@ class _Held:
         self.scope = anyio.CancelScope(deadline=deadline)
         """Ends with the lease."""
         self.left = anyio.Event()
-        """Set once it is to be given up after the batch at work."""
+        """Set to have the shard given up after the current batch."""
         self.done: list[int] = []
         """Published rows that are still in the table."""
         self.failures = 0
         """In a row."""
         self.problem: str | None = None
-        """What it failed with last; None after a success."""
+        """The latest failure; None after a success."""
         self.producer: ShardProducer | None = None
         """The one at work."""
         self._awoken = anyio.Event()
 
     def wake(self) -> None:
-        """Rows wait, or it is to be given up."""
+        """Continue: rows wait, or the shard has to be given up."""
         self._awoken.set()
 
     def leave(self) -> None:
-        """Have it given up."""
+        """Have the shard given up after the current batch."""
         self.left.set()
         self.wake()
 
     async def sleep(self) -> None:
-        """Wait until `wake`. One that came before the call counts only for `leave`: `Relay._look` repeats it."""
+        """Wait for `wake` or `leave`. An earlier `wake` does not count: `Relay._look` repeats it."""
         if not self.left.is_set():
             self._awoken = anyio.Event()
             await self._awoken.wait()
 
 
 class Relay:
-    """Publishes what an `Outbox` has, until it is stopped.
+    """Publishes the records of an `Outbox` until it is stopped.
 
         async with Client("localhost:9092") as client:
             relay = Relay(outbox, engine, client, transactional_id="orders-outbox")
             await relay.run(stop_on_signals=True, health_port=8080)
 
     ``database`` is an AsyncEngine of SQLAlchemy, or a Pool of asyncpg; ``client`` is a `Client`, whose connections the
-    relay uses. Options are those of `RelayOptions`. Any number of relays may run side by side, in one process or in
+    relay uses. `RelayOptions` lists the options. Any number of relays may run side by side, in one process or in
     many: they share the outbox's shards. While the database or Kafka is away, records wait.
 
     Without a ``transactional_id`` each record is published at least once: after a failure of a relay, the database or
@@ -99,7 +99,7 @@ class Relay:
         self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._lease_s = config.lease_ms / 1000
         self._store = Store(outbox, database_of(database), self._name, self._lease_s)
-        self._new_producer(0)  # what is wrong with its options shows now
+        self._new_producer(0)  # raises for wrong options
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._log = client_log("outbox", self.client_id)
         self._held: dict[int, _Held] = {}
@@ -120,8 +120,8 @@ class Relay:
     ) -> None:
         """Publish until `stop`.
 
-        Raises what the database says where the tables cannot be read at the beginning, and `IllegalStateError` where
-        they have another number of shards, or when it has run before.
+        Raises the database's error if the tables cannot be read at the start, and `IllegalStateError` if they have
+        another number of shards, or if the relay has run before.
 
         With ``stop_on_signals`` it stops at SIGTERM or SIGINT, within ``close_timeout_ms``; at ``health_port`` it
         answers ``/health/live`` and ``/health/ready``, as `Consumer.run` does.
@@ -136,7 +136,7 @@ class Relay:
     async def stop(self, timeout_ms: float | None = None) -> None:
         """End `run` after the batches at work, and hand the shards to other relays.
 
-        What is not published within ``timeout_ms`` is left to the relay that has the shard next. May be called again.
+        Records not published within ``timeout_ms`` are left to the next owner of the shard. May be called again.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._stopping.set()
@@ -199,7 +199,7 @@ class Relay:
             await self._store.ask(lease)
 
     async def _look(self) -> None:
-        """See in which shards rows wait, again and again."""
+        """Ask for the shards that have rows, in intervals of ``poll_ms``."""
         while True:
             try:
                 self._waiting = await self._store.waiting()
@@ -214,7 +214,7 @@ class Relay:
     # --- one shard ---------------------------------------------------------------------------------------------------
 
     async def _work(self, held: _Held) -> None:
-        """Publish what a shard has, for as long as the relay has it."""
+        """Publish the records of a shard until the relay gives it up or loses it."""
         try:
             with held.scope:
                 while not held.left.is_set():
@@ -242,7 +242,7 @@ class Relay:
             self._database_failed(error)
 
     async def _produce(self, held: _Held) -> None:
-        """Publish batch by batch, until the shard is to be given up, with one producer."""
+        """Publish batch by batch with one producer, until `_Held.left` is set."""
         producer = self._new_producer(held.shard)
         async with producer.running():
             held.producer = producer
@@ -288,7 +288,7 @@ class Relay:
         prefix = self._config.transactional_id
         return ShardProducer(self._client, self._config.producer or {}, None if prefix is None else f"{prefix}-{shard}")
 
-    # --- what it says ------------------------------------------------------------------------------------------------
+    # --- its state ---------------------------------------------------------------------------------------------------
 
     def _shard_failed(self, held: _Held, error: Exception) -> None:
         self._failures += 1
@@ -307,11 +307,11 @@ class Relay:
 
     @property
     def client_id(self) -> str:
-        """What metrics and the log call this relay: the client's own name."""
+        """The client's own ``client_id``: the name of this relay in metrics and in the log."""
         return self._client.client_id
 
     def metrics(self) -> RelayMetrics:
-        """What it has done so far, in numbers. Costs no query."""
+        """Return its counts. Costs no query."""
         return RelayMetrics(
             shards=len(self._held),
             shards_taken=self._taken,
@@ -323,7 +323,7 @@ class Relay:
         )
 
     def health(self) -> RelayHealth:
-        """Whether it makes progress. Costs no query; may be called at any time."""
+        """Return its state, for probes. Costs no query; may be called at any time."""
         problems = [] if self._scope is not None else ["the relay is not running"]
         if self._database_problem is not None:
             problems.append(self._database_problem)

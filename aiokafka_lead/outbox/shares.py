@@ -1,8 +1,8 @@
-"""How relays share the shards of an outbox out among themselves: each decides alone, from what the database says.
+"""The distribution of an outbox's shards among its relays. Each relay decides alone, from the leases in the database.
 
-A relay takes every shard that nobody has. Where another one has at least two more than it has itself, it asks for half
-of the difference; who is asked finishes its batch and hands over. A shard that is asked for counts as handed over, so
-that two relays that come at once ask for different ones. In the end no relay has two more than another.
+A relay takes every free shard. If another relay has at least two shards more than itself, it asks for half of the
+difference; the owner finishes its batch and hands over. A requested shard counts as handed over, so that two relays
+that start at once ask for different shards. In the end no relay has two shards more than another one.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ __all__ = ["Lease", "Plan", "share_out"]
 
 
 class Lease(NamedTuple):
-    """A shard, and who has it."""
+    """A shard and its owner."""
 
     shard: int
     owner: str | None
-    """None where the lease has expired, or was given back."""
+    """None if the lease has expired, or was given back."""
     wanted_by: str | None
-    """Who has asked the owner for it."""
+    """The relay that has asked the owner for it."""
 
 
 class Plan(NamedTuple):
-    """What a relay does."""
+    """The next steps of a relay."""
 
     take: list[int]
-    """Shards that are free, or have been handed to it."""
+    """Shards that are free, or that were handed to it."""
     ask: list[Lease]
-    """Those whose owner is to hand them over."""
+    """Shards to ask the owner for."""
 
 
 def share_out(leases: Iterable[Lease], relay: str, held: Collection[int]) -> Plan:
-    """Decide for the relay of this name, which works on the shards that it has ``held``."""
+    """Decide for the relay of this name, which works on the shards in ``held``."""
     leases = list(leases)
     take = [lease.shard for lease in leases if lease.owner in (None, relay) and lease.shard not in held]
     future = {lease.shard: relay if lease.shard in take else lease.wanted_by or lease.owner for lease in leases}

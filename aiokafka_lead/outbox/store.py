@@ -1,6 +1,6 @@
-"""What a relay reads and writes in the database. Times are by the database's clock.
+"""The statements of a relay. Times are by the database's clock.
 
-Each transaction begins with a statement that writes: SQLite's lock is waited for then, and cannot be refused later.
+A transaction that writes begins with a write: SQLite waits for its lock there, while it would refuse it later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows that are published together, and what the batch is called."""
+    """Rows that are published together, and the name of the batch."""
 
     name: str
     rows: Sequence[Row]
@@ -53,7 +53,7 @@ class Store:
         self._lease_s = lease_s
 
     async def check(self) -> None:
-        """Raise what is wrong with the tables: what the database says, `ConfigError` or `IllegalStateError`."""
+        """Raise the database's error, `ConfigError` or `IllegalStateError` if the tables cannot be used."""
         async with self._begin() as transaction:
             dialect_of(transaction.dialect)
             ((found,),) = await transaction.execute(f"SELECT count(*) FROM {self._outbox.name}_shards", {})
@@ -64,7 +64,7 @@ class Store:
     # --- leases ------------------------------------------------------------------------------------------------------
 
     async def renew(self) -> list[Lease]:
-        """Renew the relay's leases, and read those of all relays."""
+        """Renew the relay's leases, and return all leases."""
         async with self._begin() as transaction:
             now = dialect_of(transaction.dialect).now
             table = f"{self._outbox.name}_shards"
@@ -82,7 +82,7 @@ class Store:
             return [Lease(*row) for row in rows]
 
     async def take(self, shard: int) -> bool:
-        """Take a shard that nobody else has; return False where another relay was first."""
+        """Take a free shard; return False if another relay was first."""
         return await self._change(
             shard,
             "owner = :relay, wanted_by = NULL, lease_until = {now} + CAST(:lease AS DOUBLE PRECISION)",
@@ -118,7 +118,7 @@ class Store:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     async def waiting(self) -> Mapping[int, float]:
-        """By shard of this relay in which rows wait, the age in seconds of the first of them."""
+        """Return the age of the oldest waiting row in seconds, for each shard of this relay that has rows."""
         async with self._begin() as transaction:
             now = dialect_of(transaction.dialect).now
             name = self._outbox.name
@@ -131,9 +131,9 @@ class Store:
             return {shard: max(0.0, age) for shard, age in rows if age is not None}
 
     async def turn(self, shard: int, done: Collection[int], limit: int, *, noted: bool) -> Batch:
-        """Delete rows that are ``done``, and read the shard's next ones, in one transaction.
+        """Delete the rows in ``done``, and return the shard's next ones, in one transaction.
 
-        With ``noted``, the batch is noted as the one that may be published from now on. Raises `LeaseLostError`.
+        With ``noted``, note the batch in the database, as one that may be published. Raises `LeaseLostError`.
         """
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)
@@ -158,7 +158,7 @@ class Store:
             return batch
 
     async def settle(self, shard: int, published: Collection[str]) -> None:
-        """Delete the rows of the batch that is noted, if it is one of those that were ``published``.
+        """Delete the rows of the noted batch if it is among those ``published``.
 
         Raises `LeaseLostError`.
         """
@@ -169,13 +169,13 @@ class Store:
                 await self._delete(transaction, its, ids)
 
     async def refuse(self, row: Row, why: str) -> None:
-        """Set a row aside, which is not published then: it stays in the table, with the reason."""
+        """Set a row aside: it stays in the table with the reason, and is not published."""
         async with self._begin() as transaction:
             statement = f"UPDATE {self._outbox.name} SET refusal = :why WHERE id = :id"
             await self._execute(transaction, statement, why=why, id=row.id)
 
     async def _own(self, transaction: Transaction, its: Dialect, shard: int) -> tuple[str | None, str]:
-        """Renew a lease that has not expired; the batch that is noted. Raises `LeaseLostError`."""
+        """Renew a lease that has not expired; return the noted batch. Raises `LeaseLostError`."""
         found = await self._execute(
             transaction,
             f"UPDATE {self._outbox.name}_shards SET lease_until = {its.now} + CAST(:lease AS DOUBLE PRECISION) "
@@ -195,10 +195,10 @@ class Store:
 
     @asynccontextmanager
     async def _begin(self) -> AsyncIterator[Transaction]:
-        """A transaction, within the time of a lease.
+        """Begin a transaction, which has the time of a lease.
 
-        A cancellation waits for its end: a statement that is cancelled costs the connection, and what SQLAlchemy makes
-        of that with SQLite keeps the database locked for seconds.
+        A cancellation waits for its end: a cancelled statement costs the connection, and with SQLAlchemy and SQLite the
+        database then stays locked for seconds.
         """
         with anyio.fail_after(self._lease_s, shield=True):
             async with self._database.begin() as transaction:

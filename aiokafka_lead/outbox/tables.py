@@ -1,4 +1,4 @@
-"""The tables of an outbox, and how an application writes to them."""
+"""The tables of an outbox, and the application's writes to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HINT = ": serialize it first, as json.dumps(value).encode() does"
 
 
 class Dialect(NamedTuple):
-    """What the databases do not have in common."""
+    """The parts of statements in which databases differ."""
 
     number: str
     """The type of a column that numbers rows as they are inserted."""
@@ -57,7 +57,7 @@ _DIALECTS = {
 
 
 def dialect_of(name: str) -> Dialect:
-    """By SQLAlchemy's name of a database; raises `ConfigError` for one that is not supported."""
+    """Return the dialect of a database by SQLAlchemy's name; raises `ConfigError` if it is not supported."""
     if name not in _DIALECTS:
         raise ConfigError(f"an outbox needs one of {', '.join(_DIALECTS)}, not {name}")
     return _DIALECTS[name]
@@ -72,8 +72,8 @@ class Outbox:
             await outbox.create(connection)  # or `schema`, for migrations
 
     ``name`` is the table's; PostgreSQL's may have a schema before it. A second table, ``<name>_shards``, says which
-    relay has which of the ``shards`` (8): their number bounds how many relays, and how many batches, are at work at a
-    time, and has to be the same wherever this table is used. It can be changed while the table is empty.
+    relay has which of the ``shards`` (8). Their number limits the relays and the batches that are at work at the same
+    time, and has to be the same in all programs that use the table.
     ``id_header`` is the header with each record's idempotence key (``"idempotency-key"``). Raises `ConfigError` or
     `ConfigTypeError`.
     """
@@ -101,13 +101,12 @@ class Outbox:
         """Write a record, in the transaction that ``connection`` has open: it is published if that is committed.
 
         ``connection`` is an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of asyncpg or aiosqlite.
-        Returns the record's idempotence key, by which consumers know what they have seen: a random one unless it is
-        given. Records of a key are published in the order in which they were enqueued, where transactions that
-        enqueue for it do not overlap; where they do, the later commit may come later. The record's timestamp is that
-        of this call.
+        Returns the record's idempotence key, by which consumers recognize a repetition: a random one unless it is
+        given. Records of a key are published in the order of these calls if the transactions do not overlap, else
+        in the order of their commits. The record's timestamp is the time of this call.
 
-        Raises `ConfigError` or `ConfigTypeError` for arguments that cannot be right, `IllegalStateError` where asyncpg
-        has no transaction open, and what the database raises.
+        Raises `ConfigError` or `ConfigTypeError` for arguments that cannot be right, `IllegalStateError` if asyncpg
+        has no open transaction, and the database's errors.
         """
         name = str(uuid.uuid4()) if idempotence_key is None else short_text("idempotence_key", idempotence_key)
         content = byte_string("key", key, hint=_HINT)

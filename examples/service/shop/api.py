@@ -10,25 +10,16 @@ from contextlib import asynccontextmanager
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Header
-from pydantic import BaseModel, Field
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from aiokafka_lead.fastapi import Kafka
 from aiokafka_lead.outbox import Relay
 
 from .database import add_order, outbox, total_of
+from .orders import TOPIC, Order
 from .settings import Settings
 
-__all__ = ["Order", "create_app"]
-
-TOPIC = "orders"
-
-
-class Order(BaseModel):
-    """What a customer orders."""
-
-    customer: str = Field(min_length=1)
-    cents: int = Field(gt=0)
+__all__ = ["create_app"]
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from aiokafka_lead import Consumer, ConsumerRecord
+from aiokafka_lead import Consumer
 
 from .database import add_bill
+from .orders import TOPIC, Order
 from .settings import Settings
 
 __all__ = ["Billing", "main"]
@@ -24,16 +24,16 @@ class Billing:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def handle(self, record: ConsumerRecord[bytes | None, bytes | None]) -> None:
-        """Bill one order. It may come twice, as what is done and not committed yet does: the second time is nothing.
+    async def handle(self, order: Order, headers: dict[str, str]) -> None:
+        """Bill one order. After a crash an order may come again: then it is billed already.
 
-        What this raises is tried again, and then goes to ``orders.failed`` with the error in its headers.
+        A value that is no order goes to ``orders.failed`` at once, another failure after its retries, each with the
+        error in its headers.
         """
-        order = json.loads(record.value or b"")
-        order_id = (dict(record.headers)["order-id"] or b"").decode()
+        order_id = headers["order-id"]
         async with self._engine.begin() as connection:
-            is_new = await add_bill(connection, order_id, order["customer"], order["cents"])
-        log.info("order %s of %s %s", order_id, order["customer"], "billed" if is_new else "was billed before")
+            is_new = await add_bill(connection, order_id, order.customer, order.cents)
+        log.info("order %s of %s %s", order_id, order.customer, "billed" if is_new else "was billed before")
 
 
 async def main(settings: Settings | None = None) -> None:
@@ -42,7 +42,7 @@ async def main(settings: Settings | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     engine = create_async_engine(settings.database)
     async with Consumer(
-        "orders",
+        TOPIC,
         bootstrap_servers=settings.bootstrap_servers,
         client_id="shop-billing",
         group_id="billing",
@@ -55,7 +55,7 @@ async def main(settings: Settings | None = None) -> None:
             Billing(engine).handle,
             concurrency=16,
             retries=3,
-            dead_letter_topic="orders.failed",
+            dead_letter_topic=f"{TOPIC}.failed",
             stop_on_signals=True,
             health_port=settings.health_port or None,
         )

@@ -12,10 +12,11 @@ import pytest
 from shop import billing
 from shop.api import create_app
 from shop.database import add_bill, total_of
+from shop.orders import Order
 from shop.settings import Settings
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from aiokafka_lead import ConsumerRecord, Producer, TimestampType
+from aiokafka_lead import Producer
 from aiokafka_lead.testing import ClusterThread
 
 pytestmark = pytest.mark.anyio
@@ -64,11 +65,8 @@ async def test_orders_are_taken_while_kafka_is_down(settings: Settings, engine: 
 
 
 async def test_the_handler_bills_an_order_once(engine: AsyncEngine) -> None:
-    record = ConsumerRecord(
-        "orders", 0, 0, 0, TimestampType.CREATE_TIME, b"ann", b'{"customer": "ann", "cents": 7}', (("order-id", b"a1"),)
-    )
     for _ in range(2):
-        await billing.Billing(engine).handle(record)
+        await billing.Billing(engine).handle(Order(customer="ann", cents=7), {"order-id": "a1"})
     async with engine.connect() as connection:
         assert await total_of(connection, "ann") == 7
 

@@ -1,0 +1,16 @@
+"""The events of the topic "orders": one class for requests, records and handlers."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+__all__ = ["TOPIC", "Order"]
+
+TOPIC = "orders"
+
+
+class Order(BaseModel):
+    """An order of a customer."""
+
+    customer: str = Field(min_length=1)
+    cents: int = Field(gt=0)

@@ -139,7 +139,7 @@ async def test_a_relay_that_lost_its_shards_without_noticing_publishes_nothing_m
         await cluster.wait_for_requests("Produce")
         async with engine.begin() as connection:
             await connection.execute(text(f"UPDATE {outbox.name}_shards SET lease_until = 0"))
-        async with relaying(outbox, engine, client, **EXACTLY_ONCE):
+        async with Client(cluster.bootstrap_servers) as other, relaying(outbox, engine, other, **EXACTLY_ONCE):
             await until_empty(engine, outbox)
             held.release()
             await until(lambda: _failed(first))

@@ -269,5 +269,5 @@ class _Shared(Kind):
         kept_ms = min(deadline.timeout_ms * self.closing_share, self.closing_ms)
         await self._client.stop_all(self.dependents(), max(0.0, deadline.left_ms() - kept_ms))
 
-    def dependents(self) -> Collection[Life]:
+    def dependents(self) -> Collection[Life[Any]]:
         return [child for child in self._client.children if child.owner is None]

@@ -39,7 +39,7 @@ LAST_PUSH_WITHIN_S = 1.0
 """Longest wait of a stop for the last push of metrics; half of the stop's time if that is less."""
 
 
-class Client(Life):
+class Client(Life["Client"]):
     """Connections and metadata of one facade. Internal.
 
     With a ``parent`` it uses the parent's connections and metadata, but has its own tasks, calls and fatal error; a
@@ -50,8 +50,8 @@ class Client(Life):
         self, config: ClientConfig, hot: Sequence[type[Request[Any]]] = (), parent: Client | None = None
     ) -> None:
         super().__init__(config)
-        self.parent: Client | None = parent
-        self.children: set[Client] = set()
+        self.parent = parent
+        self.children = set()
         self._hot = list(hot)
         self.rebalance_lane: AnyLane = Lane.REBALANCE
         self.coordinator_lane: AnyLane = Lane.COORDINATOR

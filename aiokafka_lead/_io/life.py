@@ -25,7 +25,7 @@ import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
@@ -48,6 +48,8 @@ from .loop import Host, Signal, Waiter, import_anyio, in_task, loop_token, spawn
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
+
+L = TypeVar("L", bound="Life[Any]")
 
 CANCELLED_WITHIN_MS = 2000.0
 """Time that a cancelled stop, or a failed start, has to commit, to leave a group and the like."""
@@ -85,7 +87,7 @@ class Kind:
     async def depart(self, deadline: Deadline) -> None:
         """Send last messages to the brokers, after any end of `finish`; never cancelled before the deadline."""
 
-    def dependents(self) -> Collection[Life]:
+    def dependents(self) -> Collection[Life[Any]]:
         """Return the clients that must not outlive this one: `finish` stops them, or else the code after `depart`."""
         return ()
 
@@ -93,16 +95,16 @@ class Kind:
         """Let waiting calls raise `ClientClosedError`, just before connections are closed."""
 
 
-class Life:
+class Life(Generic[L]):
     """Base of the client: its start and stop, and the background tasks that live meanwhile.
 
     All tasks live in one task group, which a host task of the client's own keeps open, so that `start` and `stop` may
     be called from different tasks. The first error that escapes a task is fatal: `check` raises it from then on.
     """
 
-    parent: Life | None
+    parent: L | None
     """Client whose connections this one shares."""
-    children: Collection[Life]
+    children: set[L]
     """Started clients that share the connections of this one."""
 
     def __init__(self, config: ClientConfig) -> None:
@@ -119,7 +121,7 @@ class Life:
         """True in a child of the process that started the client: a stop does nothing here."""
         self.beginnings = Waits()
         """Work that begins with the client, like a run: abandoned when the client is stopped."""
-        self.owner: Life | None = None
+        self.owner: Life[Any] | None = None
         """Client that starts and stops this one, if the application does not."""
         self._log = client_log("client", config.client_id)
         self._told_unstopped = False
@@ -253,10 +255,10 @@ class Life:
                 await self.kind.depart(self._stop_by)
         await self.stop_all(self.kind.dependents(), self._stop_by.left_ms() * (1 - Kind.closing_share))
 
-    async def stop_all(self, clients: Collection[Life], timeout_ms: float) -> None:
+    async def stop_all(self, clients: Collection[Life[Any]], timeout_ms: float) -> None:
         """Stop this client's dependent clients concurrently; an infinite timeout means none."""
 
-        async def stop(client: Life) -> None:
+        async def stop(client: Life[Any]) -> None:
             try:
                 await client.stop(None if timeout_ms == math.inf else timeout_ms)
             except KafkaError as error:
@@ -338,7 +340,7 @@ class Life:
         if not self._running or self.stopping or self.left_behind or self._told_unstopped:
             return
         self._told_unstopped = True
-        open_clients: list[Life] = [self, *(child for child in self.children if not child.stopping)]
+        open_clients: list[Life[Any]] = [self, *(child for child in self.children if not child.stopping)]
         count = sum(client.records_left() for client in open_clients)
         lost = f"{count} records were not sent, or not acknowledged: " if count else ""
         text = f"unclosed {self.facade} (client_id={self.config.client_id!r}): {lost}call stop(), or use async with"

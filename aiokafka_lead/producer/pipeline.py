@@ -79,7 +79,7 @@ class TransactionPipeline(Generic[K, V]):
         self._producers: list[Producer[K, V]] = []
         for number in range(IN_FLIGHT("in_flight", in_flight)):
             transactional_id, client_id = f"{config.transactional_id}-{number}", f"{config.client_id}-{number}"
-            producer: Producer[K, V] = Producer.__new__(Producer)
+            producer: Producer[Any, Any] = Producer.__new__(Producer)
             its_config = replace(config, transactional_id=transactional_id, client_id=client_id)
             producer._set_up(its_config, parent or self._client)
             producer._client.asks_coordinators_apart = True

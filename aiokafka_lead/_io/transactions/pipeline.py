@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import Any
 
 from ..._core.transactions.chain import Chain, Chained, Event, Stage
 from ..._core.transactions.errand import Outcome
@@ -177,7 +178,7 @@ class Pipeline(Kind):
         if self._left():
             self._failure = self._failure or CommitOutcomeUnknownError()
 
-    def dependents(self) -> Collection[Life]:
+    def dependents(self) -> Collection[Life[Any]]:
         return self._clients
 
     def release(self) -> None:

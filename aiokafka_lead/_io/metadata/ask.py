@@ -73,18 +73,19 @@ async def ask(
     deadline = Deadline(timeout_s * 1000)
 
     async def ask_node(node_id: int) -> ClusterAnswer:
-        connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=deadline.left_ms())
-        version = connection.versions.version_for(MetadataRequest)
-        # A bootstrap server's name may have an address that accepts connections and freezes.
-        patience_ms = brokers.patience_s(node_id) * 1000 if node_id < 0 else math.inf
-        timeout_ms = min(patience_ms, deadline.left_ms())
-        try:
-            frame = await connection.answer(request, timeout_ms=timeout_ms, version=version, raw=True)
-        except RequestTimedOutError as error:
-            if deadline.passed:
-                raise
-            brokers.leave(node_id, error, silent=True)
-            return await ask_node(node_id)
+        while True:
+            connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=deadline.left_ms())
+            version = connection.versions.version_for(MetadataRequest)
+            # A bootstrap server's name may have an address that accepts connections and freezes.
+            patience_ms = brokers.patience_s(node_id) * 1000 if node_id < 0 else math.inf
+            timeout_ms = min(patience_ms, deadline.left_ms())
+            try:
+                frame = await connection.answer(request, timeout_ms=timeout_ms, version=version, raw=True)
+                break
+            except RequestTimedOutError as error:
+                if deadline.passed:
+                    raise
+                brokers.leave(node_id, error, silent=True)
         try:
             cluster = await in_slices(reader.read(frame, version))
         except MalformedMessageError as error:

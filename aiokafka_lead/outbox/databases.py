@@ -25,9 +25,11 @@ class Transaction(Protocol):
     @property
     def dialect(self) -> str:
         """``"postgresql"``, ``"sqlite"``, or another name of SQLAlchemy."""
+        ...
 
     async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
         """Run a statement; the rows that it gives, if it gives any."""
+        ...
 
 
 class _OfSqlAlchemy:

@@ -248,6 +248,25 @@ def test_a_followers_out_of_range_is_the_leaders_to_confirm() -> None:
     assert world.plan_one().node_id == 1
 
 
+@pytest.mark.parametrize(("error", "diverging"), [(1, (-1, -1)), (0, (2, 1))], ids=["out of range", "diverging"])
+@pytest.mark.parametrize("left", [False, True], ids=["followed", "left meanwhile"])
+def test_a_followers_word_moves_no_position(error: int, diverging: tuple[int, int], left: bool) -> None:
+    """It may lag behind the leader's log and epochs, and answer after the partition has gone back to the leader."""
+    world = World(T0)
+    world.fetch(data(0, batches(batch(0), batch(1))))
+    assert world.read() == [0, 1]
+    state = world.state()
+    state.read_from(2, world.now + 300)
+    planned = world.plan_one()
+    assert planned.node_id == 2
+    if left:
+        state.read_from_leader()
+    world.answer(planned, response(data(0, error=error, diverging=diverging)))
+    assert (state.state, state.position, state.fetch_offset) == (FetchState.FETCHING, Position(2, 3), 2)
+    world.now += BACKOFF_S
+    assert world.plan_one().node_id == 1
+
+
 # --- truncation ------------------------------------------------------------------------------------------------------
 
 

@@ -143,7 +143,7 @@ class AnswerReader:
                 if state is None or state.state is not FetchState.FETCHING or self._is_stale(state, asked, snapshot):
                     self._counters.stale_answers += 1
                 elif data.error_code:
-                    self._error(state, asked, data, planned, outcome, hints, now)
+                    self._error(state, asked, data, planned, outcome, hints, snapshot, now)
                 else:
                     self._records(state, asked, data, planned, outcome, snapshot, now)
         outcome.missing = planned.request.epoch in (0, -1) and seen < len(planned.asked)
@@ -156,6 +156,14 @@ class AnswerReader:
             return True
         topic_id = snapshot.topic_id(state.tp.topic)
         return NO_TOPIC_ID not in (topic_id, asked.topic_id) and topic_id != asked.topic_id
+
+    @staticmethod
+    def _is_leaders(state: PartitionState, planned: PlannedFetch, snapshot: ClusterSnapshot) -> bool:
+        """Return True if the answer is the leader's, which alone says where a log begins, ends and differs (KIP-392).
+
+        A follower may lag, or have deleted more. Its answer may also come when the partition is no longer read from it.
+        """
+        return snapshot.leader(*state.tp)[0] == planned.node_id
 
     # --- without an error --------------------------------------------------------------------------------------------
 
@@ -176,7 +184,11 @@ class AnswerReader:
         if data.log_start_offset >= 0:
             state.log_start_offset = data.log_start_offset
         if data.diverging_epoch.end_offset >= 0 and planned.version >= FIRST_VERSION_WITH_DIVERGING_EPOCH:
-            self._diverging(state, data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
+            if self._is_leaders(state, planned, snapshot):
+                self._diverging(state, data.diverging_epoch.end_offset, data.diverging_epoch.epoch)
+            else:
+                state.read_from_leader()
+                state.back_off(now, asked.leader_epoch, self._retry)
             return
         state.patience.succeeded()
         state.failure = None
@@ -323,6 +335,7 @@ class AnswerReader:
         planned: PlannedFetch,
         outcome: FetchOutcome,
         hints: HintReader,
+        snapshot: ClusterSnapshot,
         now: float,
     ) -> None:
         code = data.error_code
@@ -331,11 +344,10 @@ class AnswerReader:
             self._followers.refused(planned.node_id, state.tp, now)
         followed = state.read_from_leader()
         if code == OffsetOutOfRangeError.code:
-            # A follower may be behind, or ahead with its log's start: only the leader decides (KIP-392).
-            if followed:
-                state.back_off(now, asked.leader_epoch, self._retry)
-            else:
+            if self._is_leaders(state, planned, snapshot):
                 self._out_of_range(state, data.log_start_offset)
+            else:
+                state.back_off(now, asked.leader_epoch, self._retry)
             return
         hints.read(state.tp.topic, asked.topic_id, state.tp.partition, code, data.current_leader)
         if code == CorruptRecordError.code:

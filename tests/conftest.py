@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", config.getoption("suite")))
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or str(config.getoption("suite")))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,10 @@ class Proof:
     """Ready to `run`, once."""
 
     def __init__(
-        self, release: Release, modes: list[str], client: str, seed: int, minutes: float, folder: Path
+        self, release: Release, modes: Sequence[str], client: str, seed: int, minutes: float, folder: Path
     ) -> None:
         self._release = release
-        self._modes = modes
+        self._modes = list(modes)
         self._client = client
         self._seed = seed
         self._minutes = minutes

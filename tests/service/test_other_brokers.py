@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any
 
 import anyio
@@ -27,7 +27,7 @@ WARPSTREAM = [*BASIC, *TRANSACTIONS, *ACLS, "OffsetDelete", "AlterConfigs", "Des
 V1 = {"Produce": 11, "AddPartitionsToTxn": 3, "EndTxn": 3, "TxnOffsetCommit": 3, "InitProducerId": 4}
 
 
-def without_others(apis: list[str]) -> dict[Any, int]:
+def without_others(apis: Collection[str]) -> dict[Any, int]:
     """Caps that take all other APIs away; of transactions those before KIP-890 are left."""
     return {**dict.fromkeys((name for name in NAMES.values() if name not in apis), -1), **V1}
 

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.reachability import REMEMBERED_ADDRESSES, Reachability
 from aiokafka_lead._options.addresses import Search
-from aiokafka_lead.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailedError, SslAuthenticationError
+from aiokafka_lead.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    MisroutedConnectionError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationError,
+)
 
 A, B = ("a", 9092), ("b", 9092)
 REFUSED = KafkaConnectionError("refused")
@@ -39,6 +45,16 @@ def test_waits_double_up_to_the_longest() -> None:
 def test_waits_stay_within_a_fifth(failures: int, random: float) -> None:
     wait = Backoff(50, 1000, lambda: random).delay_s(failures)
     assert wait == 0 if failures == 0 else 0.04 <= wait <= 1.2
+
+
+def test_an_address_that_leads_astray_is_tried_again_within_600_ms() -> None:
+    """Then records go on within a second of the truth, whatever the jitter (KIP-1242)."""
+    known, now = reachability(), 0.0
+    for _ in range(10):
+        known.failed(A, now, MisroutedConnectionError("another broker"))
+        waited_s = known.retry_at(A) - now
+        now = known.retry_at(A)
+    assert waited_s == 0.5
 
 
 def test_an_address_backs_off_alone_and_recovers_at_once() -> None:

@@ -17,6 +17,7 @@ from ..._options.addresses import MOST_PATIENCE_S, Addresses, Search
 from ...errors import (
     IllegalSaslStateError,
     KafkaError,
+    MisroutedConnectionError,
     SaslAuthenticationFailedError,
     SslAuthenticationError,
     UnsupportedSaslMechanismError,
@@ -214,7 +215,10 @@ class Reachability:
         if now >= known.retry_at:
             known.count += 1
             known.setup_count += in_setup
-            known.retry_at = now + self._backoff.delay_s(known.count)
+            delay_s = self._backoff.delay_s(known.count)
+            if isinstance(error, MisroutedConnectionError):
+                delay_s /= 2  # records wait for the right broker, and the wrong one refuses at little cost
+            known.retry_at = now + delay_s
         self._failures[endpoint] = known
         if len(self._failures) > REMEMBERED_ADDRESSES:
             del self._failures[next(iter(self._failures))]

@@ -12,6 +12,10 @@ import aiokafka.admin
 import confluent_kafka.admin
 import confluent_kafka.aio
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 
 with warnings.catch_warnings():  # it reads its schemas in a way that Python has deprecated
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -29,13 +33,25 @@ CONFLUENT = (
     confluent_kafka.admin.AdminClient,
     confluent_kafka.aio.AIOProducer,
     confluent_kafka.aio.AIOConsumer,
+    SchemaRegistryClient,
     *(getattr(confluent_kafka, name) for name in ("ShareConsumer",) if hasattr(confluent_kafka, name)),  # from 2.14 on
 )
+REGISTRY = (
+    SchemaRegistryClient,
+    AvroSerializer,
+    AvroDeserializer,
+    JSONSerializer,
+    JSONDeserializer,
+    ProtobufSerializer,
+    ProtobufDeserializer,
+)
+REGISTRY_SECTION = re.compile(r"^## Schema registry$.*?(?=^## )", re.MULTILINE | re.DOTALL)
+DOTTED = re.compile(r"[a-z]+(?:\.[a-z]+)+")
 
 
-def theirs(client: str) -> list[str]:
-    """What stands between backticks in the first columns of a guide's tables."""
-    text = (GUIDES / f"from-{client}.md").read_text()
+def theirs(client: str, text: str | None = None) -> list[str]:
+    """Return the spans between backticks in the first columns of a guide's tables, or of a part of it."""
+    text = (GUIDES / f"from-{client}.md").read_text() if text is None else text
     return [span for column in FIRST_COLUMN.findall(text) for span in re.findall(r"`([^`]+)`", column)]
 
 
@@ -70,10 +86,20 @@ def test_every_option_of_aiokafka_has_its_row(kind: type[object]) -> None:
 
 
 def test_every_option_of_librdkafka_that_is_named_exists() -> None:
-    options = {span for span in theirs("confluent-kafka") if re.fullmatch(r"[a-z]+(\.[a-z]+)+", span)}
+    text = REGISTRY_SECTION.sub("", (GUIDES / "from-confluent-kafka.md").read_text())
+    options = {span for span in theirs("confluent-kafka", text) if DOTTED.fullmatch(span)}
     assert len(options) > 140
     assert {name for name in options if not is_option(name)} == set()
     assert not is_option("no.such.option")
+
+
+@pytest.mark.parametrize("kind", REGISTRY)
+def test_every_option_of_confluents_registry_has_its_row(kind: type[object]) -> None:
+    options = set(re.findall(rf"``({DOTTED.pattern})``", kind.__doc__ or ""))
+    section = REGISTRY_SECTION.search((GUIDES / "from-confluent-kafka.md").read_text())
+    assert section is not None
+    assert options
+    assert options - set(theirs("confluent-kafka", section[0])) == set()
 
 
 def is_option(name: str) -> bool:

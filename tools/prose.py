@@ -35,7 +35,6 @@ EXEMPT: tuple[str, ...] = (
     "benchmarks/",
     "docs/brokers.md",
     "docs/migration/",
-    "docs/outbox.md",
     "docs/proof.md",
     "docs/run.md",
     "examples/",

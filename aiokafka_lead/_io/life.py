@@ -288,7 +288,10 @@ class Life(Generic[L]):
         self._closed = True
         self._running = False
         self.kind.release()
-        if self._host is None or not self._here:
+        if not self._here:
+            return  # it was not started, or has ended with its event loop
+        if self._host is None:
+            self._let_go(ClientClosedError())  # its start has ended before its tasks began
             return
         try:
             if self.fatal is None:

@@ -244,6 +244,14 @@ async def test_a_start_that_is_cancelled(servers: str, cluster: EmbeddedCluster,
         await usable(case, client)
 
 
+async def test_a_start_that_is_cancelled_at_once_leaves_the_shared_client(servers: str) -> None:
+    async with Client(servers) as client:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await client.producer().start()
+        assert repr(client).endswith("clients=0>")
+
+
 # --- stop ------------------------------------------------------------------------------------------------------------
 
 

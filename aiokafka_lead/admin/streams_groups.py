@@ -85,7 +85,8 @@ class StreamsNode:
     """A node of a topology, which reads topics, works on records, or writes a topic."""
 
     name: str
-    kind: Literal["source", "processor", "sink"]
+    kind: Literal["source", "processor", "sink", "unknown"]
+    """"unknown" is a kind that this client does not know."""
     source_topics: tuple[str, ...]
     sink_topic: str | None
     stores: tuple[str, ...]
@@ -110,6 +111,12 @@ class StreamsTopologyStatus(IntEnum):
     ERROR = 2
     """The broker could not read it; its log says why."""
     AVAILABLE = 3
+    UNKNOWN = -1
+    """A status that this client does not know."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> StreamsTopologyStatus:
+        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +241,7 @@ def _topology(found: TopologyDescription) -> StreamsTopology:
 def _node(node: TopologyDescriptionNode) -> StreamsNode:
     return StreamsNode(
         node.name,
-        _KINDS[node.node_type],
+        _KINDS.get(node.node_type, "unknown"),
         tuple(node.source_topics),
         node.sink_topic,
         tuple(node.stores),

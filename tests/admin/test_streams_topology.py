@@ -38,3 +38,15 @@ def test_no_topology() -> None:
     found = described(DescribedGroup(group_id="g", group_state="Stable", topology_description_status=1), 1)
     assert found.topology is None
     assert found.topology_status is StreamsTopologyStatus.NOT_STORED
+
+
+def test_what_a_newer_broker_says() -> None:
+    node = TopologyDescriptionNode(name="in", node_type=9)
+    group = DescribedGroup(group_id="g", group_state="Stable", topology_description_status=9)
+    group.topology_description = TopologyDescription(
+        subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[node])]
+    )
+    found = described(group, 1)
+    assert found.topology is not None
+    assert found.topology.subtopologies["0"][0].kind == "unknown"
+    assert found.topology_status is StreamsTopologyStatus.UNKNOWN

@@ -227,7 +227,7 @@ class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
     ssl_keyfile: str | os.PathLike[str] | None
     """The private key of the certificate, in PEM."""
     ssl_keydata: str | None
-    """The certificate with its chain, as PEM text (KIP-651)."""
+    """The private key of the certificate, as PEM text (KIP-651)."""
     ssl_password: str | None
     """Password of an encrypted private key, or of an ``ssl_certfile`` in PKCS #12."""
     ssl_check_hostname: bool

@@ -105,7 +105,7 @@ def _texts(metrics: type) -> dict[str, str]:
     """The docstrings of the fields; none where the source was left out, as a program in one file may do."""
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(metrics))).body[0]
-    except OSError:
+    except (OSError, TypeError):  # TypeError: modules in memory have no ``__file__``
         return {}
     assert isinstance(body, ast.ClassDef)
     return {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from typing import Any
 
 import anyio
@@ -154,6 +156,11 @@ async def test_openmetrics_takes_every_page(cluster: Any) -> None:
         text = openmetrics.generate_latest(registry).decode()  # type: ignore[no-untyped-call]
     samples = [sample for family in openmetrics_families(text) for sample in family.samples]  # type: ignore[no-untyped-call]
     assert {sample.labels["client_id"] for sample in samples} == {strange, "aiokafka-lead"}
+
+
+def test_a_program_without_files() -> None:
+    program = "import aiokafka_lead.metrics; del aiokafka_lead.metrics.__file__; import aiokafka_lead.prometheus"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_only_clients_are_collected_from() -> None:

@@ -27,7 +27,6 @@ EXEMPT: tuple[str, ...] = (
     "aiokafka_lead/_core/group/",
     "aiokafka_lead/_core/run/",
     "aiokafka_lead/_core/share/",
-    "aiokafka_lead/_io/consumer/",
     "aiokafka_lead/_io/run/",
     "aiokafka_lead/compat/",
     "aiokafka_lead/handlers.py",

@@ -1,1 +1,1 @@
-"""The tasks that fetch, and those that hand over."""
+"""Tasks that fetch records and hand them to the application."""

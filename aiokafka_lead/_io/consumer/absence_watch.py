@@ -1,4 +1,4 @@
-"""The task that looks for topics and partitions that the cluster does not have, and says so in the log."""
+"""Task that looks for subscribed topics and partitions missing from the cluster, and logs them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from ..loop import Signal
 
 
 class Subscribed(Protocol):
-    """Knows what is to be read."""
+    """Names the topics to read."""
 
     @property
     def topics(self) -> Iterable[str]: ...
 
 
 class AbsenceWatch:
-    """Of one consumer. Sleeps while nothing is absent."""
+    """Watches for the absent topics and partitions of one consumer. Sleeps while all are present."""
 
     def __init__(self, client: Client, subscription: Subscribed, leaderless: Collection[PartitionState] = ()) -> None:
         self._client = client
         self._subscription = subscription
         self._leaderless = leaderless
-        """The partitions that are to be read, if only their leader were known."""
+        """Assigned partitions without a known leader."""
         self._absences = Absences(Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms))
         self._wake = Signal()
         self._log = client_log("consumer", client.config.client_id)
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The names of topics and partitions that are to be read, and that the cluster does not have."""
+        """Names of the wanted topics and partitions that the cluster does not have."""
         return self._absences.confirmed
 
     async def run(self) -> None:
@@ -53,7 +53,7 @@ class AbsenceWatch:
             self._client.metadata.remove_listener(self._on_metadata)
 
     def look_soon(self) -> None:
-        """Something else may be absent, or somebody waits for what is."""
+        """Look without waiting for the backoff: another topic may be absent, or a caller waits for an absent one."""
         self._absences.hurry(time.monotonic())
         self._wake.set()
 

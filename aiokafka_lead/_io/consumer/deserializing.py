@@ -1,5 +1,4 @@
-"""Deserializers of the application that have to be awaited, themselves or what prepares them, before a record is handed
-out."""
+"""Awaits the application's deserializers, or their preparation, before a record is handed out."""
 
 from __future__ import annotations
 
@@ -18,20 +17,20 @@ from ...types import Headers
 Record = ConsumerRecord[Any, Any]
 
 TOGETHER = 512
-"""Records that are deserialized together, though fewer were asked for: the others stay in the chunk."""
+"""Maximum number of records deserialized together, even if fewer were asked for: the rest stay in the chunk."""
 
 
 async def of_application(record: Record, by: Deserializers) -> Record:
-    """The record as the application gets it. Raises `RecordDeserializationError`."""
+    """Return the record with its contents deserialized. Raises `RecordDeserializationError`."""
     key = await _part(record, by.key, "key", SEEK_ON)
     return record.with_content(key, await _part(record, by.value, "value", SEEK_ON))
 
 
 async def make_ready(chunk: Chunk, by: Deserializers, limit: int | None, within_s: float) -> None:
-    """Deserialize what the chunk hands out next: one record, and more, up to the limit, while there is time.
+    """Deserialize the chunk's next record, and more up to the limit while there is time.
 
-    Raises `RecordDeserializationError` of the first one; that of a later one comes when it is the first. What is done
-    stays in the chunk when this is cancelled.
+    Raises `RecordDeserializationError` if the first record fails; a later record's error is raised once it comes first.
+    Cancellation keeps the finished records in the chunk.
     """
     first = at = chunk.handed_out()
     until = time.monotonic() + within_s
@@ -71,7 +70,7 @@ async def _make_ready_together(chunk: Chunk, by: Deserializers, until: float) ->
 async def prepared(
     one: Function | None, contents: Sequence[Any], headers: Sequence[Headers], topic: str, *, is_key: bool
 ) -> None:
-    """Return when this can be called for these contents."""
+    """Wait until the deserializer can be called for these contents."""
     if one is not None and one.prepare is not None:
         waiting = one.prepare(contents, headers, topic, is_key)
         if waiting is not None:
@@ -79,7 +78,7 @@ async def prepared(
 
 
 async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers) -> None:
-    """Deserialize a batch, or prepare what does it later; an error is raised where its column is read."""
+    """Deserialize a batch, or prepare its deserializers for later; an error is raised when its column is read."""
     if not by.awaited:
         for one, is_key in ((by.key, True), (by.value, False)):
             if one is not None and one.prepare is not None:

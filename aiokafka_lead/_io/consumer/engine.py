@@ -1,4 +1,4 @@
-"""What a `Consumer` consists of, put together."""
+"""Assembles the parts of a `Consumer`."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
     from ..group.membership import Membership
 
 HOT_REQUESTS = (ListOffsetsRequest, FetchRequest)
-"""What the first records wait for."""
+"""Requests that the first records wait for."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 SESSIONS_CLOSE_WITHIN_S = 1.0
-"""How much of a stop telling the brokers may take."""
+"""Upper bound for closing fetch sessions during a stop."""
 
 
 class ConsumerEngine(Kind, Generic[K, V]):
-    """Puts the consumer's parts together, begins and ends them; the facade calls the parts."""
+    """Assembles, starts and stops the consumer's parts; the facade calls them directly."""
 
     def __init__(self, client: Client, config: ConsumerConfig) -> None:
         self.client = client
@@ -80,7 +80,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             patience_s=config.default_api_timeout_ms / 1000,
         )
         self.progress = PollInterval(config.max_poll_interval_ms / 1000, time.monotonic())
-        """When the application last came for records, or has finished some."""
+        """Time since the application last asked for records, or finished some."""
         self.run = CurrentRun()
         topics = KeptTopics(client, self.subscription)
         self.membership = self._membership(topics, released)
@@ -143,7 +143,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         )
         channels: FetchChannels = OwnChannels(client, options)
         if client.parent is not None:
-            from .merged_channels import MergedChannels  # only here: nobody else pays for their import
+            from .merged_channels import MergedChannels  # only here: saves other consumers the import
 
             channels = MergedChannels(client, options)
         max_age_s = config.metadata_max_age_ms / 1000
@@ -171,7 +171,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Begin to fetch; ``wait``: until it is known where reading begins. Raises what `Readiness.wait` raises."""
+        """Begin to fetch; with ``wait``, wait for the starting positions. Raises the errors of `Readiness.wait`."""
         self.started = True
         self.client.on_fatal(lambda error: self._notify())
         self.client.measure(self._telemetry)
@@ -194,7 +194,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             await self._wait_at_start(deadline)
 
     def _telemetry(self) -> Source:
-        from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry  # only here: most want no metrics
+        from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry  # only here: few brokers ask for it
 
         config, membership = self.config, self.membership
         standing = None if membership is None else membership.standing
@@ -207,7 +207,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         return ConsumerTelemetry(place, self.reading, self.reader.waited_s, self.client.own_connections)
 
     async def _wait_at_start(self, deadline: Deadline) -> None:
-        self.progress.waits()  # the application cannot come for records before
+        self.progress.waits()  # the application cannot ask for records before
         try:
             missing = await self._missing(deadline)
         finally:
@@ -216,7 +216,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             self._log.warning("the consumer has started, but goes on to wait in the background for %s", missing)
 
     async def wait_ready(self, timeout_ms: float) -> None:
-        """Wait until it is known where reading begins; raises what `Readiness.wait` does, `RequestTimedOutError`."""
+        """Wait for the starting positions. Raises the errors of `Readiness.wait` and `RequestTimedOutError`."""
         self.client.check()
         if self.membership is not None:
             self.membership.task.check_wait()
@@ -227,7 +227,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)
         if self.client.stopping:
-            raise ClientClosedError  # a member that leaves waits for nothing
+            raise ClientClosedError  # a member that leaves gets no assignment to wait for
         return missing
 
     def check_stop(self) -> None:
@@ -264,18 +264,18 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self._news.tell()
 
     def subscription_changed(self) -> None:
-        """The application has changed the subscription."""
+        """Follow a subscription that the application has changed."""
         self.subscriber.changed(started=self.started)
-        self._absence_watch.look_soon()  # others may have made metadata know already that a topic is not there
+        self._absence_watch.look_soon()  # another consumer may have asked for an absent topic
 
     def unsubscribed(self) -> None:
-        """Nothing is to be read any more: reads that wait have to end."""
+        """End waiting reads: the consumer has no subscription or assignment any longer."""
         self._notify()
         if self.run.work is not None:
             self.run.work.unsubscribed()
 
     def check_reading(self) -> None:
-        """Raise what makes reading impossible."""
+        """Raise the error that makes reading impossible, if any."""
         self.client.check()
         if self.subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")
@@ -284,7 +284,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             self.membership.standing.check()
 
     def read_committed_only(self) -> None:
-        """From now on as with ``isolation_level="read_committed"``; what was fetched otherwise is fetched again."""
+        """Switch to ``isolation_level="read_committed"``; buffered records are dropped and fetched again."""
         if self.reading.read_committed:
             return
         self.reading.read_committed = True
@@ -294,6 +294,6 @@ class ConsumerEngine(Kind, Generic[K, V]):
             state.rewind()
 
     async def all_topics(self, timeout_ms: float | None) -> frozenset[str]:
-        """The cluster's topics, asked for now."""
+        """Return the names of the cluster's topics, from a new request."""
         response = await self.client.request_any(MetadataRequest(topics=None), timeout_ms=timeout_ms)
         return frozenset(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)

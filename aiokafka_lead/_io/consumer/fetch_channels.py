@@ -1,4 +1,4 @@
-"""How a consumer's fetches reach a broker: on connections of its own, or merged with those of other consumers."""
+"""Channels for a consumer's fetches: its own connections, or fetches merged with other consumers of the client."""
 
 from __future__ import annotations
 
@@ -18,58 +18,58 @@ from ..connection.brokers import NodeState
 from ..connection.connection import Connection, Lane
 
 FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], None]
-"""Called once for each fetch that was sent and not recalled."""
+"""Callback of each fetch that was sent and not recalled; called exactly once."""
 
 
 class Channel(Protocol):
-    """A way to one broker that is open now."""
+    """Open channel to one broker."""
 
     @property
     def version(self) -> int:
-        """The version of Fetch that is spoken there; raises `UnsupportedVersionError` if it is none."""
+        """Version of Fetch in use; raises `UnsupportedVersionError` if there is none in common."""
         ...
 
     def can_send(self) -> bool:
-        """Whether a fetch would go out now; where not, the fetcher is woken when that changes."""
+        """Return True if a fetch can go out now. Otherwise the fetcher is woken when that changes."""
         ...
 
     def send(self, planned: PlannedFetch, done: FetchDone) -> None:
-        """Send a fetch. Raises `KafkaError`; then nothing was sent."""
+        """Send a fetch. If it raises `KafkaError`, the fetch was not sent."""
 
 
 class FetchChannels(Protocol):
-    """Those of one consumer."""
+    """One consumer's channels to all brokers."""
 
     @property
     def held_for_s(self) -> float:
-        """How long a fetch may be under way because there are no records."""
+        """Longest time a broker holds a fetch that finds no records, in seconds."""
         ...
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Wake the fetcher by this when a broker can be reached, is lost, or has room."""
+        """Call ``wake`` when a broker becomes reachable, is lost, or has room for a fetch."""
 
     def end(self) -> None:
-        """Wake it no more, and answer nothing."""
+        """Stop: neither wake the fetcher nor report answers from now on."""
 
     def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
-        """Return the way to a broker, for a fetch of its session or beside it, or None if there is none now.
+        """Return the channel to a broker, for a fetch in its session or ``beside`` it, or None if there is none now.
 
-        ``hide_rack``: fetch as if the client were in no rack.
+        With ``hide_rack``, fetch as a client without a rack.
         """
 
     def recall(self, node_id: int) -> bool:
-        """Take back the fetch of the session that is under way, at no cost; False where that cannot be."""
+        """Take back the session's fetch in flight; return False if that is impossible."""
         ...
 
     def read_committed_only(self) -> None:
-        """Fetch so from now on."""
+        """Fetch with ``read_committed`` from now on."""
 
     async def close(self, sessions: Iterable[tuple[int, SessionRequest]], timeout_s: float) -> None:
-        """Tell the brokers that these sessions are over."""
+        """Close these fetch sessions on their brokers."""
 
 
 class OwnChannels:
-    """On connections that nobody else fetches on: one for the session, one beside it."""
+    """Channels on the consumer's own connections: one for the session, one beside it."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         self._client = client
@@ -133,10 +133,10 @@ def _nothing() -> None:
 async def close_sessions(
     client: Client, options: FetchOptions, sessions: Iterable[tuple[int, SessionRequest]], timeout_s: float
 ) -> None:
-    """Tell the brokers that are connected that these sessions are over.
+    """Close these sessions on the brokers that are connected.
 
-    Else a broker would keep a session's memory until others push it out. The connection that fetches may be held for
-    long by the last fetch, so this takes another.
+    Otherwise a broker would keep a session in memory until newer ones evict it. The last fetch may be held on the
+    connection for data for long, so this uses another connection.
     """
     at_once = options._replace(fetch_max_wait_ms=0)
 
@@ -146,7 +146,7 @@ async def close_sessions(
             version = connection.versions.version_for(FetchRequest)
             await connection.request(fetch_request(session, at_once, 1, version), version=version)
         except KafkaError:
-            pass  # the broker forgets the session by itself
+            pass  # the broker drops the session by itself in time
 
     with anyio.move_on_after(timeout_s):
         async with anyio.create_task_group() as tasks:

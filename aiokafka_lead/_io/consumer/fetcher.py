@@ -1,4 +1,4 @@
-"""The task that keeps the prefetch buffer filled."""
+"""Task that keeps the prefetch buffer filled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .position_keeper import PositionKeeper
 
 
 class Fetcher:
-    """Sends what the planner plans and feeds answers back; woken by everything that may change the plan."""
+    """Sends the planner's fetches and feeds it their answers; wakes on every event that may change the plan."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class Fetcher:
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
         self._patience_s = patience_of(client.config.retry_backoff_max_ms)
         self._useless: dict[int, Trust] = {}
-        """Brokers whose last answer was of no use."""
+        """Brokers whose last answer carried no usable data."""
         self._demand: Container[Any] | None = ()
-        """The partitions that a reader waits for; None for any."""
+        """Partitions that a reader waits for; None for any."""
         self._closing = False
         self._wake = wake
-        """Set when the plan may have to change."""
+        """Set when the plan may have changed."""
 
     async def run(self) -> None:
         """Fetch until cancelled."""
@@ -78,20 +78,20 @@ class Fetcher:
             self._client.metadata.remove_listener(self._on_metadata)
 
     def _next_times(self, now: float) -> Iterator[float]:
-        """When to do another step, whatever happens."""
+        """Yield the times of the next steps that are due without an event."""
         lates = (self._followers.late_at(sent_at) for _, sent_at in self._sent_to_followers())
         for time_ in (self._planner.next_time(now), self._followers.next_time(), *lates):
             if time_ is not None and time_ > now:
                 yield time_
 
     def read_committed_only(self) -> None:
-        """Fetch so from now on; what was asked for before has to be void."""
+        """Fetch with ``read_committed`` from now on. The caller voids the earlier fetches."""
         self._channels.read_committed_only()
         self._answers.read_committed_only()
         self._planner.ask_anew()
 
     def demand(self, wanted: Container[Any] | None) -> None:
-        """A reader waits for records of these partitions (None: of any; empty: it waits no longer)."""
+        """Note the partitions a reader waits for: None for any, empty if it no longer waits."""
         self._demand = wanted
         if self._planner.starved:
             self._wake.set()
@@ -136,7 +136,7 @@ class Fetcher:
                 self._leave(node_id, "it does not answer", now)
 
     def _unreachable(self, node_id: int, now: float) -> None:
-        """No connection now: the partitions may have other leaders."""
+        """Handle a broker without a connection: its partitions may have other leaders."""
         error = self._client.brokers.last_error(node_id)
         followed = self._followed(node_id)
         if followed and self._followers.connecting(node_id, now, failed=error is not None):
@@ -146,18 +146,18 @@ class Fetcher:
             self._client.metadata.request_update(lost(node_id))
 
     def _followed(self, node_id: int) -> list[PartitionState]:
-        """Return the partitions that are read from this broker as from a follower."""
+        """Return the partitions read from this broker as a follower."""
         return [state for state in self._planner.members(node_id) if state.preferred_replica == node_id]
 
     def _sent_to_followers(self) -> Iterator[tuple[int, float]]:
-        """The followers with a fetch under way, and when it was sent."""
+        """Yield each follower with a fetch in flight, and the time it was sent."""
         for node_id in self._followers.named:
             sent_at = self._planner.sent_at(node_id)
             if sent_at is not None:
                 yield node_id, sent_at
 
     def _leave(self, node_id: int, why: str, now: float) -> None:
-        """Read from the leaders again."""
+        """Return to the leaders for the partitions read from this follower."""
         followed = self._followed(node_id)
         if followed:
             self._followers.leave(node_id, now)
@@ -166,10 +166,10 @@ class Fetcher:
                 state.read_from_leader()
 
     def _report_refusal(self, node_id: int) -> None:
-        """Tell the application why a broker cannot be connected to, if waiting does not help."""
+        """Report a broker's connection error to the application if waiting does not help."""
         error = self._client.brokers.last_error(node_id)
         if isinstance(error, FrameTooLargeError) and self._client.brokers.ready_since(node_id, 0.0):
-            return  # it is about one partition
+            return  # it concerns a single partition
         if error is not None and not error.retriable:
             self._prefetch.report((type(error), node_id), error)
 
@@ -192,7 +192,7 @@ class Fetcher:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: KafkaError | None) -> None:
-        """One request has ended; called by the connection."""
+        """Handle the end of a request; called by the connection."""
         if response is None:
             self._failed(planned, error)
         else:
@@ -253,13 +253,13 @@ class Fetcher:
             metadata.request_update(doubted(planned.node_id))
 
     def _refused(self, node_id: int, error: KafkaError) -> None:
-        """A broker that cannot be fetched from in this way: tell the application unless trying again may help."""
+        """Handle an error of the broker: report it unless a retry may help, and back off."""
         if not error.retriable:
             self._prefetch.report((type(error), node_id), error)
         self._no_use(node_id, time.monotonic(), wait=True)
 
     def _no_use(self, node_id: int, now: float, *, wait: bool = False) -> None:
-        """An answer without anything in it; the second one in a row makes the next request ``wait`` in any case."""
+        """Handle an answer without usable data: the broker is asked again at once the first time, unless ``wait``."""
         trust = self._useless.setdefault(node_id, Trust())
         if trust.refused(now, now, self._patience_s):
             self._client.metadata.request_update(doubted(node_id))
@@ -268,6 +268,6 @@ class Fetcher:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def close_sessions(self, timeout_s: float) -> None:
-        """Tell the brokers that are connected that their sessions are over; fetches nothing from now on."""
+        """Close the sessions on connected brokers; no fetches are sent from now on."""
         self._closing = True
         await self._channels.close(list(self._planner.closing()), timeout_s)

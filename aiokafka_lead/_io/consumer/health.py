@@ -1,4 +1,4 @@
-"""Gathers what a consumer's health and lag are judged by. Asks nobody, and costs little."""
+"""Gathers the facts by which a consumer's health and lag are judged. Sends no requests, and costs little."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from ..group.standing import Standing
 
 WARN_AFTER_S = (1.0, 3.0)
-"""A blocked event loop is worth a warning after the heartbeat interval, within these bounds."""
+"""Bounds for the warning about a blocked event loop, which is logged after the heartbeat interval."""
 
 
 LOOK_EVERY_S = 4.0
-"""How often it is looked at where partitions are; more often if ``request_timeout_ms`` is short."""
+"""Interval between looks at the partitions' positions; shorter if ``request_timeout_ms`` is short."""
 
 
 class HealthWatch:
-    """Of one consumer."""
+    """Health and lag of one consumer."""
 
     def __init__(
         self,
@@ -79,15 +79,15 @@ class HealthWatch:
         )
         self._fetched_at: float | None = None
         self._heartbeat_at: float | None = None
-        """When the last fetch and heartbeat were answered, as of the last look at it."""
+        """Times of the last answered fetch and heartbeat when `_remember` last ran."""
 
     def start(self) -> None:
-        """The consumer runs."""
+        """Begin to watch the event loop."""
         self._started_at = time.monotonic()
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
     def health(self) -> ConsumerHealth:
-        """How things are now."""
+        """Return the consumer's current health."""
         group, loop, now = self._group, self._loop, time.monotonic()
         grouped = group is not None and group.wanted
         kept_out = None if group is None else group.kept_out
@@ -123,7 +123,7 @@ class HealthWatch:
         )
 
     def lag(self) -> ConsumerLag:
-        """How far behind the assigned partitions are."""
+        """Return the number of records between each position and the end of its partition."""
         work = self._run.work
         done: dict[TopicPartition, int] = {}
         if work is not None:
@@ -178,7 +178,7 @@ class HealthWatch:
 
 
 def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) -> str | None:
-    """Why a consumer cannot be used at all."""
+    """Return the reason that a consumer cannot be used at all, or None."""
     if started_at is None:
         return "the consumer has not been started"
     if not started:
@@ -187,5 +187,5 @@ def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) 
 
 
 def since(at: float | None, now: float) -> float | None:
-    """How long ago that was."""
+    """Return the seconds since then."""
     return None if at is None else now - at

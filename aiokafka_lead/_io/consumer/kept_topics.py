@@ -1,4 +1,4 @@
-"""The topics that metadata keeps for a consumer."""
+"""Topics whose metadata is kept for a consumer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BEYOND_ANY_PARTITION = 2**31
 
 
 class KeptTopics:
-    """Those that are subscribed to, and those whose partitions a group's leader has to know."""
+    """Subscribed topics, and those whose partitions a group's leader has to know."""
 
     def __init__(self, client: Client, subscription: Subscription) -> None:
         self._client = client
@@ -21,12 +21,12 @@ class KeptTopics:
         self._interest: frozenset[str] = frozenset()
         """Topics that the group's leader needs to know."""
         self._topics: frozenset[str] = frozenset()
-        """What is kept now."""
+        """Topics whose metadata is kept now."""
         self._first_counts: dict[str, int] = {}
-        """With a group: how many partitions the topics had when they were first heard of."""
+        """Number of partitions of each subscribed topic when it was first seen; only with a group."""
 
     def keep(self, interest: frozenset[str]) -> None:
-        """Have metadata of the subscription's topics, and of these."""
+        """Keep metadata of the subscription's topics and of these."""
         self._interest = interest
         before, self._topics = self._topics, self._subscription.topics | interest
         if before != self._topics:
@@ -34,16 +34,16 @@ class KeptTopics:
             self._client.metadata.remove_topics(before - self._topics)
 
     def subscription_changed(self) -> None:
-        """Keep the topics of the present subscription, none of which has been heard of yet."""
+        """Keep the topics of the present subscription, and forget the partition counts of the earlier one."""
         self._first_counts.clear()
         self.keep(self._interest)
 
     def heard_of(self, topics: Iterable[str], snapshot: ClusterSnapshot) -> None:
-        """These are subscribed to, as far as the cluster has them."""
+        """Record the partition counts of those subscribed topics that the cluster has."""
         for topic in topics:
             if topic in snapshot.topics:
                 self._first_counts.setdefault(topic, snapshot.partition_count(topic))
 
     def is_late(self, tp: TopicPartition) -> bool:
-        """Whether the partition was made while its topic was read already."""
+        """Return True if the partition was created while its topic was already being read."""
         return tp.partition >= self._first_counts.get(tp.topic, BEYOND_ANY_PARTITION)

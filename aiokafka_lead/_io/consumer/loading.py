@@ -1,4 +1,4 @@
-"""Large batches are decompressed beside the event loop, which one of the largest allowed would stop for a second."""
+"""Decompresses large batches in threads: one of the largest allowed would block the event loop for a second."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..._records import BatchView, MessageSet
 from ...errors import BatchTooLargeError, CorruptRecordError
 
 THREADS = os.cpu_count() or 1
-"""Batches that are decompressed at the same time, by all consumers of an event loop."""
+"""Maximum number of batches decompressed at the same time, by all consumers of an event loop."""
 
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("aiokafka_lead decompression")
-"""anyio's own limit is the application's: what it runs in threads may wait for a consumer."""
+"""Limiter of our own. anyio's default one belongs to the application, whose threads may wait for a consumer."""
 
 
 class Loading:
-    """One consumer's: a batch at a time, so that those of several partitions do not add up in memory."""
+    """Decompresses one batch of a consumer at a time, so that several partitions do not add up in memory."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
 
     async def load(self, view: BatchView | MessageSet) -> None:
-        """Decompress the batch; what makes that impossible is raised when its records are asked for.
+        """Decompress the batch. Failures are raised later, when its records are read.
 
-        Cancelled meanwhile it still waits for the thread: nothing else may touch the batch until then.
+        Cancellation still waits for the thread: until then no other code may touch the batch.
         """
         async with self._lock:
             if not view.is_loaded:
@@ -38,7 +38,7 @@ def _load(view: BatchView | MessageSet) -> None:
     try:
         view.load()
     except (BatchTooLargeError, CorruptRecordError):
-        return  # which the batch keeps
+        return  # the batch keeps the error
 
 
 def _threads() -> anyio.CapacityLimiter:

@@ -1,4 +1,4 @@
-"""Notices when something blocks the event loop, so that heartbeats and fetches cannot be sent."""
+"""Detects a blocked event loop, which can send neither heartbeats nor fetches."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import anyio
 from ..._options.logs import ClientLog
 
 TICK_S = 0.25
-"""How often the watch looks at the clock."""
+"""Interval between looks at the clock."""
 
 
 class LoopWatch:
-    """A task that sleeps for `TICK_S` at a time: when it wakes late, the event loop did not run.
+    """Task that sleeps for `TICK_S` at a time; if it wakes late, the event loop was blocked.
 
-    ``remember`` is called while it runs, and ``starved``, given how long it did not and the time, says what else could
-    not be done meanwhile. It must not go by what other tasks did after that: these may have had their turn before.
+    ``remember`` is called before each sleep. ``starved`` gets the length of the blockage and the time, and describes
+    the requests that were held up. It has to rely on the remembered state: other tasks may have run since the blockage
+    ended.
     """
 
     def __init__(
@@ -28,9 +29,9 @@ class LoopWatch:
         self._starved = starved
         self._log = log
         self.ticked_at = time.monotonic()
-        """When the event loop last was seen to run."""
+        """Time at which the event loop was last seen running."""
         self.blocked_s = 0.0
-        """How long it was blocked last."""
+        """Length of the last blockage."""
         self.blocked_until: float | None = None
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Has the fetches of all consumers of one shared client merged: sends what `MergedFetches` decides."""
+"""Merges the fetches of all consumers of a shared client; `MergedFetches` decides what is sent."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ..loop import Signal
 from .fetch_channels import Channel, FetchDone, close_sessions
 
 HOLD_S = 5.0
-"""How long a fetch without records stays open: its consumer is not woken for every answer without."""
+"""Longest time a fetch without records stays open, so that its consumer is not woken for every empty answer."""
 
 
 class MergedChannels:
-    """One consumer's channels. `FetchChannels` says what each method is for."""
+    """One consumer's channels. See `FetchChannels` for each method."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         assert client.parent is not None
@@ -40,7 +40,7 @@ class MergedChannels:
         self.wake: Callable[[], None] = _nothing
         self._done: FetchDone | None = None
         self._hidden_from: set[int] = set()
-        """The brokers that are not told the rack."""
+        """Brokers to which the rack is not sent."""
 
     @property
     def held_for_s(self) -> float:
@@ -56,7 +56,7 @@ class MergedChannels:
 
     def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
         if hide_rack != (node_id in self._hidden_from):
-            # Other options are another lane: nothing stays behind on the former one.
+            # Other options need another lane, so the fetches on the old one are withdrawn.
             self._hidden_from ^= {node_id}
             self._merger.leave(self, node_id)
         connection = self._merger.ready(node_id, self._options_at(node_id), self)
@@ -83,7 +83,7 @@ class MergedChannels:
         self._merger.ask(self, self._options_at(node_id), node_id, planned)
 
     def answered(self, answered: Answered) -> None:
-        """An ask has come to this."""
+        """Report the outcome of an ask."""
         if self._done is not None:
             error = answered.error
             self._done(answered.planned, answered.response, None if error is None else own_copy(error))
@@ -108,7 +108,7 @@ class _MergedChannel:
 
 
 class _Merger:
-    """Of one shared client: one task, and for each set of options its own lane."""
+    """Sends the merged fetches of one shared client: one task, and a lane for each set of options."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
@@ -120,28 +120,29 @@ class _Merger:
         self._fetches: dict[tuple[FetchOptions, int], MergedFetches] = {}
         self._wake = Signal()
         self._waiting: dict[int, set[MergedChannels]] = {}
-        """Who waits for a connection to a broker."""
+        """Channels that wait for a connection, by broker."""
         self._running = False
 
     @classmethod
     def of(cls, parent: Client) -> _Merger:
-        """The one of this client."""
+        """Return the client's merger, made at the first call."""
         merger: _Merger | None = parent.commons.get(cls)
         if merger is None:
             merger = parent.commons[cls] = cls(parent)
         return merger
 
     def start(self) -> None:
-        """Begin to send, unless that was done."""
+        """Start the task unless it is running."""
         if not self._running:
             self._running = True
             self._parent.brokers.add_listener(self._on_node)
             self._parent.spawn(self._run, name="kafka merged fetches")
 
-    # --- what consumers ask of it ------------------------------------------------------------------------------------
+    # --- requests of the consumers ------------------------------------------------------------------------------------
+    # ---------------------------------------------------------------------------------------
 
     def ready(self, node_id: int, options: FetchOptions, channels: MergedChannels) -> Connection | None:
-        """The connection that these fetches go by; if there is none now, the consumer is woken when that changes."""
+        """Return the connection for these fetches. If there is none now, the consumer is woken when that changes."""
         connection = self._parent.brokers.ready(node_id, self._lane(options))
         if connection is None:
             self._waiting.setdefault(node_id, set()).add(channels)
@@ -166,7 +167,7 @@ class _Merger:
                 fetches.recall(channels, time.monotonic())
 
     def leave(self, channels: MergedChannels, node_id: int | None = None) -> None:
-        """The consumer asks this broker (None: any) for nothing any more."""
+        """Withdraw the consumer's fetches from this broker (None: from all)."""
         for (_, node), fetches in self._fetches.items():
             if node_id in (None, node):
                 fetches.leave(channels)
@@ -175,7 +176,7 @@ class _Merger:
                 waiting.discard(channels)
 
     async def close_idle(self, channels: MergedChannels, timeout_s: float) -> None:
-        """The consumer leaves; close the sessions that no other one needs."""
+        """Withdraw the consumer's fetches, and close the sessions that no other consumer uses."""
         self.leave(channels)
         for options in list(self._lanes):
             mine = [(node_id, fetches) for (kind, node_id), fetches in self._fetches.items() if kind == options]
@@ -199,7 +200,8 @@ class _Merger:
         timeout_s: float | None = None
         while True:
             await self._wake.wait(timeout_s)
-            # Consumers that an answer was for ask again in this turn of the event loop: their asks go out together.
+            # Consumers that just got an answer ask again in this turn of the event loop. Waiting for them puts their
+            # asks into one request.
             await anyio.lowlevel.checkpoint()
             now = time.monotonic()
             next_time: float | None = None
@@ -253,7 +255,7 @@ class _Merger:
         response: FetchResponse | None,
         error: KafkaError | None,
     ) -> None:
-        """A request has ended; called by the connection."""
+        """Handle the end of a request; called by the connection."""
         if response is None:
             self._tell(fetches.failed(sent, error or KafkaConnectionError("no answer"), time.monotonic()))
         else:

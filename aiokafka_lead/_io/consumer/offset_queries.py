@@ -1,4 +1,4 @@
-"""Offsets that the application asks for: the log's start and end, and by time."""
+"""Offsets for the application: the start and end of a log, and by timestamp."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def list_offsets(
 
 
 class OffsetQueries:
-    """Asks every leader at once, and again those whose answer shows that they no longer are."""
+    """Asks all leaders at once, and asks again for partitions whose leader has changed."""
 
     def __init__(self, client: Client, reading: Reading) -> None:
         self._client = client
@@ -54,10 +54,10 @@ class OffsetQueries:
     async def offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float
     ) -> dict[TopicPartition, ListedOffset]:
-        """For each partition the first offset at or after the timestamp (special ones: see `reset_policy`).
+        """Return each partition's first offset at or after the timestamp (special ones: see `reset_policy`).
 
-        Raises `UnknownTopicOrPartitionError` when several answers of the cluster agree on that, what a broker refuses
-        with, and `RequestTimedOutError` with what was tried last.
+        Raises `UnknownTopicOrPartitionError` if several answers of the cluster agree on that, an error that a retry
+        would not help against, and `RequestTimedOutError` with the last failure.
         """
         deadline = Deadline(timeout_ms)
         for name in {tp.topic for tp in timestamps}:
@@ -77,7 +77,7 @@ class OffsetQueries:
         return query.found
 
     async def _know(self, name: str, deadline: Deadline) -> None:
-        """Return when the topic is known; raise as soon as it is certain that there is none."""
+        """Return when the topic is known; raise as soon as it certainly does not exist."""
         while True:
             try:
                 await self._client.metadata.topic(name, min(deadline.left_ms(), BELIEVE_AFTER_S * 1000))
@@ -88,7 +88,7 @@ class OffsetQueries:
                     raise
 
     async def _pause(self, query: _Query) -> None:
-        """Wait out the backoff, or until a leader epoch of what is left has advanced (KIP-951)."""
+        """Wait out the backoff, or until a remaining partition's leader epoch has advanced (KIP-951)."""
         metadata = self._client.metadata
         snapshot = metadata.snapshot
         epochs = {tp: snapshot.leader(*tp)[1] for tp in query.left}
@@ -147,22 +147,22 @@ class _Query:
     """One call of `OffsetQueries.offsets`."""
 
     def __init__(self, timestamps: Mapping[TopicPartition, int], answers: int) -> None:
-        """``answers``: those about the cluster so far."""
+        """``answers`` is the number of complete metadata answers so far."""
         self.answers_before = answers
         self.began_at = time.monotonic()
         self.trust = defaultdict[int, Trust](Trust)
-        """By leader."""
+        """Trust in each leader, by node id."""
         self.left = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         self.found: dict[TopicPartition, ListedOffset] = {}
         self.failures = 0
         self.free_retries = 0
-        """Waits that a newer leader epoch has ended."""
+        """Number of waits that a newer leader epoch has cut short."""
         self.last: KafkaError | None = None
         self.refused: KafkaError | None = None
-        """What no other try would help against."""
+        """Error that a retry would not help against."""
 
     def failed(self, error: KafkaError, trust: Trust) -> None:
-        """Keep the error. One without an explanation may pass: another broker may lead by now."""
+        """Keep the error. An unexplained one may pass: another broker may lead by now."""
         self.last = error
         may_pass = isinstance(error, UnknownServerError) and trust.refusals < 2 * DOUBT_AFTER
         if not error.retriable and not may_pass:

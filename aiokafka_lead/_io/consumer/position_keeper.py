@@ -1,7 +1,7 @@
-"""Finds the positions that partitions lack, and confirms those in doubt.
+"""Finds the positions that partitions lack, and validates the doubtful ones.
 
-Each call looks up what it is given once, in the background; a partition that could not be looked up comes again when
-its backoff is over. An answer counts only if nobody has moved the partition meanwhile.
+Each call looks partitions up once, in the background; a partition whose lookup failed comes again after its backoff. An
+answer counts only if the partition has not been moved in the meantime.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class PositionKeeper:
-    """Committed offsets first (with a group), then ``auto_offset_reset``; OffsetForLeaderEpoch before Fetch 12."""
+    """Looks up committed offsets (with a group), then ``auto_offset_reset``; validates by OffsetForLeaderEpoch before
+    Fetch 12."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class PositionKeeper:
         self._timeout_ms = timeout_ms
 
     def look_up(self, states: Iterable[PartitionState]) -> None:
-        """Start what it takes to get these partitions fetched."""
+        """Start the lookups that these partitions need before they can be fetched."""
         by_state: dict[FetchState, list[PartitionState]] = {}
         for state in states:
             by_state.setdefault(state.state, []).append(state)
@@ -72,7 +73,7 @@ class PositionKeeper:
         by_tp = {state.tp: state for state in states}
         leaders, leaderless = by_leader(by_tp, self._client.metadata.snapshot)
         if leaderless:
-            # These come again with the metadata that names their leaders.
+            # New metadata that names their leaders brings these back.
             self._client.metadata.request_update(LEADERLESS)
         for node_id, partitions in leaders.items():
             self._spawn(_Lookup([by_tp[tp] for tp in partitions]), ask, node_id)
@@ -93,7 +94,7 @@ class PositionKeeper:
                 self._client.metadata.request_update(STALE if node_id is None else lost(node_id))
 
     def _current(self, lookup: _Lookup) -> list[PartitionState]:
-        """The partitions that are still where they were when this was asked."""
+        """Return the partitions that have not been moved since the lookup began."""
         return [
             state
             for state, incarnation in lookup.asked.items()
@@ -101,7 +102,7 @@ class PositionKeeper:
         ]
 
     def _failed(self, state: PartitionState, error: KafkaError, leader_id: int | None) -> None:
-        """Wait and try again. ``leader_id`` is the leader that was asked; None if it was the group's coordinator."""
+        """Back off. ``leader_id`` is the leader that was asked, or None for the group's coordinator."""
         if not error.retriable and not isinstance(error, UnknownServerError):
             self._prefetch.report((type(error), state.tp.topic), error)
         state.failure = error
@@ -149,7 +150,7 @@ class PositionKeeper:
             if found is None:
                 self._unanswered(state, answer, node_id)
             elif found.offset < 0:
-                # Nothing is as young as the duration asks for (KIP-1106).
+                # No record is as young as the duration asks for (KIP-1106).
                 state.reset(LATEST)
             else:
                 self._log.debug("%s starts at offset %d", state.tp, found.offset)
@@ -183,7 +184,7 @@ class PositionKeeper:
 
 
 class _Lookup:
-    """Partitions that one request is about, as they were when it was sent."""
+    """Partitions of one request, with their incarnations when it was sent."""
 
     __slots__ = ("asked",)
 

@@ -1,4 +1,4 @@
-"""How records get from the prefetch buffer to the application."""
+"""Hands records from the prefetch buffer to the application."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MANY = 1024
-"""Records that iteration hands out at most between two looks at the clock: one for slow loop bodies."""
+"""Maximum number of records that iteration hands out between two looks at the clock, since a loop body may be slow."""
 
 FAIR_S = 0.005
-"""Iteration over buffered records gives way to other tasks after this time."""
+"""Time after which iteration over buffered records lets other tasks run."""
 
 TAKE_S = 0.01
-"""`getmany` decodes for no longer than this in one go."""
+"""Time limit of decoding within one `getmany`."""
 
 Wanted = Container[TopicPartition] | None
 
 
 class ReadListener(Protocol):
-    """Learns what the application gets, and when it comes back for more."""
+    """Learns of the records that the application gets, and of its return for more."""
 
     def returned(self, now: float) -> None:
-        """The application is done with what it got, and wants more."""
+        """Note that the application is done with its records and wants more."""
 
     def watch(self, now: float) -> float | None:
-        """The application waits; returns when to call `returned` again."""
+        """Note that the application waits; return the time at which to call `returned` again."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """It gets records from this position on."""
+        """Note that the application gets records from this position on."""
 
     def handing_out(self, chunk: Chunk) -> None:
-        """It gets these records one by one."""
+        """Note that the application gets the chunk's records one by one."""
 
 
 class Reader(Generic[K, V]):
-    """Hands out what is buffered, and waits when nothing is.
+    """Hands out buffered records, and waits if there are none.
 
-    A record counts as handed out, and the position moves, in the same instant in which the caller gets it: there is no
-    await in between, so that cancellation loses nothing.
+    A record counts as handed out, and the position moves, at the moment the caller gets it: there is no await in
+    between, so cancellation loses no record.
 
-    ``check`` raises what makes reading impossible; ``watch`` reports problems that nobody else would notice and
+    ``check`` raises the error that makes reading impossible; ``watch`` reports problems that no other part notices, and
     returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any);
     ``listener`` learns of everything that is handed out, and ``poll`` of the application's progress.
     """
@@ -92,40 +92,40 @@ class Reader(Generic[K, V]):
         self._waited_s = 0.0
         self._waits_since = 0.0
         self._deserializing: anyio.CancelScope | None = None
-        """Around a wait for the application's deserializers."""
+        """Scope of a wait for the application's deserializers."""
         self._loading = Loading()
         self._gave_way_at = 0.0
-        """When a task that reads last let others run."""
+        """Time at which the reading task last let others run."""
         self.wake = wake
         """Set when there may be something to hand out, or a reason to stop waiting."""
         self.stopped = False
-        """The consumer was stopped: iterations end."""
+        """True after the consumer was stopped: iterations end."""
         self.bury: Callable[[RecordDeserializationError], Coroutine[Any, Any, None]] | None = None
-        """What is awaited before a record that cannot be deserialized is left out; None raises it."""
+        """Awaited before a record that cannot be deserialized is left out; None raises its error instead."""
 
     @property
     def waiting(self) -> bool:
-        """Whether someone waits for records now."""
+        """True while a task waits for records."""
         return self._waiting
 
     def waited_s(self) -> float:
-        """How long reads have waited for records so far."""
+        """Return the total time that reads have waited for records, in seconds."""
         return self._waited_s + (time.monotonic() - self._waits_since if self._waiting else 0.0)
 
     def replace_listener(self, listener: ReadListener | None) -> ReadListener | None:
-        """Let this one learn what is handed out from now on; returns the one before."""
+        """Notify this listener from now on; return the previous one."""
         before, self._listener = self._listener, listener
         return before
 
     # --- one by one --------------------------------------------------------------------------------------------------
 
     def records(self, look: RecordLoop | None = None) -> Records:
-        """Every record, one after the other."""
+        """Return an iterator over all records."""
         slices: Slices[K, V] = Slices(self)
         return Records(slices.next, look)
 
     async def slice(self, size: int) -> Iterator[ConsumerRecord[K, V]] | None:
-        """The next records, handed out as they are iterated over; None when the consumer was stopped meanwhile."""
+        """Return an iterator over the next records, handed out as they are reached; None if the consumer was stopped."""
         while not self.stopped:
             self.begin()
             try:
@@ -147,13 +147,13 @@ class Reader(Generic[K, V]):
         return None
 
     async def give_way(self) -> None:
-        """Let others run, if they have not for some milliseconds."""
+        """Let other tasks run, unless they did within the last `FAIR_S`."""
         if time.monotonic() > self._gave_way_at + FAIR_S:
             await anyio.lowlevel.checkpoint()
             self._gave_way_at = time.monotonic()
 
     async def next_record(self) -> ConsumerRecord[K, V] | None:
-        """The next record, or None when the consumer was stopped meanwhile."""
+        """Return the next record, or None if the consumer was stopped meanwhile."""
         try:
             return await self.getone(None)
         except ClientClosedError:
@@ -162,7 +162,7 @@ class Reader(Generic[K, V]):
             raise
 
     async def getone(self, wanted: Wanted) -> ConsumerRecord[K, V]:
-        """The next record, of these partitions."""
+        """Return the next record of these partitions."""
         while True:
             await self._begin_fairly()
             try:
@@ -183,7 +183,7 @@ class Reader(Generic[K, V]):
     async def getmany(
         self, wanted: Wanted, timeout_ms: float, max_records: int | None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """What is buffered of these partitions, or, if that is nothing, what comes first within the time."""
+        """Return the buffered records of these partitions, waiting for the first if there are none."""
         deadline = Deadline(timeout_ms)
         while True:
             await self._begin_fairly()
@@ -206,7 +206,7 @@ class Reader(Generic[K, V]):
                 chunk = self._prefetch.chunk(wanted)
             except (KafkaError, NotLoaded):
                 if taken:
-                    break  # it comes again with the next call; raised now, it would lose these records
+                    break  # raised again by the next call; raised now, it would lose these records
                 raise
             if chunk is None:
                 break
@@ -230,7 +230,7 @@ class Reader(Generic[K, V]):
         return taken
 
     async def next_batch(self) -> RecordBatch[K, V] | None:
-        """The next batch, or None when the consumer was stopped meanwhile."""
+        """Return the next batch, or None if the consumer was stopped meanwhile."""
         try:
             while True:
                 await self._begin_fairly()
@@ -262,9 +262,9 @@ class Reader(Generic[K, V]):
             raise
 
     async def _is_ready(self, chunk: Chunk, limit: int | None, within_s: float) -> bool:
-        """See to it that its next records are deserialized; False if the reader has to look anew: others had a turn.
+        """Deserialize the chunk's next records; return False if the reader has to look again, since other tasks ran.
 
-        Nothing counts as handed out meanwhile.
+        No record counts as handed out meanwhile.
         """
         if chunk.ready_left() > 0:
             return True
@@ -280,7 +280,7 @@ class Reader(Generic[K, V]):
         return False
 
     def begin(self) -> None:
-        """The application wants more: raise what is wrong, and let the listener do what is due."""
+        """Start a read: raise pending errors, and tell the listener that the application is back."""
         now = time.monotonic()
         self._poll.progressed(now)
         self._check()
@@ -301,14 +301,14 @@ class Reader(Generic[K, V]):
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End the iterations that wait, and those to come."""
+        """End present and future iterations."""
         self.stopped = True
         self.wake.set()
         if self._deserializing is not None:
             self._deserializing.cancel()
 
     async def _unless_stopped(self, deserializing: Coroutine[Any, Any, None]) -> None:
-        """Wait for functions of the application; raises `ClientClosedError` when the consumer is stopped meanwhile."""
+        """Await the application's functions; raise `ClientClosedError` if the consumer is stopped meanwhile."""
         with anyio.CancelScope() as scope:
             self._deserializing = scope
             try:
@@ -319,7 +319,7 @@ class Reader(Generic[K, V]):
         raise ClientClosedError
 
     async def _wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
-        """Until there may be something to hand out; False when the deadline has passed."""
+        """Wait until there may be something to hand out; return False once the deadline has passed."""
         if self._waiting:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()
@@ -347,10 +347,10 @@ class Reader(Generic[K, V]):
 
 
 class Slices(Generic[K, V]):
-    """The records of one iteration, a few at a time.
+    """Records of one iteration, a few at a time.
 
-    The loop body runs between two records of a slice without a switch of tasks; every few milliseconds others get a
-    turn. Slices grow until one takes a part of that.
+    The loop body runs between two records of a slice without a task switch; other tasks get a turn every few
+    milliseconds. A slice doubles in size while a quarter of that time suffices for it, and halves otherwise.
     """
 
     def __init__(self, reader: Reader[K, V]) -> None:
@@ -359,7 +359,7 @@ class Slices(Generic[K, V]):
         self._began_at: float | None = None
 
     async def next(self) -> Iterator[ConsumerRecord[K, V]] | None:
-        """The next slice, to be iterated over to its end; None when the consumer was stopped."""
+        """Return the next slice, to be iterated to its end; None if the consumer was stopped."""
         if self._began_at is not None:
             quick = time.monotonic() < self._began_at + FAIR_S / 4
             self._size = min(MANY, self._size * 2) if quick else max(1, self._size // 2)
@@ -370,15 +370,15 @@ class Slices(Generic[K, V]):
 
 
 class Batches(Generic[K, V]):
-    """Iterates over a reader's batches; no generator, since trio warns of each that was not read to its end."""
+    """Iterates over a reader's batches. Not a generator: trio warns of each generator that was not exhausted."""
 
     def __init__(self, reader: Reader[K, V], leases: Leases | None, look: BatchLoop | None = None) -> None:
-        """``look`` is called with each batch as it is handed out, and with None when the loop comes back for more."""
+        """``look`` is called with each batch as it is handed out, and with None when the loop asks for the next."""
         self._reader = reader
         self._look = look
         self._leases = leases
         self._lease: Lease | None = None
-        """That of the batch that was handed out last."""
+        """Lease of the batch handed out last."""
 
     def __aiter__(self) -> Self:
         return self
@@ -399,6 +399,6 @@ class Batches(Generic[K, V]):
         return batch
 
     def __del__(self) -> None:
-        # The loop over it has been left, by whatever way.
+        # The loop over it has ended, or was left early: `__anext__` is not called then.
         if self._lease is not None:
             self._lease.end()

@@ -1,4 +1,4 @@
-"""Waiting until it is known where reading begins."""
+"""Waits for the positions at which reading begins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Readiness:
-    """Waits for positions, and for a group's first assignment. Woken by events, never by the clock."""
+    """Waits for positions, and for a group's first assignment. Woken by events, not by polling."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class Readiness:
         self._absence_watch = absence_watch
         self._group = standing
         self._news = news
-        """Called with whatever a wait may have been for."""
+        """Notified of every event that may end a wait."""
 
     async def wait_for_positions(self, states: list[PartitionState], timeout_ms: float) -> None:
-        """Wait until each of these partitions has a position, or is no longer assigned.
+        """Wait until each of these partitions has a position or is no longer assigned.
 
-        Raises a partition's error, `UnknownTopicOrPartitionError` for one that does not exist, and
+        Raises a partition's error, `UnknownTopicOrPartitionError` for a partition that does not exist, and
         `RequestTimedOutError`.
         """
         deadline = Deadline(timeout_ms)
@@ -69,7 +69,8 @@ class Readiness:
                 snapshot = self._client.metadata.snapshot
                 absent = [state for state in waiting if _is_absent(state, snapshot)]
                 for state in absent:
-                    # A topic may be about to be made: that is waited for to the end.
+                    # A topic that does not exist may be created in time, so its partitions are waited for to the
+                    # deadline.
                     if snapshot.partition_count(state.tp.topic) and patience.has_ended_for(state, snapshot):
                         raise _unknown(state, snapshot)
                 try:
@@ -81,11 +82,11 @@ class Readiness:
                     raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
 
     async def wait(self, deadline: Deadline, *, positions: bool = True) -> str | None:
-        """Wait until it is known where reading begins; returns what is missing at the deadline, or None.
+        """Wait for the starting positions; return None, or a description of what is missing at the deadline.
 
-        Without ``positions`` it is enough to know which partitions are read. A partition that its reads raise an error
-        for, and one that does not exist, are not waited for. Raises what the consumer, or its membership of the group,
-        has failed with.
+        Without ``positions``, wait only until the partitions to read are known. A partition with an error that reads
+        raise, or that does not exist, is not waited for. Raises the error that the consumer, or its membership of the
+        group, has failed with.
         """
         with self._patience() as patience:
             while True:
@@ -103,7 +104,7 @@ class Readiness:
 
     @contextmanager
     def _patience(self) -> Iterator[_Patience]:
-        """Have metadata wake this wait, and what it may not name looked for."""
+        """Let metadata wake this wait, and have absent partitions looked for."""
         metadata = self._client.metadata
         metadata.add_listener(self._on_metadata)
         self._absence_watch.look_soon()
@@ -116,7 +117,7 @@ class Readiness:
         self._news.tell()
 
     async def _next(self, deadline: Deadline) -> None:
-        """The next event; raises TimeoutError."""
+        """Wait for the next event; raise TimeoutError at the deadline."""
         await self._news.wait(deadline.left_s())
 
     def _without_position(self, states: Iterable[PartitionState]) -> list[PartitionState]:
@@ -133,7 +134,7 @@ class Readiness:
         ]
 
     def _unknown_yet(self) -> str | None:
-        """Why it is not known yet which partitions are to be read; None if it is."""
+        """Return the reason that the partitions to read are not known yet, or None."""
         subscription, metadata = self._subscription, self._client.metadata
         if subscription.kind is SubscriptionKind.PATTERN and not metadata.knows_every_topic:
             return "the names of the cluster's topics"
@@ -147,13 +148,13 @@ class Readiness:
         return None
 
     def _is_assigned(self) -> bool:
-        """The application's partitions are read; a member has to leave its group before."""
+        """Return True if the assigned partitions are being read, which requires that the member has left its group."""
         left = self._group is None or self._group.out
         return left and all(tp in self._positions for tp in self._subscription.assigned)
 
 
 class _Patience:
-    """How long one call waits for partitions that metadata does not name: for some answers."""
+    """Patience of one call with partitions missing from metadata: it ends after a few answers."""
 
     def __init__(self, metadata: MetadataActor) -> None:
         self._metadata = metadata
@@ -161,14 +162,14 @@ class _Patience:
         self._began_at = time.monotonic()
 
     def has_ended_for(self, state: PartitionState, snapshot: ClusterSnapshot) -> bool:
-        """Whether the cluster does not have the partition, as its answers since the call began agree."""
+        """Return True if the answers since the call began agree that the partition does not exist."""
         answers = self._metadata.full_answers - self._answers_before
         waited_s = time.monotonic() - self._began_at
         return _is_absent(state, snapshot) and believed(answers, waited_s)
 
 
 def _is_absent(state: PartitionState, snapshot: ClusterSnapshot) -> bool:
-    """Whether the cluster, asked about the topic, does not have this partition."""
+    """Return True if the cluster knows the topic, but not this partition."""
     return state.tp.topic in snapshot.topics and snapshot.partition(*state.tp) is None
 
 

@@ -1,6 +1,6 @@
-"""What an ``async for`` over the consumer runs on.
+"""Iterator behind ``async for`` over a consumer.
 
-Hot: this module is compiled through ``records.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``records.pxd`` if a compiler is available, and run as it is otherwise.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...errors import IllegalStateError
 
 
 class Records:
-    """Every record, one after the other.
+    """Iterator over all records.
 
-    Where the next one is at hand, the iterator itself is what is awaited for it, so that it takes no other object.
+    If the next record is at hand, the iterator itself is the awaitable for it, which saves making another object.
     """
 
     __slots__ = ("_at_hand", "_look", "_more", "_next", "_unsampled")
@@ -28,23 +28,23 @@ class Records:
         more: Callable[[], Coroutine[Any, Any, Iterator[ConsumerRecord[Any, Any]] | None]],
         look: RecordLoop | None = None,
     ) -> None:
-        """``more`` waits for records, to be iterated over to their end; it gives None when there will be none.
+        """``more`` waits for records, to be iterated to their end, and returns None if there will be none.
 
-        ``look`` is called with each record as it is handed out, unless that carries nothing and is not sampled, and
-        with None before others are waited for.
+        ``look`` is called with each record as it is handed out, unless the record carries nothing and is not sampled,
+        and with None before a wait for more.
         """
         self._more = more
         self._look = look
         self._unsampled: Unsampled | None = None if look is None else look.unsampled
         self._at_hand: Iterator[ConsumerRecord[Any, Any]] = iter(())
         self._next: ConsumerRecord[Any, Any] | None = None
-        """Taken from those at hand, and about to be handed out."""
+        """Record taken from those at hand, and about to be handed out."""
 
     def __aiter__(self) -> Self:
         return self
 
     def at_hand(self) -> bool:
-        """Whether the next record is there already: then awaiting this gives it, and nothing else runs meanwhile."""
+        """Return True if the next record is at hand: awaiting this then returns it without a task switch."""
         return _is_ready(self)
 
     def __anext__(self) -> Awaitable[ConsumerRecord[Any, Any]]:
@@ -56,15 +56,16 @@ class Records:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """With `throw` and `close`, what asyncio asks of ``anext(records)`` before it makes a task of it."""
+        """Part of the coroutine protocol, with `throw` and `close`: asyncio asks for it before ``anext(records)``
+        becomes a task."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
-        """As of a coroutine that has not begun."""
+        """Behave as a coroutine that has not begun."""
         raise kind if error is None else error
 
     def close(self) -> None:
-        """As of a coroutine that has not begun."""
+        """Behave as a coroutine that has not begun."""
 
     async def _wait_for_next(self) -> ConsumerRecord[Any, Any]:
         if self._look is not None:

@@ -1,4 +1,4 @@
-"""Turns the subscription into an assignment, again whenever the cluster's topics change."""
+"""Turns the subscription into an assignment, and updates it whenever the cluster's topics change."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Subscriber:
-    """Without a group: every partition of the topics. With one, the group learns what is wanted, and assigns it.
+    """Assigns every partition of the topics without a group; with one, passes the subscription on to the group.
 
-    "latest" means the records written from now on. So a partition that is made later is read from its beginning, be it
-    because its topic grew or because its topic was not there before.
+    "latest" means the records written from now on, so a partition created later is read from its beginning, whether its
+    topic grew or did not exist before.
     """
 
     def __init__(
@@ -44,19 +44,19 @@ class Subscriber:
         self._reset_policy = reset_policy
         self._membership = membership
         self._watched: ClusterSnapshot | None = None
-        """What the subscription was last compared with for problems."""
+        """Snapshot that the subscription was last checked against for problems."""
         self._seen: set[str] = set()
-        """Topics of the present subscription that an answer was about, whether it knew them or not."""
+        """Topics of the present subscription that have been in an answer, known to the cluster or not."""
         self._assigning = False
-        """Partitions are to be assigned as soon as the group has been left."""
+        """True while an assignment waits for the group to be left."""
 
     def start(self) -> None:
-        """Follow the cluster's topics; the client has its first metadata."""
+        """Follow the cluster's topics; the client has its first metadata by now."""
         self._client.metadata.add_listener(self._on_metadata)
         self.changed(started=True)
 
     def changed(self, *, started: bool) -> None:
-        """The application has changed the subscription."""
+        """Follow a subscription that the application has changed."""
         subscription = self._subscription
         self._watched = None
         self._seen.clear()
@@ -83,7 +83,7 @@ class Subscriber:
             self._assign(self._subscription.assigned)
 
     def watch(self, now: float) -> float | None:
-        """Report what cannot be read; returns when to ask again."""
+        """Report topics that cannot be read; return when to check again."""
         subscription, snapshot = self._subscription, self._client.metadata.snapshot
         due = subscription.next_problem()
         if snapshot is not self._watched or (due is not None and now >= due):
@@ -105,7 +105,8 @@ class Subscriber:
             return
         wanted = set(subscription.partitions(snapshot))
         if subscription.kind is SubscriptionKind.TOPICS:
-            # A topic that an answer did not know may be back with the next one; to forget its positions loses records.
+            # A topic missing from one answer may be back in the next. Forgetting its positions meanwhile would lose
+            # records.
             wanted |= self._reading.positions.assigned
         if wanted != self._reading.positions.assigned:
             added = self._assign(tuple(sorted(wanted)))

@@ -1,1 +1,1 @@
-"""What a group keeps and agrees on."""
+"""Policy of consumer groups: membership, assignment and offsets."""

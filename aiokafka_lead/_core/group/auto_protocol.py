@@ -1,8 +1,8 @@
-"""A member that speaks the newest protocol that its brokers serve for its group (``group_protocol="auto"``).
+"""Member that speaks the newest protocol its brokers serve for the group (``group_protocol="auto"``).
 
-It asks to join by KIP-848. A coordinator that does not serve that, or does not take the live group over to it, refuses;
-then the member joins by the classic protocol, and stays with that until it is made anew: a group is converted by
-restarting its members, one after the other (KIP-848, "Migration").
+It joins by KIP-848 first. A coordinator refuses if it does not serve KIP-848, or does not convert the live group to it.
+Then the member joins by the classic protocol and keeps to it while the consumer lives: a group is converted by
+restarting its members one at a time (KIP-848, "Migration").
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .member import Assign, GroupMember, Lose, Partitions, Revoke, Step, Wanted
 from .offsets import GroupIdentity
 
 REFUSALS = (UnsupportedVersionError, GroupIdNotFoundError)
-"""What a coordinator answers that has no KIP-848, or that keeps the group with the classic protocol: since brokers are
-told to, or since its members' assignors cannot be converted."""
+"""Answers of a coordinator without KIP-848, or one that keeps the group on the classic protocol because of its
+configuration, or because the members' assignors cannot be converted."""
 
 
 class AutoProtocolMember:
-    """A `GroupMember` that is another one, of KIP-848 or, once that was refused, of the classic protocol."""
+    """`GroupMember` that delegates to a KIP-848 member and, once that was refused, to a classic one."""
 
     def __init__(
         self, config: ConsumerConfig, assignors: Sequence[GroupAssignor], rng: Callable[[], float] = random
@@ -38,19 +38,19 @@ class AutoProtocolMember:
         self._assignors = assignors
         self._member: GroupMember = ConsumerProtocolMember(config, rng)
         self._snapshot: ClusterSnapshot | None = None
-        """What the client knows of the cluster, for the member that takes over."""
+        """Newest metadata, for the member that takes over."""
         self._wanted: Wanted | None = None
-        """What the application subscribed to last."""
+        """Latest subscription of the application."""
         self._in = False
-        """Whether it wants to be in the group."""
+        """True if it wants to be in the group."""
 
     @property
     def _refused(self) -> bool:
-        """Whether the coordinator does not want it by KIP-848."""
+        """True if the coordinator has refused KIP-848."""
         return isinstance(self._member, ConsumerProtocolMember) and isinstance(self._member.error, REFUSALS)
 
     def _look(self, now: float) -> None:
-        """Go on by the classic protocol, if the new one was refused and nothing has to be given up first."""
+        """Switch to the classic protocol if KIP-848 was refused and no partitions have to be given up first."""
         if not self._refused or not self._member.out:
             return
         self._log.info(
@@ -64,7 +64,7 @@ class AutoProtocolMember:
         if self._in and self._wanted is not None:
             self._member.subscribe(self._wanted, now)
 
-    # --- what others see ---------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def identity(self) -> GroupIdentity | None:
@@ -76,7 +76,7 @@ class AutoProtocolMember:
 
     @property
     def error(self) -> KafkaError | None:
-        """None for a refusal: there is the other protocol."""
+        """None for a refusal of KIP-848, since the classic protocol remains."""
         return None if self._refused else self._member.error
 
     @property
@@ -107,7 +107,7 @@ class AutoProtocolMember:
     def unknown_topics(self) -> bool:
         return self._member.unknown_topics
 
-    # --- what happens to it ------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
         self._wanted, self._in = wanted, True
@@ -122,7 +122,7 @@ class AutoProtocolMember:
         self._member.leave(reason, orderly=orderly, now=now)
 
     def join(self, now: float) -> None:
-        """By its subscription: the present member may have been made since that was said."""
+        """Join with the latest subscription: the present member may be newer than that and not know it."""
         if self._wanted is not None:
             self.subscribe(self._wanted, now)
 

@@ -1,7 +1,7 @@
-"""A member of a classic group (Java: ``AbstractCoordinator``, ``ConsumerCoordinator``).
+"""Member of a classic group (Java: ``AbstractCoordinator``, ``ConsumerCoordinator``).
 
-It goes through the phases of `classic_protocol`. Whether partitions are kept while joining follows from the assignor of
-the generation that ends: those of a cooperative one are.
+Its phases are in `classic_protocol`. It keeps its partitions while joining if the assignor of the ending generation is
+cooperative.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from .offsets import GroupIdentity
 NOTHING: Partitions = frozenset()
 
 OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
-"""What a coordinator says to a member that is behind its group."""
+"""Errors of a coordinator for a member that lags behind its group."""
 
 
 class ClassicMember:
-    """A `GroupMember` by JoinGroup and SyncGroup.
+    """`GroupMember` that speaks JoinGroup and SyncGroup.
 
-    Invariant: ``_asked`` is the one request that is out, and its answer is about the phase that the member is in.
+    Invariant: ``_asked`` is the only request in flight, and its answer concerns the present phase.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ClassicMember:
         self._log = client_log("consumer", config.client_id)
         self._group_id = config.group_id or ""
         self._assignors = {assignor.name: assignor for assignor in assignors}
-        """By preference."""
+        """Assignors by name, in the order of preference."""
         self._schedule = ClassicSchedule(config, rng)
         self._phase = TRANSITIONS.first
         self._wanted: Wanted | None = None
@@ -76,34 +76,34 @@ class ClassicMember:
         self.owned = NOTHING
         self.error: KafkaError | None = None
         self._assigned: tuple[tuple[TopicPartition, ...], int] = ((), NO_GENERATION)
-        """The last assignment and its generation, kept when it is given up: assignors may build on it."""
+        """Last assignment and its generation, kept after it is given up: assignors may build on it."""
         self._assignor: GroupAssignor | None = None
-        """That of the last generation."""
+        """Assignor of the last generation."""
         self._leader = Leader(self._log)
         self._fit = Fit(self._group_id, self._log)
         self._to_sync: Mapping[str, Sequence[TopicPartition]] | None = None
-        """In SYNCING: what to tell the coordinator; None until the leader has decided."""
+        """In SYNCING: assignments to send to the coordinator; None until the leader has decided."""
         self._target = NOTHING
-        """In CHECKING and ADOPTING: what is to be owned."""
+        """In CHECKING and ADOPTING: partitions to own."""
         self._adopted_for: frozenset[str] | None = None
-        """The topics that the assignment is for that was carried out last."""
+        """Topics of the subscription for which the last adopted assignment was made."""
         self._asked: Ask | None = None
         self._rejoin: str | None = None
-        """Why the group has to rebalance once more, if it has."""
+        """Reason for another rebalance, or None."""
         self._news = NewTopics(min(self._schedule.request_s, self._schedule.revoke_s))
         self._lost: str | None = None
-        """Why everything that is owned is lost, if it is."""
+        """Reason that all owned partitions are lost, or None."""
         self._leaving = ""
         self._orderly = True
-        """In LEAVING: why, and whether partitions are given up or lost."""
+        """In LEAVING: the reason, and True if partitions are given up in order rather than lost."""
         self._come_back = False
-        """In LEAVING: join again after that."""
+        """In LEAVING: join again afterwards."""
 
-    # --- what others see ---------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """The generation and this member's ids; None while it is none, or is being put out."""
+        """Generation and ids; None while it is not a member, or leaves without giving up its partitions."""
         if self._generation == NO_GENERATION or (self._phase is Phase.LEAVING and not self._orderly):
             return None
         return GroupIdentity(self._generation, self._member_id, self._config.group_instance_id)
@@ -119,32 +119,32 @@ class ClassicMember:
 
     @property
     def stable(self) -> bool:
-        """A member with nothing to give up, to take over or to ask."""
+        """True for a member with no partitions to give up or take over, and no request to send."""
         return self._phase is Phase.STABLE and self._rejoin is None and self._lost is None
 
     @property
     def out(self) -> bool:
-        """No member, and with nothing to do about it."""
+        """True if it is not a member and has no step left to do about that."""
         return self._phase is Phase.OUT and not self.owned
 
     @property
     def unknown_topics(self) -> bool:
-        """Never: this protocol names topics."""
+        """False: this protocol uses topic names."""
         return False
 
     @property
     def kept_out(self) -> None:
-        """Never: a static member takes the place of another one at once."""
+        """None: a static member takes the place of its predecessor at once."""
         return
 
     @property
     def session_s(self) -> float:
-        """What the coordinator was given."""
+        """Session timeout as sent to the coordinator."""
         return self._config.session_timeout_ms / 1000
 
     @property
     def interest(self) -> frozenset[str]:
-        """The topics of the group that this member leads."""
+        """Topics of the group, if this member leads it."""
         return self._leader.topics
 
     @property
@@ -153,10 +153,9 @@ class ClassicMember:
 
     @property
     def _is_new(self) -> bool:
-        """Whether the coordinator is about to give this member its first id.
+        """True while the coordinator is about to give this member its first id.
 
-        The group would wait for a member that goes without having learnt it, until a session's time has passed
-        (KIP-394).
+        If the member left before it knew that id, the group would wait for it until its session ends (KIP-394).
         """
         request = None if self._asked is None else self._asked.request
         return isinstance(request, JoinGroupRequest) and not (request.member_id or request.group_instance_id)
@@ -164,7 +163,7 @@ class ClassicMember:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
-        """Join with these topics; a member asks for a rebalance when they change."""
+        """Join with these topics; if it is a member, request a rebalance when they change."""
         changed, self._wanted = wanted != self._wanted, wanted
         if self._phase in (Phase.OUT, Phase.LEAVING):
             self.join(now)
@@ -172,13 +171,13 @@ class ClassicMember:
             self._rejoin = "the subscription changed"
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """A leader asks for a rebalance when partitions were added."""
+        """Take in newer metadata; a leader requests a rebalance if partitions were added."""
         self._snapshot = snapshot
         if self._phase in (Phase.CHECKING, Phase.ADOPTING, Phase.STABLE):
             self._rejoin = self._rejoin or self._leader.outdated(snapshot)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Get out. Static members tell nobody: their place is kept until their session ends (KIP-345)."""
+        """Leave. A static member sends no request: its place is kept until its session ends (KIP-345)."""
         if self._phase is Phase.OUT:
             return
         self._take(Event.LEAVE)
@@ -188,7 +187,7 @@ class ClassicMember:
             self._asked = None
 
     def join(self, now: float) -> None:
-        """Get in again. A fenced member stays out: another one has its place."""
+        """Join again. A fenced member stays out, since another process has its place."""
         if isinstance(self.error, FencedInstanceIdError):
             return
         self.error = None
@@ -199,9 +198,9 @@ class ClassicMember:
             self._come_back = True
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """A commit showed what a heartbeat would have.
+        """React to the refusal of a commit as to a refused heartbeat.
 
-        Not between JoinGroup and SyncGroup: then it is refused because the group has no assignment yet.
+        Except between JoinGroup and SyncGroup, when a commit is refused because the group has no assignment yet.
         """
         syncing = self._phase is Phase.SYNCING and isinstance(error, RebalanceInProgressError)
         if identity == self.identity and not syncing:
@@ -244,7 +243,7 @@ class ClassicMember:
         if now < self._schedule.retry_at:
             return Wait(self._schedule.retry_at)
         self._news.over()
-        # A member without partitions says its generation, too, as Java does: that shows that it joins again and wants a
+        # A member without partitions reports its generation too, as in Java: that shows that it rejoins and wants a
         # rebalance.
         generation = self._assigned[1] if self.owned else self._generation
         config, asked, owned = self._config, tuple(sorted(topics)), tuple(sorted(self.owned))
@@ -259,7 +258,7 @@ class ClassicMember:
 
     def _step_syncing(self, now: float) -> Step:
         identity, assignor = self.identity, self._assignor
-        assert identity is not None  # as the answer to JoinGroup said, and so with what follows
+        assert identity is not None  # both set since JoinGroup was answered
         assert assignor is not None
         if self._to_sync is None:
             until = self._leader.waits_until(self._snapshot, now)
@@ -300,12 +299,12 @@ class ClassicMember:
             return
         self.owned -= step.partitions
         if isinstance(step, Revoke) and self._phase is Phase.ADOPTING:
-            self._rejoin = "partitions were given up"  # only now others may have them (KIP-429)
+            self._rejoin = "partitions were given up"  # only now may other members have them (KIP-429)
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
-        """See `GroupMember.answered`. The answer to a request that is not waited for any more means nothing."""
+        """See `GroupMember.answered`. Ignores the answer to an abandoned request."""
         if self._asked is None or self._asked.request is not request:
             return
         self._asked = None
@@ -321,7 +320,7 @@ class ClassicMember:
         if response is not None:
             error = refusal(response, "join" if isinstance(response, JoinGroupResponse) else "synchronise with")
         if isinstance(response, JoinGroupResponse) and isinstance(error, MemberIdRequiredError):
-            self._member_id = response.member_id  # KIP-394: the same again, with this id
+            self._member_id = response.member_id  # KIP-394: join again with this id
         elif error is not None:
             self._ask_failed(error, now)
         elif isinstance(response, JoinGroupResponse):
@@ -349,14 +348,14 @@ class ClassicMember:
             self._fail(error)
             return
         self._schedule.succeeded()
-        # What is not wanted any more is not taken: the rebalance that was asked for then gives it to others.
+        # Topics no longer wanted are not taken over: the rebalance requested for that gives them to others.
         self._target = frozenset(tp for tp in assigned if tp.topic in self._wanted.topics)
-        # A leader that has assigned itself has nothing to doubt.
+        # A leader has computed its own assignment, so it need not doubt it.
         doubts = not self._to_sync and self._fit.doubts(assigned, self._snapshot)
         self._adopt_unless(self._fit.misfit(assigned), Event.DOUBTED if doubts else Event.SYNCED)
 
     def _adopt_unless(self, misfit: str | None, event: Event) -> None:
-        """Go on with the assignment by this event, or join again, if there is a reason for it."""
+        """Continue with the assignment by this event, or join again if there is a ``misfit``."""
         if misfit is None:
             self._take(event)
         else:
@@ -364,10 +363,10 @@ class ClassicMember:
             self._take(Event.REBALANCE)
 
     def _ask_failed(self, error: KafkaError, now: float) -> None:
-        """A request to join or to synchronise was refused, or got lost."""
+        """Handle a request to join or synchronise that was refused or lost."""
         joining = self._phase is Phase.JOINING
         if self._refused(error):
-            # Another rebalance has begun before this one was over: that is no failure, and no reason to wait.
+            # Another rebalance has begun during this one: that is neither a failure nor a reason to wait.
             if joining or not isinstance(error, RebalanceInProgressError):
                 self._schedule.failed(now)
         elif error.retriable:
@@ -377,7 +376,7 @@ class ClassicMember:
             self._fail(error)
 
     def _refused(self, error: KafkaError) -> bool:
-        """Whether the error is about this membership, and dealt with."""
+        """Return True if the error concerns this membership, and handle it then."""
         if isinstance(error, FencedInstanceIdError):
             self._member_id = ""
             self._fail(error)
@@ -385,12 +384,12 @@ class ClassicMember:
         if not isinstance(error, OUTDATED):
             return False
         if self._asked is not None:
-            return True  # the answer tells what is true; this may be about what was before
+            return True  # the request in flight brings the present state; this error may concern an earlier one
         if isinstance(error, UnknownMemberIdError):
             self._member_id = ""
             self._lose(Event.LOST, f"the coordinator does not know this member any more: {error.message}")
         elif isinstance(error, IllegalGenerationError):
-            # The id stays valid (KAFKA-13419); without it the group would wait for this member's session to end.
+            # The id stays valid (KAFKA-13419). Without it the group would wait for this member's session to end.
             self._lose(Event.LOST, f"the generation is over: {error.message}")
         elif self._phase is Phase.SYNCING:
             self._news.possible()
@@ -404,7 +403,7 @@ class ClassicMember:
         self._phase = TRANSITIONS.after(self._phase, event)
 
     def _lose(self, event: Event, reason: str) -> None:
-        """The membership is over, and everything that is owned is lost with it."""
+        """End the membership, and lose all owned partitions with it."""
         self._take(event)
         self._generation = NO_GENERATION
         self._adopted_for = None
@@ -418,7 +417,8 @@ class ClassicMember:
             self._take(Event.JOIN)
 
     def _fail(self, error: KafkaError) -> None:
-        """Keep the id: another one that came back would have to wait for the end of this one's session."""
+        """Leave the group for this error, but keep the id: a member with a new id would wait for this one's session
+        to end."""
         self.error = error
         self._asked = None
         self._lose(Event.FAIL, error.message)
@@ -426,7 +426,8 @@ class ClassicMember:
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """They go on while the member waits to join, to notice a coordinator that is gone."""
+        """See `GroupMember.heartbeat_at`. Heartbeats go on while the member waits to join, to detect a lost
+        coordinator."""
         return None if self.identity is None or self._schedule.heartbeat_out else self._schedule.heartbeat_at
 
     def heartbeat_timeout_s(self) -> float:
@@ -444,7 +445,7 @@ class ClassicMember:
     def heartbeat_answered(
         self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
     ) -> None:
-        """See `GroupMember.heartbeat_answered`; what is about an earlier generation means nothing."""
+        """See `GroupMember.heartbeat_answered`. Ignores answers for an earlier generation."""
         self._schedule.heartbeat_out = False
         if response is not None:
             error = refusal(response, "stay in")
@@ -460,5 +461,5 @@ class ClassicMember:
             return
         self._schedule.unanswered(now)
         if self._asked is not None and isinstance(error, RequestTimedOutError):
-            # The coordinator is silent, so that the answer will not come either.
+            # The coordinator is silent, so that its answer to the request will not come either.
             self.answered(self._asked.request, None, error, now)

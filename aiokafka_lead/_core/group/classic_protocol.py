@@ -1,4 +1,4 @@
-"""The phases, times and requests of a classic member, whose policy is `classic`."""
+"""Phases, times and requests of a classic member; `classic` has its policy."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from .offsets import GroupIdentity
 
 
 class Phase(Enum):
-    """What a member does."""
+    """Phase of a member, with its activity."""
 
     OUT = "out"
-    """Nothing."""
+    """Inactive."""
     JOINING = "joining"
-    """Gives up what it must not keep, then asks to join."""
+    """Gives up the partitions it must not keep, then asks to join."""
     SYNCING = "syncing"
-    """Assigns, if it leads, and asks for its assignment."""
+    """Computes the assignment if it leads, and asks for its own."""
     CHECKING = "checking"
-    """Asks whether others have topics of which it got nothing, when it has come back to a place that it had."""
+    """A static member that came back: asks which topics it got no part of are assigned to other members."""
     ADOPTING = "adopting"
-    """Gives up what was taken from it, then takes over what is new."""
+    """Gives up the partitions taken from it, then takes over the new ones."""
     STABLE = "stable"
-    """Heartbeats, which it also sends in the other phases while it is a member."""
+    """Sends heartbeats, as it does in the other phases while it is a member."""
     LEAVING = "leaving"
-    """Gives up everything, then tells the coordinator."""
+    """Gives up all partitions, then informs the coordinator."""
 
 
 class Event(Enum):
-    """What leads from phase to phase."""
+    """Event that leads from phase to phase."""
 
     JOIN = "join"
     """The application wants to be in the group."""
@@ -51,9 +51,9 @@ class Event(Enum):
     SYNCED = "synced"
     """SyncGroup was answered with an assignment."""
     DOUBTED = "doubted"
-    """The assignment may be that of an earlier subscription."""
+    """The assignment may be the one for an earlier subscription."""
     CHECKED = "checked"
-    """Nothing is wrong with the assignment, as far as can be known."""
+    """The assignment fits, as far as can be known."""
     ADOPTED = "adopted"
     """The assignment has been carried out."""
     REBALANCE = "rebalance"
@@ -61,13 +61,13 @@ class Event(Enum):
     RETRY = "retry"
     """JoinGroup or SyncGroup failed, and may succeed later."""
     LOST = "lost"
-    """The coordinator does not know the member or its generation any more."""
+    """The coordinator no longer knows the member or its generation."""
     LEAVE = "leave"
-    """The member is to get out."""
+    """The member is to leave."""
     LEFT = "left"
-    """The coordinator knows, or need not."""
+    """The coordinator has been informed, or need not be."""
     FAIL = "fail"
-    """An error that is for the application to know."""
+    """An error that the application has to know."""
 
 
 _FROM_EACH_BUT_OUT = {Event.LEAVE: Phase.LEAVING, Event.FAIL: Phase.OUT}
@@ -102,31 +102,31 @@ AWAITS = {
     Phase.STABLE: "a rebalance, since the subscription changed",
     Phase.LEAVING: "to leave, and to join again",
 }
-"""What comes before the first assignment to the present subscription."""
+"""Event that the first assignment for the present subscription waits for, by phase."""
 AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions it assigns as the group's leader"
-"""The same of a leader that has not assigned yet."""
+"""The same for a leader that has not assigned yet."""
 
 
 class NewTopics:
-    """Topics that match a pattern, and that other members may have heard of before this one.
+    """Newly matching topics of a pattern, which other members may have seen first.
 
-    A member that joined without them would get no part of them, and the group would rebalance once more when it hears
-    of them. So it asks for newer metadata first (Java's ``ConsumerCoordinator.poll``).
+    A member that joined without them would get no part of them, and the group would rebalance again when the member
+    learns of them. So it asks for newer metadata first (Java's ``ConsumerCoordinator.poll``).
     """
 
     def __init__(self, timeout_s: float) -> None:
-        """After ``timeout_s`` it joins without newer metadata."""
+        """``timeout_s`` limits the wait for newer metadata."""
         self._timeout_s = timeout_s
         self._possible = False
         self._since: tuple[int, float] | None = None
-        """The generation of the metadata that is too old, and until when a newer one is waited for."""
+        """Generation of the outdated metadata, and the time until which newer metadata is waited for."""
 
     def possible(self) -> None:
-        """Others have begun a rebalance."""
+        """Note that other members have begun a rebalance."""
         self._possible = True
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """How long newer metadata than that of the first call is waited for; None where it is there, or not needed."""
+        """Return the time until which to wait for newer metadata than at the first call; None if no wait is needed."""
         if not self._possible:
             return None
         if self._since is None:
@@ -135,23 +135,23 @@ class NewTopics:
         return until if snapshot.generation <= generation and now < until else None
 
     def over(self) -> None:
-        """The member joins."""
+        """End the wait: the member joins."""
         self._possible, self._since = False, None
 
 
 FIRST_LEAVE_WITH_MEMBERS = 3
 
 REVOKE_WITHIN = 0.8
-"""The part of the rebalance timeout that the work in hand may take: the commit and what comes then need the rest."""
+"""Share of the rebalance timeout for the work in hand; the commit and the later steps need the rest."""
 
 
 def rebalance_timeout_ms(config: ConsumerConfig) -> float:
-    """How long a rebalance waits for this member."""
+    """Return the time for which a rebalance waits for this member."""
     return config.max_poll_interval_ms if config.rebalance_timeout_ms is None else config.rebalance_timeout_ms
 
 
 def revoke_timeout_s(config: ConsumerConfig) -> float:
-    """How long the work in hand may take when partitions are given up."""
+    """Return the time limit of the work in hand when partitions are given up."""
     return REVOKE_WITHIN * rebalance_timeout_ms(config) / 1000
 
 
@@ -162,7 +162,7 @@ def join_request(
     assigned: tuple[Sequence[TopicPartition], int],
     reason: str,
 ) -> JoinGroupRequest:
-    """``assigned`` is what the member was assigned last, given up or not, and in which generation."""
+    """Return the request to join; ``assigned`` is the last assignment, given up or not, and its generation."""
     return JoinGroupRequest(
         group_id=config.group_id or "",
         session_timeout_ms=int(config.session_timeout_ms),
@@ -197,7 +197,8 @@ def _metadata(
 def sync_request(
     group_id: str, identity: GroupIdentity, protocol: str, assignments: Mapping[str, Sequence[TopicPartition]]
 ) -> SyncGroupRequest:
-    """``assignments`` is every member's, from the leader, and empty from the others."""
+    """Return the request; ``assignments`` has all members' partitions from the leader, and is empty from other
+    members."""
     return SyncGroupRequest(
         group_id=group_id,
         generation_id=identity.generation_or_epoch,
@@ -213,7 +214,7 @@ def sync_request(
 
 
 def heartbeat_request(group_id: str, identity: GroupIdentity) -> HeartbeatRequest:
-    """The member is alive."""
+    """Return the request that keeps the member alive."""
     return HeartbeatRequest(
         group_id=group_id,
         generation_id=identity.generation_or_epoch,
@@ -223,12 +224,12 @@ def heartbeat_request(group_id: str, identity: GroupIdentity) -> HeartbeatReques
 
 
 def leave_request(group_id: str, member_id: str, reason: str) -> LeaveGroupRequest:
-    """The member goes, and tells why (KIP-800)."""
+    """Return the request to leave, with the reason (KIP-800)."""
     return LeaveGroupRequest(group_id=group_id, members=[MemberIdentity(member_id=member_id, reason=reason)])
 
 
 def refusal(response: Any, what: str) -> KafkaError | None:
-    """The error in an answer to a request that was ``what`` to do with the group, if there is one."""
+    """Return the error in an answer, or None; ``what`` is the verb for the request in its message."""
     if not response.error_code:
         return None
     kind = error_for_code(response.error_code)
@@ -236,7 +237,7 @@ def refusal(response: Any, what: str) -> KafkaError | None:
 
 
 def error_code(response: Any) -> int:
-    """That of an answer about one group; 0 of one that leaves the group out."""
+    """Return the error code of an answer about one group; 0 if the answer leaves the group out."""
     if isinstance(response, DescribeGroupsResponse):
         return response.groups[0].error_code if response.groups else 0
     found: int = response.error_code
@@ -244,56 +245,56 @@ def error_code(response: Any) -> int:
 
 
 def fitted(request: Request[Any], version: int) -> Request[Any]:
-    """The request in the shape that this version has."""
+    """Return the request in this version's format."""
     if isinstance(request, LeaveGroupRequest) and version < FIRST_LEAVE_WITH_MEMBERS:
         return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
     return request
 
 
 ANSWER_BEYOND_S = 5.0
-"""How much longer than a rebalance may take its answers are waited for (as in Java)."""
+"""Time beyond the longest rebalance that its answers are waited for (as in Java)."""
 
 
 class ClassicSchedule:
-    """One member's times: all in seconds, by the clock of its steps."""
+    """Times of one member, in seconds, by the clock of its steps."""
 
     def __init__(self, config: ConsumerConfig, rng: Callable[[], float]) -> None:
         request_s = config.request_timeout_ms / 1000
         self.request_s = request_s
-        """How long a request is waited for that the coordinator answers at once."""
+        """Time limit of a request that the coordinator answers at once."""
         self.answer_s = max(request_s, rebalance_timeout_ms(config) / 1000 + ANSWER_BEYOND_S)
-        """How long one is waited for that it answers when all members are there."""
+        """Time limit of a request that it answers once all members are present."""
         self.revoke_s = revoke_timeout_s(config)
-        """How long the work in hand may take when partitions are given up."""
+        """Time limit of the work in hand when partitions are given up."""
         self.heartbeat_timeout_s = min(config.session_timeout_ms / 1000, request_s)
-        """How long a heartbeat is waited for: after the session timeout the answer would change nothing."""
+        """Time limit of a heartbeat: after the session timeout its answer would change nothing."""
         self._interval_s = config.heartbeat_interval_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._failures = 0
         self.retry_at = 0.0
-        """Not before this the member asks to join again."""
+        """Earliest time to ask to join again."""
         self.heartbeat_at = 0.0
-        """When the next heartbeat is due, unless one is out."""
+        """Time of the next heartbeat, unless one is in flight."""
         self.heartbeat_out = False
 
     def failed(self, now: float) -> None:
-        """A request to join or to synchronise was in vain."""
+        """Note that a request to join or synchronise has failed."""
         self._failures += 1
         self.retry_at = now + self._backoff.delay_s(self._failures)
 
     def succeeded(self) -> None:
-        """The member has its assignment."""
+        """Note that the member has its assignment."""
         self._failures = 0
 
     def joined(self, now: float) -> None:
-        """JoinGroup was answered, which counts as a heartbeat."""
+        """Note that JoinGroup was answered, which counts as a heartbeat."""
         self.heartbeat_at = now + self._interval_s
 
     def sends(self, now: float) -> None:
-        """A heartbeat goes out."""
+        """Note that a heartbeat is sent."""
         self.heartbeat_out = True
         self.heartbeat_at = now + self._interval_s
 
     def unanswered(self, now: float) -> None:
-        """A heartbeat failed: the next one is due sooner."""
+        """Note that a heartbeat failed, so that the next is due sooner."""
         self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(1))

@@ -1,8 +1,8 @@
-"""A member of a KIP-848 group (Java: ``ConsumerMembershipManager``, ``ConsumerHeartbeatRequestManager``).
+"""Member of a KIP-848 group (Java: ``ConsumerMembershipManager``, ``ConsumerHeartbeatRequestManager``).
 
-Heartbeats carry everything: they join, say what is owned, and their answers bring the member's epoch and what it is
-to own. The member comes closer to that step by step, and each step is acknowledged by the next heartbeat. It goes
-through the phases of `OWNING`.
+Heartbeats do all the work: they join and report the owned partitions; their answers carry the member's epoch and its
+target. The member approaches the target step by step, and the next heartbeat acknowledges each step. `OWNING` has its
+phases.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from .offsets import GroupIdentity
 NOTHING_NAMED: frozenset[str] = frozenset()
 
 RELEASE_BEYOND_S = 15.0
-"""How much longer than ``session_timeout_ms`` a static member waits for its predecessor to be forgotten."""
+"""Time beyond ``session_timeout_ms`` that a static member waits for its predecessor's session to end."""
 
 
 class Subscribed(NamedTuple):
-    """A subscription as the coordinator gets it."""
+    """Subscription as sent to the coordinator."""
 
     topics: tuple[str, ...]
     """Sorted."""
     pattern: str | None
-    """For the broker to match, in RE2 syntax."""
+    """Pattern in RE2 syntax, for the broker to match."""
 
 
 class Subscription:
-    """What the application wants, and whether the broker is to match its pattern, or this client."""
+    """The application's subscription, with the choice of who matches its pattern: the broker, or this client."""
 
     def __init__(self) -> None:
         self.wanted: Wanted | None = None
         self._broker_matches = True
-        """Whether the broker is to match a pattern; False once it could not."""
+        """True while the broker is to match a pattern; False once it has refused to."""
 
     def change(self, wanted: Wanted) -> bool:
-        """The application wants this; whether the coordinator has to learn of it."""
+        """Replace the subscription; return True if the coordinator has to learn of it."""
         before = self.subscribed
         if self.wanted is None or wanted.pattern is None or wanted.pattern != self.wanted.pattern:
             self._broker_matches = True
@@ -62,7 +62,7 @@ class Subscription:
 
     @property
     def subscribed(self) -> Subscribed:
-        """As the coordinator gets it."""
+        """Subscription as sent to the coordinator."""
         wanted = self.wanted
         if wanted is None:
             return Subscribed((), None)
@@ -72,11 +72,14 @@ class Subscription:
 
     @property
     def by_pattern(self) -> bool:
-        """Whether topics are found by a pattern, matched here or by the broker."""
+        """True if topics are found by a pattern, matched here or by the broker."""
         return self.wanted is not None and self.wanted.pattern is not None
 
     def pattern_refused(self, error: KafkaError) -> bool:
-        """Brokers before 4.0 match no patterns, others only those of RE2: then this client matches."""
+        """Switch to matching here if this is the reason of the error; return True if it is.
+
+        Brokers before 4.0 match no patterns, and later ones only those in RE2 syntax.
+        """
         refused = isinstance(error, (UnsupportedVersionError, InvalidRegularExpressionError))
         if not refused or self.subscribed.pattern is None:
             return False
@@ -85,9 +88,9 @@ class Subscription:
 
 
 class HeartbeatFields:
-    """Builds the requests of one member, and knows what the coordinator has been given.
+    """Builds the requests of one member, and tracks which fields the coordinator has received.
 
-    Whether an unanswered request arrived is not known; so everything is given again after `forget`.
+    An unanswered request may have been lost, so after `forget` the next heartbeat carries all fields again.
     """
 
     def __init__(self, config: ConsumerConfig) -> None:
@@ -97,27 +100,27 @@ class HeartbeatFields:
         self._assignor = config.remote_assignor
         self._rebalance_timeout_ms = int(rebalance_timeout_ms(config))
         self._subscribed: Subscribed | None = None
-        """What was sent last, or None if everything is to be sent."""
+        """Subscription sent last, or None if the next heartbeat has to carry all fields."""
         self._sent_owned = False
 
     def forget(self) -> None:
-        """Tell everything with the next heartbeat."""
+        """Send all fields with the next heartbeat."""
         self._subscribed = None
         self._sent_owned = False
 
     def owned_changed(self) -> None:
-        """Tell what is owned with the next heartbeat: that is the acknowledgement of an assignment."""
+        """Send the owned partitions with the next heartbeat, which acknowledges an assignment."""
         self._sent_owned = False
 
     @property
     def owned_sent(self) -> bool:
-        """Whether the coordinator has been sent what is owned."""
+        """True if the current owned partitions have been sent to the coordinator."""
         return self._sent_owned
 
     def heartbeat(
         self, member_id: str, epoch: int, subscribed: Subscribed, owned: Mapping[TopicPartition, UUID]
     ) -> ConsumerGroupHeartbeatRequest:
-        """The next heartbeat; epoch 0 joins, for which ``owned`` must be empty."""
+        """Return the next heartbeat; epoch 0 joins, for which ``owned`` must be empty."""
         request = self.bare(member_id, epoch)
         everything = self._subscribed is None or epoch == 0
         if everything:
@@ -128,7 +131,7 @@ class HeartbeatFields:
         if before is None or before.topics != subscribed.topics:
             request.subscribed_topic_names = list(subscribed.topics)
         if subscribed.pattern != (None if before is None else before.pattern):
-            # An empty string takes a pattern back.
+            # An empty string withdraws a pattern.
             request.subscribed_topic_regex = subscribed.pattern or ""
         if everything or not self._sent_owned:
             request.topic_partitions = _by_topic(owned)
@@ -137,7 +140,7 @@ class HeartbeatFields:
         return request
 
     def bare(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """A heartbeat without anything new, such as the one that leaves the group (epoch -1 or -2)."""
+        """Return a heartbeat with the required fields only, such as one that leaves the group (epoch -1 or -2)."""
         return ConsumerGroupHeartbeatRequest(
             group_id=self._group_id, member_id=member_id, member_epoch=epoch, instance_id=self._instance_id
         )
@@ -151,9 +154,9 @@ def _by_topic(owned: Mapping[TopicPartition, UUID]) -> list[RequestTopicPartitio
 
 
 class ConsumerProtocolMember(HeartbeatMember):
-    """A `GroupMember` by ConsumerGroupHeartbeat.
+    """`GroupMember` that speaks ConsumerGroupHeartbeat.
 
-    Invariant: ``epoch`` is more than 0 exactly in JOINED and RELEASING.
+    Invariant: ``epoch`` is positive exactly in JOINED and RELEASING.
     """
 
     _unserved = 'the brokers do not speak group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "auto"'
@@ -166,29 +169,30 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._revoke_s = revoke_timeout_s(config)
         self._subscription = Subscription()
         self._sent_subscribed = self._subscribed = self._subscription.subscribed
-        """The subscription in the last heartbeat, and in the last that was answered."""
+        """Subscriptions in the last heartbeat sent, and in the last one answered."""
         self._owned: dict[TopicPartition, UUID] = {}
-        """With the id that the topic had then: one that was made anew is another topic."""
+        """Owned partitions, with their topic's id at that time: a topic that was deleted and created again is
+        another one."""
         self._step: Revoke | Assign | None = None
-        """What was begun towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
+        """Step in progress towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}
-        """What will be owned when the `Assign` that was begun is done."""
+        """Partitions owned once the `Assign` in progress is done."""
         self._lost = ""
-        """Why what is owned is lost, if it is."""
+        """Reason that the owned partitions are lost, or empty."""
         self._leaving = ""
         self._unreleased_since: float | None = None
-        """When a static member's predecessor was found to be in its place."""
+        """Time at which a static member's predecessor was found in its place."""
 
-    # --- what others see ---------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def owned(self) -> Partitions:
-        """Its partitions, as of the last `done`."""
+        """Partitions owned as of the last `done`."""
         return frozenset(self._owned)
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """The member's id and epoch; None while it is no member."""
+        """Member id and epoch; None while it is not a member."""
         if self.epoch <= 0:
             return None
         return GroupIdentity(self.epoch, self.member_id, self._config.group_instance_id)
@@ -208,7 +212,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def stable(self) -> bool:
-        """A member that owns what it is to own, and has said so."""
+        """True if the member owns its target and has reported that."""
         return (
             self._phase is Phase.JOINED
             and self._step is None
@@ -220,7 +224,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def out(self) -> bool:
-        """No member, and with nothing to do about it."""
+        """True if it is not a member and has no step left to do about that."""
         return self._phase is Phase.OUT and not self._lost and not self._owned
 
     @property
@@ -235,13 +239,13 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def interest(self) -> frozenset[str]:
-        """Nothing: the coordinator assigns only what is subscribed to."""
+        """Empty: the coordinator assigns only subscribed topics."""
         return NOTHING_NAMED
 
-    # --- what the application wants ----------------------------------------------------------------------------------
+    # --- the application's wishes -------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
-        """Join with this subscription, or go on with it."""
+        """Join with this subscription, or continue with it."""
         changed = self._subscription.change(wanted)
         if self._phase in (Phase.OUT, Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self.join(now)
@@ -249,7 +253,7 @@ class ConsumerProtocolMember(HeartbeatMember):
             self._schedule.hurry(now)
 
     def join(self, now: float) -> None:
-        """Get in again, after `leave` or an error that may have passed."""
+        """Join again, after `leave` or an error that may have passed."""
         if self._phase in (Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self._come_back = True
         elif self._phase is Phase.OUT and self._subscription.wanted is not None:
@@ -260,7 +264,7 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._begin_to_join(now)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Get out: give up everything, then tell the coordinator; or the other way round, when there is no time."""
+        """Leave: give up all partitions, then inform the coordinator; in the reverse order if there is no time."""
         self._come_back = False
         self._leaving = reason
         self._unreleased_since = None
@@ -274,18 +278,18 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._lost = reason
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Topic ids may have names now."""
+        """Take in newer metadata, which may name more topic ids."""
         self._target.learn(snapshot, self._owned.values())
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """The next heartbeat tells what is the matter: a newer epoch, or that the member is fenced."""
+        """Send a heartbeat now: its answer has the newer epoch, or tells that the member is fenced."""
         if self._phase in (Phase.JOINED, Phase.RELEASING) and identity == self.identity:
             self._schedule.hurry(now)
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> Step:
-        """What to do now; the same until it is done, unless the member is fenced meanwhile."""
+        """Return the next step: the same one until it is done, unless the member is fenced meanwhile."""
         if self._lost:
             return Lose(self.owned, self._lost)
         if self._phase is Phase.RELEASING:
@@ -297,7 +301,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         return self._step or Wait(None)
 
     def _next_step(self) -> Revoke | Assign | None:
-        """Give up first what is not in the target, then take over what is new in it."""
+        """Return the next step towards the target: give up first, then take over."""
         target = self._resolved()
         gone = frozenset(tp for tp, topic_id in self._owned.items() if target.get(tp) != topic_id)
         if gone:
@@ -309,10 +313,10 @@ class ConsumerProtocolMember(HeartbeatMember):
         return None
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
-        """Never: this protocol has no requests beside heartbeats."""
+        """Do nothing: this protocol has no requests besides heartbeats."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """The step has been carried out: the next heartbeat acknowledges it."""
+        """Note that the step was carried out; the next heartbeat acknowledges it."""
         if isinstance(step, Lose):
             self._owned.clear()
             self._lost = ""
@@ -362,7 +366,10 @@ class ConsumerProtocolMember(HeartbeatMember):
         return self._may_be_released(error, now)
 
     def _may_be_released(self, error: KafkaError, now: float) -> bool:
-        """Another process has this static member's place: perhaps it died, and its session ends soon."""
+        """Return True while the wait for another process in this static member's place is worthwhile.
+
+        The other process may have died, and its session then ends soon.
+        """
         if not isinstance(error, UnreleasedInstanceIdError):
             return False
         wait_s = self._config.session_timeout_ms / 1000 + RELEASE_BEYOND_S
@@ -386,7 +393,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._schedule.begin(now)
 
     def _fenced(self, error: KafkaError, now: float) -> None:
-        """Nothing that was owned may be committed or read any more; then join again, unless it was on its way out."""
+        """Lose the owned partitions, then join again, unless the member was leaving."""
         self._come_back = self._come_back or self._phase is not Phase.RELEASING
         self._known = False
         if self.epoch > 0:
@@ -423,7 +430,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._give_up_step()
 
     def _give_up_step(self) -> None:
-        """What is being assigned has to be given up again."""
+        """Abandon the step in progress. The partitions of an `Assign` count as owned, so that they are given up."""
         if isinstance(self._step, Assign):
             self._owned = dict(self._assigning)
         self._step = None
@@ -431,6 +438,6 @@ class ConsumerProtocolMember(HeartbeatMember):
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def _resolved(self) -> Mapping[TopicPartition, UUID]:
-        """Brokers match patterns with internal topics, too."""
+        """Return the target by name. Brokers match patterns against internal topics, too, so those may be left out."""
         excluded = self._subscription.by_pattern and self._config.exclude_internal_topics
         return self._target.resolved(internal=not excluded)

@@ -1,8 +1,8 @@
-"""A member whose heartbeats carry everything: of KIP-848 groups, and of share groups (KIP-932).
+"""Member whose heartbeats do all the work: of KIP-848 groups, and of share groups (KIP-932).
 
-They join, say what has changed, and bring the member's epoch and its target: what it is to own, or to fetch. What the
-two kinds do with a target is their own (`consumer_protocol`, `_core.share.member`). Java: ``AbstractMembershipManager``
-and ``AbstractHeartbeatRequestManager``.
+Heartbeats join and report changes; their answers carry the member's epoch and its target, which is the partitions to
+own or to fetch. Each kind handles its target itself (`consumer_protocol`, `_core.share.member`). Java:
+``AbstractMembershipManager`` and ``AbstractHeartbeatRequestManager``.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ from ..transitions import Transitions
 
 
 class Phase(Enum):
-    """What a member does."""
+    """Phase of a member, with its activity."""
 
     OUT = "out"
-    """Nothing."""
+    """Inactive."""
     JOINING = "joining"
-    """Heartbeats of epoch 0."""
+    """Sends heartbeats of epoch 0."""
     JOINED = "joined"
-    """Heartbeats; goes after its target."""
+    """Sends heartbeats, and follows its target."""
     FENCED = "fenced"
-    """No heartbeats; everything that it owned is lost."""
+    """Sends no heartbeats; all its partitions are lost."""
     RELEASING = "releasing"
-    """Heartbeats; gives up everything."""
+    """Sends heartbeats, and gives up all its partitions."""
     PARTING = "parting"
-    """One heartbeat of epoch -1 (-2: a static member)."""
+    """Sends one heartbeat of epoch -1 (-2 if it is a static member)."""
 
 
 class Event(Enum):
-    """What leads from phase to phase."""
+    """Event that leads from phase to phase."""
 
     JOIN = "join"
-    """The application wants to be in the group, and nothing is left of an earlier membership."""
+    """The application wants to be in the group, and an earlier membership has been cleared away."""
     ACCEPTED = "accepted"
     """The first heartbeat was answered with an epoch."""
     FENCED = "fenced"
-    """The coordinator knows the member no more, or not with its epoch."""
+    """The coordinator no longer knows the member, or not at its epoch."""
     DROPPED = "dropped"
-    """What a fenced member owned has been dropped."""
+    """The partitions of a fenced member have been dropped."""
     RELEASE = "release"
-    """The member is to get out in order."""
+    """The member is to leave in order."""
     PART = "part"
-    """It owns nothing any more, or has no time to give it up: the coordinator is to know."""
+    """The member owns no partitions any longer, or has no time to give them up: the coordinator is informed."""
     LEFT = "left"
-    """The coordinator knows, or never knew this member."""
+    """The coordinator has been informed, or never knew this member."""
     FAIL = "fail"
-    """An error that is for the application to know."""
+    """An error that the application has to know."""
 
 
 _GET_OUT = {Event.FENCED: Phase.FENCED, Event.PART: Phase.PARTING, Event.FAIL: Phase.OUT}
@@ -84,7 +84,7 @@ OWNING = Transitions(
         Phase.PARTING: {Event.LEFT: Phase.OUT},
     },
 )
-"""Those of a member that owns partitions, and gives them up in order."""
+"""Transitions of a member that owns partitions and gives them up in order."""
 
 _REJOIN_OR_OUT = {Event.FENCED: Phase.JOINING, Event.PART: Phase.PARTING, Event.FAIL: Phase.OUT}
 
@@ -98,37 +98,38 @@ SHARING = Transitions(
         Phase.PARTING: {Event.LEFT: Phase.OUT},
     },
 )
-"""Those of a member that owns nothing."""
+"""Transitions of a member that owns no partitions."""
 
 
 # --- when heartbeats are sent ----------------------------------------------------------------------------------------
 
 FIRST_INTERVAL_S = 3.0
-"""Between heartbeats until a broker says how often it wants them (its default is 5 s)."""
+"""Interval of heartbeats until a broker specifies one (its default is 5 s)."""
 
 SESSION_INTERVALS = 9
-"""Only brokers know how long a session is. This number of heartbeat intervals, which brokers do tell, stands in for it,
-as their defaults have it (``group.consumer.session.timeout.ms`` 45 s to 5 s), or ``session_timeout_ms`` if that is
-longer: then no member counts as dead that is not."""
+"""Length of a session in heartbeat intervals. Brokers send the interval, but not the session's length, so this is
+the ratio of their defaults (``group.consumer.session.timeout.ms`` 45 s to 5 s). ``session_timeout_ms`` applies
+instead if it is longer, so that no live member counts as dead."""
 
 PROBES = 3
 PROBE_AFTER_S = 0.5
-"""Heartbeats that a new member sends early, as long as it has been assigned nothing, and the time between them.
+"""Number of early heartbeats of a new member without an assignment, and the time between them.
 
-A coordinator that has assigned less than ``group.consumer.assignment.interval.ms`` (1 s) ago gives a new member an
-empty assignment first (KIP-1263), and its own with the next heartbeat, which is not due for 5 s."""
+A coordinator that has assigned partitions within ``group.consumer.assignment.interval.ms`` (1 s) gives a new member an
+empty assignment first (KIP-1263), and its real one with the next heartbeat, which is not due for 5 s.
+"""
 
 AWAITED_PROBES = 20
-"""The same while a member of a share group has no partition of topics that have some: every member gets some as soon as
-the coordinator has initialized their state, which takes seconds in a new cluster (KIP-932)."""
+"""Number of early heartbeats of a share group's member without partitions whose topics have some. Every member gets
+partitions once the coordinator has initialized their state, which takes seconds in a new cluster (KIP-932)."""
 
 ANSWER_WITHIN_S = 10.0
-"""A heartbeat without an answer is sent again after this, or after ``request_timeout_ms`` if that is less. A group's
-shortest session is much longer."""
+"""Time limit of a heartbeat's answer unless ``request_timeout_ms`` is shorter; then the heartbeat is sent again. The
+shortest session of a group is much longer."""
 
 
 def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
-    """Why a heartbeat was not accepted; None if it was. ``error``: why there is no answer."""
+    """Return the reason that a heartbeat was not accepted, or None. ``error`` explains a missing answer."""
     if response is None:
         return error or KafkaError("a heartbeat of the group was not answered")
     if not response.error_code:
@@ -137,58 +138,59 @@ def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
 
 
 class HeartbeatSchedule:
-    """One member's heartbeats: at the interval that the broker wants, earlier with news, later after failures."""
+    """Schedule of one member's heartbeats: at the broker's interval, earlier with news, later after failures."""
 
     def __init__(self, config: ClientConfig, rng: Callable[[], float], session_timeout_ms: float = 0) -> None:
-        """``session_timeout_ms``: the shortest that a session is taken to be."""
+        """``session_timeout_ms`` is the lower bound for the estimated length of a session."""
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._session_timeout_s = session_timeout_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.due_at: float | None = None
-        """When to send the next heartbeat."""
+        """Time of the next heartbeat."""
         self._hurried = False
-        """There is something to tell: do not wait for the interval to pass."""
+        """True if there is news to send, so that the interval does not apply."""
         self._sent_at = 0.0
         self._failures = 0
         self._interval_s = FIRST_INTERVAL_S
         self._probes = 0
-        """Early heartbeats since it has joined."""
+        """Number of early heartbeats since it joined."""
         self.probing = False
-        """A new member may have an assignment that it has not heard of."""
+        """True while a new member may have an assignment it has not received."""
         self._joined_at_epoch = 0
 
     @property
     def session_s(self) -> float:
-        """No broker tells: see `SESSION_INTERVALS`."""
+        """Estimated length of a session, which no broker sends: see `SESSION_INTERVALS`."""
         return max(SESSION_INTERVALS * self._interval_s, self._session_timeout_s)
 
     @property
     def timeout_s(self) -> float:
-        """How long to wait for a heartbeat's answer."""
+        """Time limit of a heartbeat's answer, in seconds."""
         return min(self._request_timeout_s, max(ANSWER_WITHIN_S, 2 * self._interval_s))
 
     def begin(self, now: float) -> None:
-        """Join, but not before the wait after a failure is over."""
+        """Schedule the first heartbeat: now, or after the backoff of a failure."""
         self.due_at = now if not self._failures else max(now, self.due_at or now)
 
     def hurry(self, now: float) -> None:
-        """Send the next heartbeat now, or as soon as the one that is out has been answered."""
+        """Send the next heartbeat now, or as soon as the one in flight has been answered."""
         self._hurried = True
         self.due_at = now
 
     def sent(self, now: float) -> None:
-        """A heartbeat was sent, with everything that there is to tell."""
+        """Note that a heartbeat was sent, with all news."""
         self._sent_at = now
         self._hurried = False
 
     def joined(self, epoch: int) -> None:
-        """The heartbeat that was sent is the first that the coordinator accepts."""
+        """Note that the coordinator has accepted the first heartbeat."""
         self._joined_at_epoch = epoch
         self._probes = 0
         self.probing = True
 
     def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
-        """A heartbeat was answered without an error. ``awaits_target``: a later one is bound to bring partitions."""
+        """Note a heartbeat that was answered without an error. ``awaits_target``: a later one is bound to bring
+        partitions."""
         self._failures = 0
         if interval_ms > 0:
             self._interval_s = interval_ms / 1000
@@ -202,12 +204,12 @@ class HeartbeatSchedule:
         self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def failed(self, now: float) -> None:
-        """A heartbeat was refused, or not answered."""
+        """Note a heartbeat that was refused or not answered."""
         self._failures += 1
         self.due_at = now + self._backoff.delay_s(self._failures)
 
     def forgive(self) -> None:
-        """The failures that there were are no reason to wait with joining."""
+        """Forget earlier failures, so that they do not delay joining."""
         self._failures = 0
 
 
@@ -220,29 +222,29 @@ class _TopicPartitions(Protocol):
 
 
 class Target:
-    """One member's target assignment, as it was given last."""
+    """Latest target assignment of one member."""
 
     def __init__(self) -> None:
         self.known = False
-        """Whether the coordinator has given one since `forget`."""
+        """True if the coordinator has sent a target since `forget`."""
         self._partitions: dict[UUID, frozenset[int]] = {}
         self._snapshot = ClusterSnapshot(0)
         self._names: dict[UUID, str] = {}
-        """Of the topics in the target, and of those that are owned: kept while metadata does not name them."""
+        """Names of the topics in the target and of owned ones: kept while metadata lacks them."""
 
     def aim(self, assignment: Iterable[_TopicPartitions], owned: Iterable[UUID]) -> None:
-        """The coordinator tells a target; the member owns partitions of these topics."""
+        """Replace the target; ``owned`` are the ids of the topics with owned partitions."""
         self.known = True
         self._partitions = {entry.topic_id: frozenset(entry.partitions) for entry in assignment}
         self._learn_names(owned)
 
     def forget(self) -> None:
-        """There is none until the coordinator tells one."""
+        """Forget the target until the coordinator sends one."""
         self.known = False
         self._partitions = {}
 
     def learn(self, snapshot: ClusterSnapshot, owned: Iterable[UUID]) -> None:
-        """Topic ids may have names now."""
+        """Take in newer metadata, which may name more topic ids."""
         self._snapshot = snapshot
         self._learn_names(owned)
 
@@ -253,17 +255,17 @@ class Target:
 
     @property
     def empty(self) -> bool:
-        """Whether there are no partitions in it, as far as it is known."""
+        """True if the target has no partitions, as far as it is known."""
         return not any(self._partitions.values())
 
     @property
     def unnamed(self) -> bool:
-        """Whether there are partitions of topics that metadata does not name."""
+        """True if the target has partitions of topics that metadata does not name."""
         return any(topic_id not in self._names for topic_id in self._partitions)
 
     def resolved(self, *, internal: bool) -> Mapping[TopicPartition, UUID]:
-        """The target as far as its topics have names, with or without internal topics. What is left comes with newer
-        metadata."""
+        """Return the part of the target whose topics have names, with or without internal topics. Newer metadata
+        brings the rest."""
         return {
             TopicPartition(self._names[topic_id], partition): topic_id
             for topic_id, partitions in self._partitions.items()
@@ -282,12 +284,12 @@ class Target:
 class HeartbeatMember(ABC):
     """Decides about heartbeats. Every method is synchronous, takes the time, and decides at once.
 
-    A heartbeat's answer counts only while it is `_sent`: one that was overtaken by a leave tells of a membership that
-    has ended (KAFKA-19335).
+    A heartbeat's answer counts only while it is `_sent`: after a leave, the answer to an earlier heartbeat concerns a
+    membership that has ended (KAFKA-19335).
     """
 
     _unserved: ClassVar[str]
-    """Says which brokers the protocol needs."""
+    """Error text that names the brokers the protocol needs."""
 
     def __init__(self, transitions: Transitions[Phase, Event], schedule: HeartbeatSchedule) -> None:
         self._transitions = transitions
@@ -298,16 +300,16 @@ class HeartbeatMember(ABC):
         self.heartbeats = 0
         """Number of heartbeats sent."""
         self.epoch = 0
-        """More than 0 exactly while it is a member."""
+        """Epoch of the membership; positive exactly while it is a member."""
         self._target = Target()
         self._come_back = False
-        """On its way out: join again after that."""
+        """While leaving: join again afterwards."""
         self._known = False
-        """Whether the coordinator may know this member: then it has to learn that the member leaves."""
+        """True if the coordinator may know this member, so that a leave has to inform it."""
         self._sent: Request[Any] | None = None
-        """The heartbeat that is out."""
+        """Heartbeat in flight."""
         self.error: KafkaError | None = None
-        """Why it is out of the group, where that is for the application to know."""
+        """Error that put the member out of the group, if the application has to know it."""
 
     @property
     def unknown_topics(self) -> bool:
@@ -316,23 +318,23 @@ class HeartbeatMember(ABC):
 
     @property
     def session_s(self) -> float:
-        """No broker tells: this is deduced from the interval that it wants."""
+        """Estimated length of a session: brokers send only the heartbeat interval."""
         return self._schedule.session_s
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """When the next heartbeat is due; None: not before something happens."""
+        """Return the time at which the next heartbeat is due; None: not before another event."""
         if self._phase in (Phase.OUT, Phase.FENCED) or (self._phase is Phase.JOINING and not self._may_join()):
             return None
         return None if self._sent is not None and self._phase is not Phase.PARTING else self._schedule.due_at
 
     def heartbeat_timeout_s(self) -> float:
-        """How long to wait for a heartbeat's answer."""
+        """Return the time limit of a heartbeat's answer, in seconds."""
         return self._schedule.timeout_s
 
     def heartbeat(self, now: float) -> Request[Any] | None:
-        """The heartbeat to send, which thereby counts as sent."""
+        """Return the heartbeat to send, and count it as sent."""
         if self.heartbeat_at() is None:
             return None
         self.heartbeats += 1
@@ -359,7 +361,7 @@ class HeartbeatMember(ABC):
             self._accepted(response)
 
     def _accepted(self, response: Any) -> None:
-        """A heartbeat was answered without an error."""
+        """Take in the answer to an accepted heartbeat."""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self._target.aim(response.assignment.topic_partitions, self._owned_topics())
@@ -392,7 +394,7 @@ class HeartbeatMember(ABC):
         self._phase = self._transitions.after(self._phase, event)
 
     def _part(self, now: float) -> None:
-        """Tell the coordinator, if it knows of this member at all."""
+        """Inform the coordinator, if it knows this member at all."""
         if self._known:
             self._take(Event.PART)
             self._schedule.due_at = now
@@ -417,36 +419,36 @@ class HeartbeatMember(ABC):
         self._sent = None
         self._target.forget()
 
-    # --- what the kinds of members differ in -------------------------------------------------------------------------
+    # --- differences of the kinds -------------------------------------------------------------------------------------
 
     @abstractmethod
     def join(self, now: float) -> None:
-        """Get in again, after a leave or an error that may have passed."""
+        """Join again, after a leave or an error that may have passed."""
 
     @abstractmethod
     def _request(self) -> Request[Any]:
-        """The next heartbeat."""
+        """Return the next heartbeat."""
 
     @abstractmethod
     def _forget_told(self) -> None:
-        """Say everything with the next heartbeat: the last one may not have arrived."""
+        """Send all fields with the next heartbeat: the last one may have been lost."""
 
     @abstractmethod
     def _fenced(self, error: KafkaError, now: float) -> None:
-        """The coordinator knows the member no more, or not with this epoch."""
+        """Handle a coordinator that no longer knows the member, or not at this epoch."""
 
     def _may_join(self) -> bool:
         """True if there is something to join for."""
         return True
 
     def _bears_with(self, error: KafkaError, now: float) -> bool:
-        """True if an error that cannot be retried may pass nevertheless."""
+        """Return True if an error that is not retriable may pass nevertheless."""
         return False
 
     def _awaits_target(self) -> bool:
-        """True if a later heartbeat is bound to bring partitions."""
+        """Return True if a later heartbeat is bound to bring partitions."""
         return False
 
     def _owned_topics(self) -> Iterable[UUID]:
-        """Ids of topics whose names are to be kept, though they are not in the target."""
+        """Return the ids of topics outside the target whose names are still needed."""
         return ()

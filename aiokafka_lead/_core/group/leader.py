@@ -1,4 +1,4 @@
-"""What the leader of a classic group assigns, and whether it fits the member that gets it."""
+"""Assignment by the leader of a classic group, and the check that it fits the member receiving it."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from .assignors.claims import Claim, Claims
 
 
 class Fit:
-    """Compares the assignment of a member with the topics with which it joined.
+    """Compares a member's assignment with the topics it joined with.
 
-    The coordinator gives a static member that returns its place and its former assignment, without a rebalance, though
-    its subscription may have changed (KIP-345, KAFKA-12759). Such a member would get nothing of its new topics, and
-    hold partitions of topics that it no longer reads, until the group rebalances for another reason. So it asks for a
-    rebalance, once for each subscription: what does not fit after that is its leader's doing, and would never end.
-    Java asks if the assignment has topics to which the member is not subscribed (the end of
-    ``ConsumerCoordinator.onJoinComplete``), and does nothing if it lacks topics.
+    The coordinator gives a returning static member its place and its former assignment without a rebalance, even if its
+    subscription has changed (KIP-345, KAFKA-12759). Such a member would get no part of its new topics, and hold
+    partitions of topics it no longer reads, until the group rebalances for another reason. So it requests a rebalance,
+    once for each subscription: a misfit after that comes from the group's leader, and further requests would never end.
+    Java requests one if the assignment has topics to which the member is not subscribed (the end of
+    ``ConsumerCoordinator.onJoinComplete``), and does nothing about missing topics.
     """
 
     def __init__(self, group_id: str, log: ClientLog) -> None:
         self._group_id = group_id
         self._log = log
         self.topics: frozenset[str] = frozenset()
-        """Those with which the member asked to join last."""
+        """Topics of the last request to join."""
         self._comes_back = False
         self._tried_for: frozenset[str] | None = None
-        """The topics for which a rebalance was asked for, in vain so far."""
+        """Topics for which a rebalance was requested without effect so far."""
         self._lacks: frozenset[str] = frozenset()
-        """Topics of which the member got nothing, after `doubts`."""
+        """Topics of which the member got no partition, after `doubts`."""
 
     def joins(self, topics: frozenset[str], *, comes_back: bool) -> None:
-        """The member asks to join with these topics. ``comes_back``: it may be given a place that it had before."""
+        """Note the topics of a request to join. ``comes_back``: it may be given a place that it had before."""
         self.topics, self._comes_back = topics, comes_back
 
     def misfit(self, assigned: Iterable[TopicPartition]) -> str | None:
-        """Why the group is to rebalance, if the member got what it is not subscribed to; None if it is not to."""
+        """Return the reason for a rebalance if the member got topics it is not subscribed to, else None."""
         unwanted = {tp.topic for tp in assigned} - self.topics
         if not unwanted:
             self._tried_for = None
@@ -66,18 +66,18 @@ class Fit:
         return f"the assignment is that of another subscription, with {', '.join(sorted(unwanted))}"
 
     def doubts(self, assigned: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> bool:
-        """Whether a member that has come back got nothing of a topic, so that the coordinator is to be asked whether
-        others have it (by `question`)."""
+        """Return True if a returning member got no partition of a topic, and so should ask (by `question`) whether
+        another member has it."""
         lacks = self.topics - {tp.topic for tp in assigned} if self._comes_back else ()
         self._lacks = frozenset(topic for topic in lacks if _may_exist(topic, snapshot))
         return bool(self._lacks)
 
     def question(self) -> DescribeGroupsRequest:
-        """What all members have."""
+        """Return the request for the assignments of all members."""
         return DescribeGroupsRequest(groups=[self._group_id])
 
     def nobodys(self, response: Response | None) -> str | None:
-        """Why the group is to rebalance, by the answer: a topic is nobody's. None where nothing shows that."""
+        """Return the reason for a rebalance if no member has a topic's partitions, as the answer shows; else None."""
         if not isinstance(response, DescribeGroupsResponse) or not response.groups:
             return None
         group = response.groups[0]
@@ -86,7 +86,7 @@ class Fit:
         try:
             held = {tp.topic for member in group.members for tp in decode_assignment(member.member_assignment)}
         except MalformedMessageError:
-            return None  # a member of another kind of client: what it has cannot be known
+            return None  # from another kind of client, so its partitions are unknown
         lacking = self._lacks - held
         return f"no member was assigned anything of {', '.join(sorted(lacking))}" if lacking else None
 
@@ -96,26 +96,26 @@ def _may_exist(topic: str, snapshot: ClusterSnapshot) -> bool:
 
 
 LEARN_WITHIN_S = 2.0
-"""How long a leader waits for metadata of a topic that it has not heard of, once."""
+"""Time that a leader waits for the metadata of a new topic, once per topic."""
 
 
 class Leader:
-    """The member that decides for all: it knows its group in the generations that it leads, and nothing in others."""
+    """Leader's part of a member: knows the group in generations that it leads, and is empty in others."""
 
     def __init__(self, log: ClientLog) -> None:
         self._log = log
         self._members: list[MemberSubscription] = []
         self.topics: frozenset[str] = frozenset()
-        """Everything that anyone is subscribed to."""
+        """All topics that any member subscribes to."""
         self._counts: Mapping[str, int] = {}
-        """How many partitions each topic had when they were assigned."""
+        """Number of partitions of each topic when they were assigned."""
         self._learn_by = 0.0
-        """Until when metadata is waited for."""
+        """Time until which metadata is waited for."""
         self._waited_for: frozenset[str] = frozenset()
         """Topics that were waited for before, in this generation or an earlier one."""
 
     def joined(self, response: JoinGroupResponse, snapshot: ClusterSnapshot, now: float) -> bool:
-        """A generation begins; whether the member is to assign all partitions in it."""
+        """Begin a generation; return True if the member has to assign all partitions in it."""
         self.end()
         if response.leader != response.member_id:
             return False
@@ -131,12 +131,12 @@ class Leader:
         self._learn_by = now + LEARN_WITHIN_S
 
     def end(self) -> None:
-        """The generation is over."""
+        """End the generation."""
         self._members = []
         self.topics = frozenset()
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """When to ask again, for lack of metadata; None if there is nothing to wait for any more."""
+        """Return the time to ask again for lack of metadata, or None if there is no more to wait for."""
         lacking = frozenset(topic for topic in self.topics if not snapshot.partition_count(topic)) - self._waited_for
         if lacking and now < self._learn_by:
             return self._learn_by
@@ -144,7 +144,7 @@ class Leader:
         return None
 
     def assign(self, assignor: GroupAssignor, snapshot: ClusterSnapshot) -> Assignment:
-        """Every member's partitions. Raises `AssignorError`."""
+        """Return the partitions of every member. Raises `AssignorError`."""
         topics = TopicPartitions.from_snapshot(snapshot, self.topics)
         self._counts = topics.counts
         try:
@@ -153,12 +153,13 @@ class Leader:
             raise
         except Exception as cause:
             raise AssignorError(f"the assignor {assignor.name!r} has failed: {cause!r}") from cause
-        # Members that came from a cooperative generation to an eager one still own what they tell.
+        # Members that came from a cooperative generation to an eager one still own the partitions they report.
         claims = Claims([Claim(member.member_id, member.owned, member.generation) for member in self._members], topics)
         return claims.withhold({member.member_id: assignment.get(member.member_id, []) for member in self._members})
 
     def outdated(self, snapshot: ClusterSnapshot) -> str | None:
-        """Why the assignment does not fit the cluster any more. A topic that is not seen now may be back soon."""
+        """Return the reason that the assignment no longer fits the cluster. A topic missing now may be back soon,
+        and is none."""
         for topic in sorted(self.topics):
             count = snapshot.partition_count(topic)
             before = self._counts.get(topic, 0)

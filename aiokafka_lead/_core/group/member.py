@@ -1,8 +1,8 @@
-"""What a member of a consumer group decides, whatever protocol it speaks.
+"""Interface of a consumer group's member, independent of its protocol.
 
-Two tasks drive one member: the one that rebalances asks for its next `step` and carries it out; the other sends its
+Two tasks drive one member: the rebalancing task asks for its next `step` and carries it out; the other sends its
 heartbeats, which go on while a step waits for the application. Every method is synchronous, takes the time, and decides
-at once. The caller of one wakes both tasks, so that a member calls nothing.
+at once. The caller of a method wakes both tasks, so a member needs no callbacks.
 """
 
 from __future__ import annotations
@@ -22,157 +22,158 @@ Partitions = frozenset[TopicPartition]
 
 
 class Ask(NamedTuple):
-    """Send this to the coordinator, which may take long to answer."""
+    """Step: send a request to the coordinator, which may take long to answer."""
 
     request: Request[Any]
     timeout_s: float
     held: bool = True
-    """Whether the coordinator keeps the answer back, and thereby what comes behind on the same connection."""
+    """True if the coordinator may withhold the answer, which also delays later ones on the same connection."""
 
 
 class Revoke(NamedTuple):
-    """Give up partitions: wait for the work in hand, commit, tell the listener, and forget them."""
+    """Step: give up partitions, which means to wait for the work in hand, commit, call the listener, and forget
+    them."""
 
     partitions: Partitions
     timeout_s: float
-    """How long the work in hand may take."""
+    """Time limit of the work in hand, in seconds."""
 
 
 class Lose(NamedTuple):
-    """Forget partitions at once: they may be others' already, so nothing of them is committed any more."""
+    """Step: forget partitions at once. Other members may own them by now, so their offsets are not committed."""
 
     partitions: Partitions
     reason: str
 
 
 class Assign(NamedTuple):
-    """Take over partitions: begin to read them, and tell the listener."""
+    """Step: take over partitions, which means to begin to read them and to call the listener."""
 
     partitions: Partitions
-    """All that are owned now."""
+    """All partitions owned from now on."""
     added: Partitions
 
 
 class Wait(NamedTuple):
-    """Nothing to do before this time; None: until something happens."""
+    """Step: do nothing before this time, or until an event if it is None."""
 
     until: float | None
     refresh: bool = False
-    """Whether newer metadata is what it waits for: ask for that."""
+    """True if it waits for newer metadata, which has to be requested."""
 
 
 Step = Ask | Revoke | Lose | Assign | Wait
 
 
 class Wanted(NamedTuple):
-    """What the application subscribed to."""
+    """Subscription of the application."""
 
     topics: frozenset[str]
-    """The topics, or, of a pattern, those that this client found to match."""
+    """Subscribed topics; with a pattern, those that this client found to match."""
     pattern: str | None = None
-    """For brokers that match by themselves (KIP-848)."""
+    """Pattern, for brokers that match by themselves (KIP-848)."""
 
 
 class GroupMember(Protocol):
-    """A member, as the tasks see it."""
+    """Member, as its two tasks use it."""
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """What its commits carry; None while it is no member."""
+        """Identity for commits; None while it is not a member."""
         ...
 
     @property
     def owned(self) -> Partitions:
-        """Its partitions, as of the last `done`."""
+        """Partitions owned as of the last `done`."""
         ...
 
     @property
     def error(self) -> KafkaError | None:
-        """Why it is out of the group, where that is for the application to know."""
+        """Error that put the member out of the group, if the application has to know it."""
         ...
 
     @property
     def kept_out(self) -> str | None:
-        """Why the group does not let it in yet, while it goes on trying."""
+        """Reason that the group does not admit the member yet, while it keeps trying."""
         ...
 
     @property
     def awaits(self) -> str | None:
-        """What it waits for until it has its first assignment, even an empty one; None from then on."""
+        """Event that the first assignment waits for, for messages; None once there is one, even if it is empty."""
         ...
 
     @property
     def stable(self) -> bool:
-        """A member with nothing to give up, to take over or to ask."""
+        """True for a member with no partitions to give up or take over, and no request to send."""
         ...
 
     @property
     def out(self) -> bool:
-        """No member, and with nothing to do about it."""
+        """True if it is not a member and has no step left to do about that."""
         ...
 
     @property
     def session_s(self) -> float:
-        """How long the coordinator keeps a member from which it hears nothing, as far as the member knows."""
+        """Time that the coordinator keeps a silent member, in seconds, as far as the member knows."""
         ...
 
     @property
     def interest(self) -> frozenset[str]:
-        """Topics that it needs metadata of, beyond those that it wants for itself."""
+        """Topics whose metadata the member needs beyond those it subscribes to."""
         ...
 
     @property
     def unknown_topics(self) -> bool:
-        """Whether it is to own partitions of topics that metadata does not name: newer metadata is wanted."""
+        """True if its assignment has topics that metadata does not name, so that newer metadata is needed."""
         ...
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
-        """Join with this subscription, or go on with it."""
+        """Join with this subscription, or continue with it."""
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """The client learnt something of the cluster."""
+        """Take in newer metadata of the cluster."""
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Get out, until `subscribe` or `join`. Orderly: give up the partitions first; else lose them at once."""
+        """Leave, until `subscribe` or `join`. In order: give up the partitions first; otherwise lose them at once."""
 
     def join(self, now: float) -> None:
-        """Get in again, after `leave` or an error that may have passed."""
+        """Join again, after `leave` or an error that may have passed."""
 
     def step(self, now: float) -> Step:
-        """What to do now. The same answer until it is done, unless something happens that matters more."""
+        """Return the next step: the same one until it is done, unless something more urgent happens."""
         ...
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
-        """What became of an `Ask`."""
+        """Take in the outcome of an `Ask`."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """The step has been carried out."""
+        """Note that the step has been carried out."""
 
     def heartbeat_at(self) -> float | None:
-        """When the next heartbeat is due; None: not before something happens."""
+        """Return the time at which the next heartbeat is due; None: not before another event."""
         ...
 
     def heartbeat_timeout_s(self) -> float:
-        """How long to wait for a heartbeat's answer."""
+        """Return the time limit of a heartbeat's answer, in seconds."""
         ...
 
     def heartbeat(self, now: float) -> Request[Any] | None:
-        """The heartbeat to send, which thereby counts as sent."""
+        """Return the heartbeat to send, and count it as sent."""
         ...
 
     def heartbeat_answered(
         self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
     ) -> None:
-        """What became of a heartbeat."""
+        """Take in the outcome of a heartbeat."""
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """The coordinator does not take commits of this identity, and says why."""
+        """Take in the coordinator's refusal of a commit under this identity."""
 
 
 class PollInterval:
-    """The time since the application last came for records. A read that waits makes progress, for it is not to blame.
+    """Measures the time since the application last asked for records. A waiting read counts as progress.
 
-    Without a group nobody asks when it expires.
+    No task watches for its expiry in a consumer without a group.
     """
 
     __slots__ = ("_mark", "_progressed_at", "_waiting", "interval_s", "oldest_work")
@@ -181,30 +182,30 @@ class PollInterval:
         self.interval_s = interval_s
         self._progressed_at = now
         self._waiting = False
-        """Whether the application is within a read."""
+        """True while the application is within a read."""
         self.oldest_work: Callable[[], float | None] | None = None
-        """Set while records are handled in parallel to reads: when the handler that began first did; None if none is
-        at work. Then only that counts."""
+        """Set while records are handled in parallel to reads: returns the start of the oldest running handler, or
+        None if none runs. Only handlers count then."""
         self._mark: Any = None
-        """How far the application was at the last `look`."""
+        """Position of the application at the last `look`."""
 
     def progressed(self, now: float) -> None:
-        """The application wants more, or has finished something."""
+        """Note that the application wants more records, or has finished some."""
         self._progressed_at = now
         self._waiting = False
 
     def waits(self) -> None:
-        """The application waits for records, until `progressed`."""
+        """Note that the application waits for records, until `progressed`."""
         self._waiting = True
 
     def look(self, mark: object, now: float) -> None:
-        """Iteration hands out records without telling: another ``mark``, such as their number, is progress."""
+        """Detect progress of iteration, which hands out records silently, by a new ``mark`` such as their number."""
         if mark != self._mark:
             self._mark = mark
             self._progressed_at = now
 
     def expires_at(self) -> float | None:
-        """When the application has taken too long; None while it waits."""
+        """Return the time at which the application will have taken too long; None while it waits."""
         if self.oldest_work is not None:
             began_at = self.oldest_work()
             return None if began_at is None else began_at + self.interval_s

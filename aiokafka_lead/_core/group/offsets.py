@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: requests in each version's shape, and what the answers mean."""
+"""OffsetCommit and OffsetFetch: builds requests for each version, and reads the answers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ from ...types import OffsetAndMetadata, TopicPartition
 from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
-"""Of both APIs."""
+"""First version with topic ids, of both APIs."""
 
 FIRST_OFFSET_FETCH_WITH_GROUPS = 8
 FIRST_OFFSET_FETCH_WITH_STABLE = 7
 FIRST_OFFSET_COMMIT_WITH_INSTANCE = 7
 
 NO_GROUP = GroupIdNotFoundError.code
-"""A group that is not there has committed nothing: Kafka answers without offsets, other brokers with this error."""
+"""Error for a group without offsets. Kafka answers with no offsets for a group that does not exist; other brokers
+with this error."""
 
 
 class _Committed(Protocol):
-    """A partition in either shape of an OffsetFetch answer."""
+    """Partition in either format of an OffsetFetch answer."""
 
     partition_index: int
     committed_offset: int
@@ -49,7 +50,7 @@ class _Committed(Protocol):
 
 
 class GroupIdentity(NamedTuple):
-    """On whose behalf offsets are committed. Brokers refuse commits of an outdated membership."""
+    """Member on whose behalf offsets are committed. Brokers refuse commits of an outdated membership."""
 
     generation_or_epoch: int = -1
     member_id: str = ""
@@ -57,11 +58,11 @@ class GroupIdentity(NamedTuple):
 
 
 NOT_A_MEMBER = GroupIdentity()
-"""A consumer that assigns its partitions itself; accepted while the group has no members."""
+"""Identity of a consumer that assigns its partitions itself; accepted while the group has no members."""
 
 
 def ids_of(topics: Iterable[str], snapshot: ClusterSnapshot) -> dict[str, UUID] | None:
-    """Every topic's id, or None if one is not known: a request names all topics one way."""
+    """Return the id of every topic, or None if any is unknown, since a request names all topics in the same way."""
     ids: dict[str, UUID] = {}
     for name in topics:
         topic = snapshot.topics.get(name)
@@ -78,7 +79,7 @@ def commit_request(
     version: int,
     snapshot: ClusterSnapshot,
 ) -> tuple[OffsetCommitRequest, int]:
-    """The request, and the version to send it in: a lower one where a topic's id is not known."""
+    """Return the request and the version for it, which is lower if a topic's id is unknown."""
     ids = ids_of({tp.topic for tp in offsets}, snapshot)
     if ids is None:
         version = min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
@@ -111,7 +112,7 @@ def commit_request(
 def read_commit(
     response: OffsetCommitResponse, offsets: Iterable[TopicPartition], snapshot: ClusterSnapshot
 ) -> dict[TopicPartition, KafkaError]:
-    """The partitions whose offset was not committed."""
+    """Return the partitions whose offset was not committed."""
     names = {topic_id: name for name, topic_id in (ids_of({tp.topic for tp in offsets}, snapshot) or {}).items()}
     failed: dict[TopicPartition, KafkaError] = {}
     for topic in response.topics:
@@ -127,7 +128,7 @@ def read_commit(
 def committed_request(
     group_id: str, partitions: Iterable[TopicPartition], version: int, snapshot: ClusterSnapshot
 ) -> tuple[OffsetFetchRequest, int]:
-    """The request, and the version to send it in. Offsets of open transactions are waited for (KIP-447)."""
+    """Return the request and the version for it. Brokers wait for offsets of open transactions (KIP-447)."""
     by_topic: dict[str, list[int]] = {}
     for tp in partitions:
         by_topic.setdefault(tp.topic, []).append(tp.partition)
@@ -152,7 +153,7 @@ def committed_request(
 def read_committed(
     response: OffsetFetchResponse, partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
-    """Committed offsets (None where there is none), and the partitions whose offset cannot be had now.
+    """Return committed offsets (None without one), and errors of the partitions whose offset is unavailable now.
 
     Raises the error of the whole group.
     """

@@ -125,7 +125,7 @@ class Reader(Generic[K, V]):
         return Records(slices.next, look)
 
     async def slice(self, size: int) -> Iterator[ConsumerRecord[K, V]] | None:
-        """Return an iterator over the next records, handed out as they are reached; None if the consumer was stopped."""
+        """Return an iterator over the next records, each handed out as it is reached; None after a stop."""
         while not self.stopped:
             self.begin()
             try:

@@ -46,5 +46,5 @@ ASSIGNORS: Mapping[str, GroupAssignor] = MappingProxyType({assignor.name: assign
 
 
 def builtin(name: str) -> GroupAssignor:
-    """The assignor of that name, which `ConsumerConfig` has checked."""
+    """Return the assignor of that name, which `ConsumerConfig` has checked."""
     return ASSIGNORS[name]

@@ -1,9 +1,10 @@
-"""Even and sticky: what each member keeps, which one gets what is free, and what moves.
+"""Even and sticky assignment: which partitions stay, who gets the free ones, and which ones move.
 
-Members are numbers here, in their order. The steps: everyone keeps what is theirs; free partitions go to the least
-loaded who want them; then, as long as that evens out the loads, a partition moves along a chain of members, each of
-which passes one on. The load-balancing optimum of such a "semi-matching" is reached when no chain leads from a member
-to one with two partitions fewer; as the least loaded member is served first, whom no chain reaches is never reached.
+Members are numbers here, in their order. First, members keep the partitions they own. Then free partitions go to the
+least loaded of the members that want them. Finally, while that evens out the loads, a partition moves along a chain of
+members, each of which passes one on. The optimum of such a "semi-matching" is reached when no chain leads from a member
+to one with two partitions fewer. The least loaded member is served first, so a member that no chain reaches now is
+never reached later.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from .types import Assignment, MemberSubscription, TopicPartitions, member_order
 
 
 def balanced(members: Sequence[MemberSubscription], topics: TopicPartitions, claims: Claims) -> Assignment:
-    """An assignment as even as can be, with few moves, and then near to the members' racks (KIP-881).
+    """Return an assignment as even as possible, with few moves, and then close to the members' racks (KIP-881).
 
-    Racks make partitions move only if more of them are near afterwards: so rebalances come to an end.
+    Racks move partitions only if more of them are near their member afterwards, so that rebalances come to an end.
     """
     sticky = Balance(members, topics, claims, NO_RACKS)
     assignment = sticky.assignment()
@@ -45,7 +46,7 @@ def _near(assignment: Assignment, topics: TopicPartitions, racks: Mapping[str, s
 
 
 class Balance:
-    """One assignment in the making; ``racks`` by member id, as far as they are to be looked at.
+    """Assignment under construction; ``racks`` by member id, empty to ignore racks.
 
     Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``, whose topics have at least one.
     """
@@ -67,11 +68,11 @@ class Balance:
         self._held: list[dict[str, list[int]]] = [{} for _ in self._members]
         """Each member's partitions by topic; those that it owned before come first."""
         self._kept: list[dict[str, int]] = [{} for _ in self._members]
-        """How many of these it owned before."""
+        """Number of these that it owned before, by topic."""
         self._racks = [racks.get(member.member_id) for member in self._members]
         self._has_racks = bool(racks)
         self.topics = frozenset[str]().union(*wanted)
-        """Those that somebody wants."""
+        """Topics that at least one member wants."""
         self._subscribers: dict[str, tuple[int, ...]] = {
             topic: tuple(number for number, theirs in enumerate(wanted) if topic in theirs) for topic in self.topics
         }
@@ -90,10 +91,10 @@ class Balance:
             for member, held in zip(self._members, self._held, strict=True)
         }
 
-    # --- what is kept and what is free -------------------------------------------------------------------------------
+    # --- kept and free partitions ------------------------------------------------------------------------------------
 
     def _keep_owned(self) -> list[TopicPartition]:
-        """Leaves members what they own, if it is in their rack, and returns the rest: the least wanted topics first."""
+        """Leave members the partitions they own in their rack; return the rest, least wanted topics first."""
         free: list[TopicPartition] = []
         owners = self._claims.owners
         for topic in sorted(self._subscribers, key=lambda name: (len(self._subscribers[name]), name)):
@@ -127,9 +128,9 @@ class Balance:
         return rack is None or rack in self._topics.partition_racks(*partition)
 
     def _give_within_racks(self, free: list[TopicPartition]) -> list[TopicPartition]:
-        """Gives partitions to members in their racks, as far as equal shares go; returns those that are left.
+        """Give partitions to members in their racks, up to equal shares; return the rest.
 
-        Partitions that fewest members are near to choose first.
+        Partitions near the fewest members choose first.
         """
         by_rack: dict[str, list[int]] = {}
         for number, of_member in enumerate(self._racks):
@@ -157,7 +158,8 @@ class Balance:
         return left
 
     def _give_back(self, free: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """What is near to nobody with room stays where it was: it would gain nothing elsewhere."""
+        """Return partitions without a near member with room to their owners, since a move would gain nothing; return
+        the rest."""
         left: list[TopicPartition] = []
         for partition in free:
             owner = self._claims.owners.get(partition)
@@ -184,7 +186,8 @@ class Balance:
                 open_members = [member for member in open_members if member not in reached]
 
     def _find_chain(self, least: int, candidates: Sequence[int]) -> tuple[list[int], Iterable[int]]:
-        """The shortest chain to ``least`` from one with two partitions more; without one, all members looked at."""
+        """Return the shortest chain to ``least`` from a member with two more partitions; without one, all members
+        visited."""
         successor = {least: least}
         frontier = [least]
         enough = self._loads[least] + 2
@@ -218,7 +221,8 @@ class Balance:
         self._give(taker, TopicPartition(topic, index))
 
     def _best_to_move(self, giver: int, taker: int) -> tuple[str, int]:
-        """A topic and the place in the giver's list: one in the taker's rack, or new to the giver, or of many."""
+        """Return a topic and an index in the giver's list: preferably in the taker's rack, new to the giver, or of
+        many."""
         theirs, kept, wanted = self._held[taker], self._kept[giver], self._wanted[taker]
         best: tuple[bool, bool, int, str, int] | None = None
         for topic, held in self._held[giver].items():

@@ -1,4 +1,4 @@
-"""What each member owned before: the claims, and which of them count."""
+"""Members' claims to the partitions they owned before, and their validity."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .types import NO_GENERATION, Assignment, TopicPartitions
 
 
 class Claim(NamedTuple):
-    """What one member says it owns, and since which generation."""
+    """Partitions that one member says it owns, and the generation since which it does."""
 
     member_id: str
     partitions: Iterable[TopicPartition]
@@ -18,15 +18,16 @@ class Claim(NamedTuple):
 
 
 class Claims:
-    """All members' claims.
+    """Claims of all members.
 
-    A member that was away still claims what others got meanwhile: the youngest generation wins (KIP-341). Of two that
-    claim a partition in the same generation none can be right about it, so nobody is held to own it.
+    A member that was away still claims partitions that other members got meanwhile: the newest generation wins
+    (KIP-341). If two members claim a partition in the same generation, neither can be trusted, and the partition counts
+    as free.
     """
 
     def __init__(self, claims: Sequence[Claim], topics: TopicPartitions) -> None:
         self.owners: dict[TopicPartition, str] = {}
-        """Of the partitions that exist, each one's owner, if one is known."""
+        """Owner of each existing partition, if known."""
         self._claimants: dict[TopicPartition, set[str]] = {}
         newest: dict[TopicPartition, int] = {}
         for claim in claims:
@@ -42,12 +43,12 @@ class Claims:
                     self.owners.pop(partition, None)
 
     def must_be_given_up(self, partition: TopicPartition, by: str) -> bool:
-        """Whether somebody has to let go of a partition before ``by`` may have it."""
+        """Return True if another member has to give up a partition before ``by`` may have it."""
         others = self._claimants.get(partition, set()) - {by}
         return bool(others) and self.owners.get(partition) != by
 
     def withhold(self, assignment: Assignment) -> Assignment:
-        """The assignment without partitions that their owners must give up first (KIP-429)."""
+        """Return the assignment without partitions that their owners must give up first (KIP-429)."""
         return {
             member_id: [partition for partition in partitions if not self.must_be_given_up(partition, member_id)]
             for member_id, partitions in assignment.items()

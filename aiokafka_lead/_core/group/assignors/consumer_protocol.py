@@ -1,7 +1,7 @@
-"""What members of a classic consumer group tell each other through the coordinator, as Java writes it.
+"""Messages between members of a classic consumer group, sent through the coordinator in Java's format.
 
-Both schemas are preceded by their version. A later version only adds fields, so an unknown one is read as the latest
-that is known (Java: ``ConsumerProtocol``).
+Both schemas begin with their version. A later version only adds fields, so an unknown one is read as the latest known
+one (Java: ``ConsumerProtocol``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ PROTOCOL_TYPE = "consumer"
 """The ``protocol_type`` of consumer groups in JoinGroup."""
 
 LATEST_VERSION = ConsumerProtocolSubscription.MAX_VERSION
-"""Of both schemas: owned partitions from 1, the generation from 2 (KIP-792), the rack from 3 (KIP-881)."""
+"""Latest version of both schemas: owned partitions since 1, the generation since 2 (KIP-792), the rack since 3
+(KIP-881)."""
 
 _VERSION_BYTES = 2
 
@@ -30,7 +31,7 @@ M = TypeVar("M", bound=Message)
 
 
 def encode_subscription(member: MemberSubscription, version: int = LATEST_VERSION) -> bytes:
-    """A member's metadata for JoinGroup; fields that the version lacks are left out."""
+    """Encode a member's metadata for JoinGroup; fields that the version lacks are left out."""
     message = ConsumerProtocolSubscription(
         topics=sorted(member.topics),
         user_data=member.user_data,
@@ -47,10 +48,10 @@ def encode_subscription(member: MemberSubscription, version: int = LATEST_VERSIO
 def decode_subscription(
     metadata: bytes, member_id: str = "", group_instance_id: str | None = None
 ) -> MemberSubscription:
-    """A member's metadata, of any client and version.
+    """Decode a member's metadata, of any client and version.
 
-    Some clients write a later version than their fields are of; what is there is taken. Raises `MalformedMessageError`
-    where not even the topics can be read.
+    Some clients write a later version than their fields have; the fields present are read. Raises
+    `MalformedMessageError` if not even the topics can be read.
     """
     message = _decode(ConsumerProtocolSubscription, metadata)
     return MemberSubscription(
@@ -71,7 +72,7 @@ def decode_subscription(
 def encode_assignment(
     partitions: Iterable[TopicPartition], version: int = LATEST_VERSION, user_data: bytes | None = None
 ) -> bytes:
-    """What the leader assigns to one member, for SyncGroup."""
+    """Encode the leader's assignment to one member, for SyncGroup."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             _assignment.TopicPartition(topic=topic, partitions=indexes)
@@ -83,9 +84,9 @@ def encode_assignment(
 
 
 def decode_assignment(assignment: bytes) -> list[TopicPartition]:
-    """A member's partitions, in the order in which they are written, each once.
+    """Decode a member's partitions, in written order and without duplicates.
 
-    The empty assignment that a coordinator gives to a member that the leader left out has none. Raises
+    A member that the leader left out gets an empty assignment from the coordinator, which has none. Raises
     `MalformedMessageError`.
     """
     if not assignment:
@@ -100,7 +101,7 @@ def decode_assignment(assignment: bytes) -> list[TopicPartition]:
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """Partitions grouped by topic, in the order in which these come."""
+    """Group partitions by topic, in order of first appearance."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)

@@ -1,4 +1,4 @@
-"""When racks are worth looking at (KIP-881)."""
+"""Condition for racks to matter in an assignment (KIP-881)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .types import TopicPartitions
 
 
 def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: Iterable[str]) -> bool:
-    """Whether members' racks and those of partitions meet, and not every rack has a replica of every partition."""
+    """Return True if members and replicas share racks, and not every rack has a replica of every partition."""
     member_racks = {rack for rack in members if rack}
     if not member_racks:
         return False

@@ -1,9 +1,8 @@
-"""Range assignment: each topic's partitions in runs, the first members get one more (Java: ``RangeAssignor``).
+"""Range assignment: runs of each topic's partitions; the first members get one more (Java: ``RangeAssignor``).
 
-Topics that have the same number of partitions and the same members are co-partitioned: partition n of each goes to the
-same member.
-Where members and replicas tell their racks and not every rack has every partition, a member first gets partitions with
-a replica in its rack, as far as the sizes of the runs and the co-partitioning allow (KIP-881).
+Topics with the same number of partitions and the same members are co-partitioned: partition n of each goes to the same
+member. If members and replicas report their racks and not every rack has every partition, a member first gets
+partitions with a replica in its rack, as far as the sizes of the runs and the co-partitioning allow (KIP-881).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .types import Assignment, MemberSubscription, TopicPartitions, member_order
 
 
 class RangeAssignor:
-    """Consecutive partitions of each topic, to the members in order."""
+    """Gives each member in order consecutive partitions of each topic."""
 
     name = "range"
     cooperative = False
@@ -43,7 +42,7 @@ class RangeAssignor:
 
 
 class _TopicRange:
-    """One topic: what is left of it, and how much each subscriber may still get."""
+    """One topic: its unassigned partitions, and the room that each subscriber has left."""
 
     def __init__(
         self, topic: str, topics: TopicPartitions, subscribers: Sequence[MemberSubscription], result: Assignment
@@ -51,13 +50,13 @@ class _TopicRange:
         count = topics.counts[topic]
         self.count = count
         self.racks: Mapping[str, str | None] = {member.member_id: member.rack for member in subscribers}
-        """The subscribers in order, with their racks."""
+        """Racks of the subscribers, in their order."""
         self.racks_matter = racks_matter(self.racks.values(), topics, (topic,))
         self._topic = topic
         self._topics = topics
         self._result = result
         self._unassigned = dict.fromkeys(range(count))
-        """In order; a dict, because partitions leave it from anywhere."""
+        """Unassigned partitions in order. A dict, because they are removed from the middle, too."""
         self._given = dict.fromkeys(self.racks, 0)
         self._quota, self._extras = divmod(count, len(subscribers))
 
@@ -65,7 +64,7 @@ class _TopicRange:
         return self._quota + (self._extras > 0) - self._given[member_id]
 
     def in_rack(self, member_id: str, partition: int) -> bool:
-        """Whether a replica is in the member's rack. A member without one is at home everywhere."""
+        """Return True if a replica is in the member's rack. A member without a rack is near every partition."""
         rack = self.racks[member_id]
         return rack is None or rack in self._topics.partition_racks(self._topic, partition)
 
@@ -78,7 +77,7 @@ class _TopicRange:
             del self._unassigned[partition]
 
     def assign(self, may_have: Callable[[str, int], bool] | None = None) -> None:
-        """Fills up the subscribers in order, with all of the partitions or those that each may have."""
+        """Fill up the subscribers in order, with all partitions or those that each may have."""
         for member_id in self.racks:
             room = self.room(member_id)
             if room <= 0 or not self._unassigned:
@@ -102,7 +101,7 @@ def _assign_within_racks(ranges: Sequence[_TopicRange]) -> None:
 
 
 def _assign_together(group: Sequence[_TopicRange]) -> None:
-    """Partition n of every topic to one member that has a replica of each in its rack, if there is one with room."""
+    """Give partition n of every topic to one member with room whose rack has a replica of each, if there is one."""
     takers = list(group[0].racks)
     for partition in range(group[0].count):
         for member_id in takers:

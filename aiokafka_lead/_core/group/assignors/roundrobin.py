@@ -23,7 +23,7 @@ class RoundRobinAssignor:
         hands: list[list[TopicPartition]] = [[] for _ in ordered]
         turn = 0
         for topic in sorted(frozenset[str]().union(*wanted) & topics.counts.keys()):
-            # The member whose turn it would be, and the one that takes it then: looked up once for each topic.
+            # Maps each turn to the member that takes it; made once for each topic, not searched per partition.
             taker = _takers([topic in topics_wanted for topics_wanted in wanted])
             for partition in range(topics.counts[topic]):
                 turn = taker[turn]
@@ -33,7 +33,7 @@ class RoundRobinAssignor:
 
 
 def _takers(wants: Sequence[bool]) -> list[int]:
-    """For each seat the next one, itself included, that wants the topic; somebody does."""
+    """Return for each seat the next one, itself included, that wants the topic. At least one does."""
     takers = [0] * len(wants)
     following = wants.index(True)
     for seat in reversed(range(len(wants))):

@@ -1,7 +1,7 @@
-"""Sticky assignment: even, and with as few partitions moved as that allows (KIP-54), eager or cooperative (KIP-429).
+"""Sticky assignment: even, with as few moves as that allows (KIP-54), eager or cooperative (KIP-429).
 
-Members may want different topics: then "even" means that no chain of moves could even out the loads any more, which is
-never worse than what Java's assignor finds.
+If members want different topics, "even" means that no chain of moves could even out the loads further, which is never
+worse than the result of Java's assignor.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .user_data import decode_cooperative, decode_sticky, encode_cooperative, en
 
 
 class StickyAssignor:
-    """Members give up everything in a rebalance, and most of them get back what they had."""
+    """Eager: members give up all partitions in a rebalance, and get most of them back."""
 
     name = "sticky"
     cooperative = False
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """The last assignment and its generation, though its partitions were given up by now; at first nothing."""
+        """Encode the last assignment and its generation, even though its partitions were given up; None at first."""
         return None if generation == NO_GENERATION else encode_sticky(owned, generation)
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
@@ -31,7 +31,8 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Members keep what they have; what moves is given up first, and given away in a second rebalance."""
+    """Cooperative: members keep their partitions; those that move are given up first, and assigned in a second
+    rebalance."""
 
     name = "cooperative-sticky"
     cooperative = True

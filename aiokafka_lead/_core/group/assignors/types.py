@@ -1,4 +1,4 @@
-"""What an assignor is given, and what it is: pure functions from members and partitions to an assignment."""
+"""Types of assignors, which are pure functions from members and partitions to an assignment."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _NO_RACKS: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """A member of the group as its leader sees it, or as a member tells of itself (Java: ``Subscription``)."""
+    """Member of the group as its leader sees it, or as a member describes itself (Java: ``Subscription``)."""
 
     member_id: str
     topics: tuple[str, ...]
-    """The topics it wants; unknown ones may be among them."""
+    """Topics it wants; unknown ones may be among them."""
     owned: tuple[TopicPartition, ...] = ()
-    """What it has now and would keep (KIP-429); nothing where it gave up all before it joined."""
+    """Partitions it owns and would keep (KIP-429); empty if it gave up all of them before it joined."""
     generation: int = NO_GENERATION
-    """The generation in which it came to own these (KIP-792), -1 where it tells none."""
+    """Generation in which it got these (KIP-792), -1 if it reports none."""
     group_instance_id: str | None = None
     """Set for a static member (KIP-345)."""
     user_data: bytes | None = None
     """The assignor's own bytes."""
     rack: str | None = None
-    """The rack it is in (KIP-881): its ``client_rack``."""
+    """Rack of the member (KIP-881): its ``client_rack``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class TopicPartitions:
     """The partitions to be assigned."""
 
     counts: Mapping[str, int]
-    """How many partitions each topic has; a topic that is not here, or has none, is not assigned."""
+    """Number of partitions by topic; a topic that is absent here, or has none, is not assigned."""
     racks: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
-    """Per topic and partition, the racks of its replicas (KIP-881); topics may be missing here."""
+    """Racks of the replicas, by topic and partition (KIP-881); topics may be absent here."""
 
     @classmethod
     def from_snapshot(cls, snapshot: ClusterSnapshot, topics: Iterable[str]) -> TopicPartitions:
-        """These topics as the client's metadata shows them, without those that it does not know."""
+        """Return these topics as the client's metadata shows them, without unknown ones."""
         rack_of = {node_id: broker.rack for node_id, broker in snapshot.brokers.items() if broker.rack}
         counts: dict[str, int] = {}
         racks: dict[str, list[frozenset[str]]] = {}
@@ -67,48 +67,50 @@ class TopicPartitions:
         return cls(counts, racks)
 
     def partition_racks(self, topic: str, partition: int) -> frozenset[str]:
-        """The racks of a partition's replicas, as far as they are known."""
+        """Return the racks of a partition's replicas, as far as they are known."""
         racks = self.racks.get(topic, ())
         return racks[partition] if partition < len(racks) else _NO_RACKS
 
 
 class GroupAssignor(Protocol):
-    """Decides which member gets which partitions: the client of the group's leader runs it.
+    """Decides which member gets which partitions; the client of the group's leader runs it.
 
-    A class of your own with these members may stand in ``partition_assignment_strategy`` beside the built-in names.
-    All members of a group need one name in common, and should do the same under it.
+    Your own class with these members may stand in ``partition_assignment_strategy`` beside the built-in names. All
+    members of a group need one name in common, and should do the same under it.
     """
 
     @property
     def name(self) -> str:
-        """How members tell the coordinator what they support: "range", say."""
+        """Name by which members tell the coordinator that they support it, such as "range"."""
         ...
 
     @property
     def cooperative(self) -> bool:
-        """Whether members keep their partitions through a rebalance (KIP-429).
+        """True if members keep their partitions through a rebalance (KIP-429).
 
-        `assign` then must leave out a partition that another member still owns: it is given in the rebalance that
-        follows, which the client asks for when it has given partitions up.
+        `assign` then must leave out a partition that another member still owns: it is assigned in the next rebalance,
+        which the client requests once it has given partitions up.
         """
         ...
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What a member tells its leader besides its topics, given its last assignment and that one's generation."""
+        """Return a member's message to the leader besides its topics, from its last assignment and that one's
+        generation."""
         ...
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
-        """Each member's partitions. Pure: the same result for the same input, in whatever order the members come."""
+        """Return each member's partitions. Pure: the same result for the same input, in any order of the members."""
         ...
 
 
 def java_order(text: str) -> bytes:
-    """A key that sorts strings as Java does, by UTF-16 units: members of other clients must see the same order."""
+    """Return a key that sorts strings as Java does, by UTF-16 units: members of other clients must see the same
+    order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def member_order(member: MemberSubscription) -> tuple[bool, bytes]:
-    """A key that sorts members as Java's ``MemberInfo`` does: static ones first, by instance id (KIP-345)."""
+    """Return a key that sorts members as Java's ``MemberInfo`` does: static ones first, by instance id (KIP-345)."""
     if member.group_instance_id is not None:
         return False, java_order(member.group_instance_id)
     return True, java_order(member.member_id)

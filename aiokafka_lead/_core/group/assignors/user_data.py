@@ -1,8 +1,8 @@
-"""The sticky assignors' user data, as Java writes it: what a member had, and since which generation.
+"""User data of the sticky assignors in Java's format: a member's earlier partitions and their generation.
 
-Neither begins with a version. "sticky" sends its last assignment, because its members give up everything before they
-join, and since KIP-341 that assignment's generation. "cooperative-sticky" sends the generation alone: the partitions
-are in the subscription itself.
+Neither format begins with a version. "sticky" sends its last assignment, because its members give up all partitions
+before they join, and since KIP-341 that assignment's generation. "cooperative-sticky" sends the generation alone: the
+partitions are in the subscription itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def encode_sticky(owned: Sequence[TopicPartition], generation: int) -> bytes:
 
 
 def decode_sticky(user_data: bytes | None) -> tuple[list[TopicPartition], int]:
-    """The partitions and their generation; none and -1 where there is nothing that can be read."""
+    """Decode the partitions and their generation; none and -1 if the data cannot be read."""
     if not user_data:
         return [], NO_GENERATION
     for version in (1, 0):
@@ -78,7 +78,7 @@ def encode_cooperative(generation: int) -> bytes:
 
 
 def decode_cooperative(user_data: bytes | None) -> int:
-    """The generation, or -1 where there is none that can be read."""
+    """Decode the generation; -1 if the data cannot be read."""
     try:
         return decode(_CooperativeUserData, 0, user_data or b"").generation
     except MalformedMessageError:

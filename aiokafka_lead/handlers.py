@@ -1,4 +1,4 @@
-"""Handlers of several topics, which one consumer runs."""
+"""Handlers of several topics for one consumer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 
 class Handlers:
-    """Says which function handles the records of which topic, for `Consumer.run` and `ShareConsumer.run`.
+    """Maps topics to the functions that handle their records, for `Consumer.run` and `ShareConsumer.run`.
 
         handlers = Handlers()
 
@@ -35,7 +35,7 @@ class Handlers:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that have a handler of their own, in the order in which they were named."""
+        """Topics with a handler of their own, in the order of their registration."""
         return tuple(topic for topic in self._routes if topic is not None)
 
     def on(
@@ -48,14 +48,14 @@ class Handlers:
         max_records: int | None = None,
         max_wait_ms: float = 100,
     ) -> Callable[[H], H]:
-        """Have the function below handle the records of these topics; without any, of all that no other names.
+        """Register the decorated function for these topics, or without any for all topics without another handler.
 
-        Names and annotations of its parameters say which arguments it gets (see `Consumer.run`); ``model`` is the type
+        The names and annotations of its parameters determine its arguments (see `Consumer.run`); ``model`` is the type
         of the value for a function without annotations.
 
-        ``to`` is the topic for its results: none is sent for None, a record for each item of a list, else one record.
-        bytes and str are sent as they are, everything else as JSON. A result has the key of the handled record, unless
-        a function ``key`` makes another one of the result. The handled record is done once all of these are
+        ``to`` is the topic for its results: no record for None, one for each item of a list, and one for anything else.
+        bytes and str are sent unchanged, everything else as JSON. A result has the key of the handled record, unless
+        the function ``key`` returns another one for it. The handled record is done once all results are
         acknowledged; with ``exactly_once`` they are part of the transaction.
 
         ``in_thread`` is for a plain function: each call is in a thread of its own, up to ``concurrency`` at once.

@@ -1,1 +1,1 @@
-"""What `Consumer.run` decides: which record may be handled when, what is done, what comes again."""
+"""Policy of `Consumer.run`: the order of records, their progress, and their retries."""

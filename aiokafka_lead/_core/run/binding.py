@@ -1,4 +1,4 @@
-"""Calls a handler with what its parameters ask for, by their names and annotations."""
+"""Calls a handler with the arguments that its parameters' names and annotations ask for."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PARTS = ("topic", "partition", "offset", "timestamp_ms")
 _MISSING = inspect.Parameter.empty
 
 _TXN = ("txn", "transaction")
-"""Names of a parameter that gets the transaction, without an annotation."""
+"""Names of a parameter that gets the transaction even without an annotation."""
 
 
 def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handler:
-    """Return the function of a record, and of a transaction if there is one, that calls this handler.
+    """Return a function of a record, and of a transaction if there is one, that calls this handler.
 
-    It is the handler itself, unless an annotation of its parameters asks for something else than a record, or ``model``
-    says what the value is. Raises `ConfigTypeError` for parameters that nothing is known for.
+    It is the handler itself, unless an annotation asks for more than a record, or ``model`` is the type of the value.
+    Raises `ConfigTypeError` for a parameter without a known argument.
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler)
@@ -60,9 +60,8 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
 
 
 def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) -> tuple[Handler, Callable[[Any], Any]]:
-    """Return the function of a list, and of a transaction if there is one, that calls this handler; and what makes an
-    item of the list of a record. Raises `ConfigTypeError`.
-    """
+    """Return a function of a list, and of a transaction if there is one, that calls this handler; and a function
+    that makes an item of the list from a record. Raises `ConfigTypeError`."""
     checked = checked_handler(handler)
     wanted = _parameters(handler)
     if not wanted:
@@ -105,7 +104,7 @@ def _calling(handler: Handler, positional: Sequence[Get], named: Mapping[str, Ge
 
 
 def _parameters(handler: Handler) -> list[inspect.Parameter] | None:
-    """Return the parameters that need an argument, with their annotations evaluated; None if that is not known."""
+    """Return the parameters that need an argument, with their annotations evaluated; None if unknown."""
     try:
         found = inspect.signature(handler).parameters.values()
     except (TypeError, ValueError):
@@ -132,7 +131,7 @@ def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
     try:
         scope: dict[str, object] = {name: cell.cell_contents for name, cell in zip(free, closure, strict=False)}
         found: Any = annotation
-        while isinstance(found, str):  # a string within a string, where a module has its annotations postponed
+        while isinstance(found, str):  # a string within a string, if the module postpones its annotations
             found = eval(found, dict(names), scope)
         return found
     except Exception as error:
@@ -161,7 +160,7 @@ def _is_transaction(annotation: Any) -> bool:
 
 
 def _getter(parameter: inspect.Parameter, what: str, transactional: bool, model: Any) -> tuple[Get, bool]:
-    """Return what gets the argument, and True if that is the record's value."""
+    """Return the function that makes the argument, and True if the argument is the record's value."""
     annotation, name = parameter.annotation, parameter.name
     if _is_record(annotation) or (name == "record" and annotation in (_MISSING, Any, object)):
         return (lambda record, txn: record), False

@@ -1,4 +1,4 @@
-"""What a dead letter says about its record."""
+"""Headers of a dead letter, which describe its record's failure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ DEAD_LETTER_HEADERS = tuple(
         "frames",
     )
 )
-"""The headers that a dead letter has beside its record's own. All are UTF-8 text.
+"""Headers of a dead letter besides its record's own. All are UTF-8 text.
 
-They say where the record was and how often it was handled. They name the exception by its qualified class name, its
+They give the record's place and its number of attempts. They name the exception by its qualified class name, its
 message (at most 2,000 characters) and the innermost frames of its traceback, each a line "file:number in function".
 """
 
@@ -39,7 +39,7 @@ MESSAGE_CHARACTERS = 2_000
 def dead_letter_headers(
     record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, group_id: str | None
 ) -> list[Header]:
-    """The record's headers, and behind them the cause. A record that was a dead letter before has both causes."""
+    """Return the record's headers, followed by the cause. A record that was a dead letter before has both causes."""
     error = blamed(error)
     kind = type(error)
     cause: tuple[object, ...] = (

@@ -1,4 +1,4 @@
-"""Delays of retry topics, and when records that wait in one are due."""
+"""Delays of retry topics, and the due times of records waiting in them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ...types import TopicPartition
 __all__ = ["Closed", "Delay", "delays"]
 
 TOGETHER_S = 0.5
-"""Records that are due within this time are taken together."""
+"""Records due within this time are taken together."""
 
 _DELAY = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Delay(NamedTuple):
-    """How long records wait in one topic."""
+    """Waiting time of a retry topic's records."""
 
     text: str
-    """As in the topic's name."""
+    """Delay as written in the topic's name."""
     ms: int
 
 
 def delays(name: str, value: Any) -> tuple[Delay, ...]:
-    """Delays like "10s"."""
+    """Parse delays such as "10s"."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ConfigTypeError(f'{name} must be delays like ["10s", "1m"], not {value!r}')
     found: list[Delay] = []
@@ -46,12 +46,12 @@ class Closed:
     """Partitions of retry topics whose next record is not due. Times are Unix seconds."""
 
     def __init__(self, due_ms: Callable[[Any], float]) -> None:
-        """``due_ms`` gives the Unix time in milliseconds at which a record is due."""
+        """``due_ms`` returns the Unix time in milliseconds at which a record is due."""
         self._due_ms = due_ms
         self._until: dict[TopicPartition, float] = {}
 
     def is_closed(self, tp: TopicPartition, now: float) -> bool:
-        """Return True if nothing of the partition is due yet."""
+        """Return True if no record of the partition is due yet."""
         until = self._until.get(tp)
         if until is None or until > now:
             return until is not None
@@ -59,7 +59,7 @@ class Closed:
         return False
 
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
-        """Return how many of these records, the partition's next, are due; the others are to be taken again."""
+        """Return how many of these records, the partition's next, are due; the rest have to be taken again."""
         for index, record in enumerate(records):
             due_at = self._due_ms(record) / 1000
             if due_at > now:

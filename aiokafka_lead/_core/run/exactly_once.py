@@ -1,4 +1,4 @@
-"""Which records a run handles again because their transaction was aborted, and which go to the dead letters."""
+"""Attempts at the records of aborted transactions: which are handled again, and which become dead letters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Place = tuple[str, int, int]
 
 
 class TransactionalProducer(Protocol):
-    """What is needed of a `Producer` with a ``transactional_id``, or of a `TransactionPipeline`."""
+    """Required part of a `Producer` with a ``transactional_id``, or of a `TransactionPipeline`."""
 
     @property
     def transactional_id(self) -> str | None: ...
@@ -32,15 +32,15 @@ class TransactionalProducer(Protocol):
     async def partitions_for(self, topic: str) -> frozenset[int]: ...
 
     async def _abort_refused(self) -> None:
-        """Abort a transaction that the coordinator has refused to end, as records that are part of it wait for that."""
+        """Abort a transaction that the coordinator has refused to end, since the records in it wait for that."""
 
     def _take_failure(self) -> KafkaError | None:
-        """What a transaction has failed with that nobody has heard of yet."""
+        """Return the error of a failed transaction that no caller has received yet, and forget it."""
         ...
 
 
 def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
-    """What was given as ``exactly_once``. Raises `ConfigTypeError` or `ConfigError`."""
+    """Check the value of ``exactly_once``. Raises `ConfigTypeError` or `ConfigError`."""
     if not all(callable(getattr(producer, method, None)) for method in ("transaction", "partitions_for")):
         found = type(producer).__name__
         raise ConfigTypeError(f"exactly_once must be a Producer or a TransactionPipeline, not {found}")
@@ -59,31 +59,31 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
 
 
 class HandlerFailure(NamedTuple):
-    """A record whose handler has raised."""
+    """Record whose handler has raised."""
 
     record: Record
     error: BaseException
     attempts: int
-    """How often it has."""
+    """Number of times that its handler has raised."""
     fate: Fate
 
 
 class Attempts:
-    """Counts, over the transactions of a run, how often each record's handler has raised."""
+    """Counts how often each record's handler has raised, across the transactions of a run."""
 
     def __init__(self, config: RunConfig, backoff: Backoff, retry_topics: RetryTopics | None) -> None:
         self._config = config
         self._retry_topics = retry_topics
         self._backoff = backoff
         self._failed: dict[Place, HandlerFailure] = {}
-        """The latest failure of each record that is to be committed yet."""
+        """Latest failure of each record that has not been committed yet."""
         self._postponed: set[Place] = set()
         """Records that wait for a schema registry."""
         self._settled: set[Place] = set()
-        """Those of the failed records that are not handled again."""
+        """Failed records that are not handled again."""
 
     def failed(self, record: Record, error: BaseException) -> HandlerFailure:
-        """The handler has raised."""
+        """Count a handler's failure."""
         place = _place(record)
         before = self._failed.get(place)
         later = self._retry_topics
@@ -97,27 +97,27 @@ class Attempts:
         return failure
 
     def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
-        """The record is to be handled again, and this was no attempt."""
+        """Note that the record has to be handled again, without counting an attempt."""
         self._postponed.add(_place(record))
         return HandlerFailure(record, error, 0, "retry")
 
     def waits(self, record: Record) -> bool:
-        """Return True if the record was postponed, and nothing behind it is committed."""
+        """Return True if the record was postponed, and no record behind it has been committed."""
         return _place(record) in self._postponed
 
     def settled(self, record: Record) -> HandlerFailure | None:
-        """Return why this record is not handled any more, or None if it is to be handled."""
+        """Return the failure for which this record is not handled any more, or None if it has to be handled."""
         if not self._settled:
             return None
         place = _place(record)
         return self._failed[place] if place in self._settled else None
 
     def delay_s(self, failures: list[HandlerFailure]) -> float:
-        """Return how long to wait before records are handled again of which these have failed."""
+        """Return the wait in seconds before these failed records are handled again."""
         return self._backoff.delay_s(max((each.attempts for each in failures if each.fate == "retry"), default=0))
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Everything before these offsets is done."""
+        """Forget the records before these offsets: they are done."""
         if self._failed or self._postponed:
             ends = {tuple(tp): offset.offset for tp, offset in offsets.items()}
             self._postponed = {place for place in self._postponed if place[2] >= ends.get(place[:2], 0)}

@@ -1,4 +1,4 @@
-"""Descriptions of what a handler has raised, for logs and dead letters, and what becomes of its record."""
+"""Descriptions of handlers' errors for logs and dead letters, and verdicts on their records."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .options import Fate
 __all__ = ["Verdict", "blamed", "described", "innermost_frames", "quotes_input", "reason_of"]
 
 FRAMES = 10
-"""Of a traceback, as many of the innermost."""
+"""Number of innermost frames of a traceback that are kept."""
 
 CHAIN = 20
-"""Errors of a chain that are looked at."""
+"""Maximum number of errors of a chain that are looked at."""
 
 QUOTING = {"pydantic_core._pydantic_core.ValidationError"}
-"""Errors whose messages repeat what was read."""
+"""Errors whose messages repeat their input."""
 
 
 class Verdict(NamedTuple):
-    """What becomes of a record whose handler has raised."""
+    """Verdict on a record whose handler has raised."""
 
     fate: Fate
     delay_s: float | None = None
-    """After which a record is handled again that waits for a schema registry; None: after its backoff."""
+    """Wait before a record is handled again because a schema registry is away; None for its backoff."""
     failure: HandlerError | None = None
-    """Ends the run."""
+    """Error that ends the run."""
 
 
 def blamed(error: BaseException) -> BaseException:
@@ -39,12 +39,12 @@ def blamed(error: BaseException) -> BaseException:
 
 
 def quotes_input(error: BaseException) -> bool:
-    """Return True if a message in the error's chain repeats what was read, which belongs in no log."""
+    """Return True if a message in the error's chain repeats its input, which belongs in no log."""
     return any(_name(each) in QUOTING for each in _chain(error))
 
 
 def described(error: BaseException) -> str:
-    """Return the error's ``repr``; without what was read."""
+    """Return the error's ``repr``, without its input."""
     if not quotes_input(error):
         return shown_cause(error)
     return " from ".join(_without_input(each) for each in _chain(error))
@@ -57,7 +57,7 @@ def innermost_frames(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error that a parser has raised, without what it has read."""
+    """Return the message of a parser's error, without its input."""
     if _name(error) not in QUOTING:
         return shown_cause(error, str)
     problems = error.errors(include_input=False, include_url=False, include_context=False)  # type: ignore[attr-defined]

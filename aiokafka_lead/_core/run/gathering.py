@@ -1,4 +1,4 @@
-"""Which records become a batch of a handler that takes several at once, and when."""
+"""Gathers records into batches for handlers that take several at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Gathered", "Gathering"]
 
 
 class _Sized(Protocol):
-    """A handler of batches."""
+    """Handler of batches."""
 
     @property
     def max_records(self) -> int: ...
@@ -23,11 +23,11 @@ B = TypeVar("B", bound=_Sized)
 
 
 class Gathered(NamedTuple, Generic[B]):
-    """A batch that is to be handled now."""
+    """Batch that has to be handled now."""
 
     partition: PartitionWork
     by: B
-    """Handles it."""
+    """Handler of the batch."""
     slots: list[HandlerSlot]
 
 
@@ -40,22 +40,22 @@ class _Line(Generic[B]):
         self.by = by
         self.slots: list[HandlerSlot] = []
         self.due_at = 0.0
-        """When a batch begins though it is not full."""
+        """Time at which a batch begins even if it is not full."""
         self.busy = False
-        """A batch is at work."""
+        """True while a batch is being handled."""
 
 
 class Gathering(Generic[B]):
-    """Gathers records in the order of their partition, of which one batch is at work at a time.
+    """Gathers records in the order of their partition, which has one batch at work at a time.
 
-    Holds the slots of the records that wait. Times are monotonic seconds.
+    Holds the slots of the waiting records. Times are monotonic seconds.
     """
 
     def __init__(self) -> None:
         self._lines: dict[PartitionWork, _Line[B]] = {}
 
     def add(self, slot: HandlerSlot, by: B, now: float) -> bool:
-        """Have the slot's record wait for a batch; return True if that changes when the next batch begins."""
+        """Add the slot's record to a batch; return True if that changes when the next batch begins."""
         partition = slot.partition
         assert partition is not None
         line = self._lines.get(partition)
@@ -72,7 +72,7 @@ class Gathering(Generic[B]):
         return not line.busy
 
     def next_due(self) -> float | None:
-        """Return when the next batch begins."""
+        """Return the time at which the next batch begins."""
         return min((line.due_at for line in self._lines.values() if line.slots and not line.busy), default=None)
 
     def due(self, now: float) -> Iterator[Gathered[B]]:
@@ -87,14 +87,14 @@ class Gathering(Generic[B]):
                 yield Gathered(partition, line.by, batch)
 
     def ended(self, partition: PartitionWork) -> None:
-        """The batch of this partition is at work no more."""
+        """Note that the batch of this partition has ended."""
         line = self._lines[partition]
         line.busy = False
         if not line.slots:
             del self._lines[partition]
 
     def give_up(self, partitions: Collection[PartitionWork] | None = None) -> list[HandlerSlot]:
-        """Return the slots of the records that wait, of these partitions or of all; they wait no longer."""
+        """Return the slots of the records that wait, of these partitions or of all, and stop their wait."""
         found: list[HandlerSlot] = []
         for partition, line in list(self._lines.items()):
             if partitions is None or partition in partitions:

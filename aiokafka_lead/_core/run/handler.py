@@ -1,4 +1,4 @@
-"""The check that a handler of records is async, made as early as it can be known."""
+"""Checks that a handler of records is async, as early as that can be known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Handler = Callable[..., Awaitable[object]]
 
 
 class _Placed(Protocol):
-    """A record, of a consumer of either kind."""
+    """Record of a consumer of either kind."""
 
     @property
     def topic(self) -> str: ...
@@ -28,29 +28,31 @@ class _Placed(Protocol):
 
 
 def place_of(record: _Placed) -> str:
-    """Name a record in logs and errors, without its contents: these are other people's data, and may be large."""
+    """Name a record for logs and errors, without its contents: these are private, and may be large."""
     return f"the record at offset {record.offset} of {record.topic}-{record.partition}"
 
 
 RESERVE_SHARE = 0.25
 RESERVE_S = 2.0
-"""Of a stop's time, what the last commit and leaving the group have after the handlers: a part, and no more than so."""
+"""Part of a stop's time reserved for the last commit and for leaving the group after the handlers: a share of it, up
+to a maximum."""
 
 
 def time_of_handlers(deadline: float, timeout_s: float) -> tuple[float, float]:
-    """Until when handlers may work, and until when the run has to end, if a stop of this length ends at a time."""
+    """Return the time limits of handlers and of the whole run, for a stop of this length that ends at ``deadline``."""
     reserve_s = min(timeout_s * RESERVE_SHARE, RESERVE_S)
     return deadline - reserve_s, deadline - reserve_s / 2
 
 
 class NoAwaitableError(Exception):
-    """The handler has returned something that cannot be awaited."""
+    """The handler has returned an object that cannot be awaited."""
 
 
 def checked_handler(handler: Handler) -> Handler:
-    """The handler, if it is known to be async; else one that raises `NoAwaitableError` where it turns out not to be.
+    """Return the handler if it is known to be async; otherwise a wrapper that raises `NoAwaitableError` when it is not.
 
-    Raises `ConfigTypeError` for what can never be one. A plain function may be one, as it may return a coroutine.
+    Raises `ConfigTypeError` for an object that can never be one. A plain function may be one, since it may return a
+    coroutine.
     """
     if not callable(handler):
         raise ConfigTypeError(f"handler must be an async function, not {type(handler).__name__}")
@@ -77,11 +79,12 @@ def checked_handler(handler: Handler) -> Handler:
 
 
 _LOADS = ("LOAD_CONST", "LOAD_COMMON_CONSTANT")
-"""How None gets where it is returned; Python 3.15 has it among the common constants."""
+"""Instructions that load the None of a return; Python 3.15 has it among the common constants."""
 
 
 def _returns_nothing(function: FunctionType) -> bool:
-    """Whether a plain function returns None wherever it returns, as one does that has lost its ``async``."""
+    """Return True if a plain function returns None on every path, like a coroutine function that has lost its
+    ``async``."""
     loads_none = False
     for instruction in dis.get_instructions(function):
         match instruction.opname:

@@ -1,4 +1,4 @@
-"""Retry topics: where a record waits whose retries take longer than its partition can be held up."""
+"""Retry topics, for records whose retries take longer than their partition can be held up."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ RETRY_HEADERS = tuple(
     PREFIX + name
     for name in ("topic", "partition", "offset", "timestamp_ms", "attempts", "due_ms", "exception", "message")
 )
-"""The headers that a record has in a retry topic beside its own, as UTF-8 text.
+"""Headers of a record in a retry topic besides its own, as UTF-8 text.
 
-They say where and when it was written first, how often it was handled, when it is handled again (Unix time in
-milliseconds), and what its handler raised first: the class and the message (at most 2,000 characters).
+They give the place and time of the original record, the number of attempts, the time of the next attempt (Unix time in
+milliseconds), and the first error of its handler: the class and the message (at most 2,000 characters).
 """
 
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DUE, _EXCEPTION, _MESSAGE = RETRY_HEADERS
@@ -35,7 +35,7 @@ MESSAGE_CHARACTERS = 2_000
 
 
 class Letter(NamedTuple):
-    """A record that is sent to a retry topic."""
+    """Record to be sent to a retry topic."""
 
     topic: str
     value: Any
@@ -45,13 +45,13 @@ class Letter(NamedTuple):
 
 
 class RetryTopics:
-    """The retry topics of a group: one for each topic that it reads and each delay, with the same partitions."""
+    """Retry topics of a group: one for each topic that it reads and each delay, with the same partitions."""
 
     def __init__(self, group_id: str, delays: Sequence[Delay]) -> None:
         self._group_id = group_id
         self._delays = delays
         self._levels: dict[str, int] = {}
-        """How many delays a record in this topic has had."""
+        """Number of delays that a record in this topic has had."""
 
     def add(self, topic: str) -> list[str]:
         """Return the names of the retry topics of a topic that the group reads."""
@@ -60,11 +60,11 @@ class RetryTopics:
         return names
 
     def level(self, topic: str) -> int:
-        """Return how many delays the records of this topic have had: 0 in one that is no retry topic."""
+        """Return the number of delays that this topic's records have had: 0 if it is no retry topic."""
         return self._levels.get(topic, 0)
 
     def attempts(self, record: Record) -> int:
-        """Return how often a record was handled before it came here."""
+        """Return the number of attempts at a record before it came here."""
         said = _said(record).get(_ATTEMPTS, "") if self.level(record.topic) else ""
         return int(said) if said.isdecimal() else 0
 
@@ -72,18 +72,18 @@ class RetryTopics:
         return topic in self._levels
 
     def origin(self, record: Record) -> Record:
-        """Return the record as it was written first. Raises `RecordDeserializationError` if it does not say where."""
+        """Return the original record. Raises `RecordDeserializationError` if its headers do not give its origin."""
         return _restored(record) if self.level(record.topic) else record
 
     def named(self, record: Record) -> Record:
-        """Return the record as it was written first, or as it is here if it does not say where that was."""
+        """Return the original record, or the record as it is here if its headers do not give its origin."""
         try:
             return self.origin(record)
         except RecordDeserializationError:
             return record
 
     def letter(self, record: Record, error: BaseException, attempts: int, now: float) -> Letter:
-        """Return what is sent to the topic where a record waits that has failed here; ``now`` is Unix time."""
+        """Return the letter to the next retry topic for a record that has failed here; ``now`` is Unix time."""
         level = self.level(record.topic)
         delay = self._delays[level]
         origin = _said(record)[_TOPIC] if level else record.topic
@@ -122,7 +122,7 @@ def _restored(record: Record) -> Record:
 
 
 def due_ms(record: Record) -> float:
-    """Return when a record of a retry topic is handled again (Unix time in milliseconds)."""
+    """Return the due time of a record in a retry topic (Unix time in milliseconds)."""
     try:
         return int(_said(record)[_DUE])
     except (KeyError, ValueError):

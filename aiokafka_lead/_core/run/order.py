@@ -1,4 +1,4 @@
-"""Which records wait for each other, within one partition."""
+"""Order of records within one partition: which ones wait for each other."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 
 class Lanes:
-    """One partition's records in hand, in lanes: of each lane one record is worked on at a time, in order.
+    """Records in hand of one partition, in lanes. The records of a lane are handled one at a time, in order.
 
-    Here each record has a lane to itself. A record leaves `line` by `next`, and most are done before anybody asks for
-    another one: no more is known of these. What is not becomes `pending` by `hold`.
+    In this class each record has its own lane. A record leaves `line` by `next`, and most are done before the next one
+    is asked for: these need no bookkeeping. The rest become `pending` by `hold`.
 
-    A record that is to be handled again stays at the head of its lane: it alone holds the lane up, no other lane.
+    A record that has to be handled again stays at the head of its lane: it holds up that lane alone.
     """
 
     __slots__ = ("heavy", "line", "parallel", "pending", "ready")
 
     def __init__(self) -> None:
         self.parallel = True
-        """Whether two records may be worked on at once."""
+        """True if two records may be handled at once."""
         self.line: deque[Record] = deque()
-        """The partition's next records, in the order of their offsets."""
+        """The partition's next records, by offset."""
         self.heavy: dict[int, int] = {}
-        """What those weigh that weigh more than 1, by offset."""
+        """Weights above 1, by offset."""
         self.ready: deque[Record] = deque()
-        """Pending records that may be worked on now. One that is taken out is put back, or `finished`."""
+        """Pending records that may be handled now. A record that is taken out is put back, or `finished`."""
         self.pending: dict[int, int] = {}
-        """The weights of the records that have left `line` and are not done, by offset. Offsets rise, as a dict keeps
-        the order of insertion."""
+        """Weights by offset of the records that have left `line` and are not done. Offsets ascend, since a dict
+        keeps the order of insertion."""
 
     def add(self, records: list[Record], weights: list[int] | None) -> None:
-        """The partition's next records; ``weights`` None: each weighs 1."""
+        """Append the partition's next records; ``weights`` None: each weighs 1."""
         if weights is not None:
             for record, weight in zip(records, weights, strict=True):
                 if weight != 1:
@@ -47,23 +47,23 @@ class Lanes:
         self.line.extend(records)
 
     def available(self) -> bool:
-        """Whether there may be something to take."""
+        """Return True if there may be a record to take."""
         return bool(self.ready or self.line)
 
     def next(self) -> Record | None:
-        """The first record of `line` that need not wait, which thereby leaves it."""
+        """Remove the first record of `line` that need not wait, and return it."""
         return self.line.popleft() if self.line else None
 
     def hold(self, record: Record) -> None:
-        """The record that `next` gave last is still worked on, and others will be taken meanwhile."""
+        """Keep the last record from `next` as pending: it is still being handled while others are taken."""
         self._remember(record)
 
     def passed(self, record: Record) -> int:
-        """The record that `next` gave last is done already; returns its weight."""
+        """Note that the last record from `next` is done already; return its weight."""
         return self.heavy.pop(record.offset, 1) if self.heavy else 1
 
     def finished(self, record: Record) -> int:
-        """A record that was held is done with; returns its weight, or 0 if it was given up meanwhile."""
+        """Note that a held record is done; return its weight, or 0 if it was given up meanwhile."""
         return self.pending.pop(record.offset, 0)
 
     def _remember(self, record: Record) -> None:
@@ -71,19 +71,19 @@ class Lanes:
         self.pending[offset] = self.heavy.pop(offset, 1) if self.heavy else 1
 
     def count(self) -> int:
-        """How many records are in hand."""
+        """Return the number of records in hand."""
         return len(self.pending) + len(self.line)
 
     def first(self) -> int:
-        """The offset of the first record in hand, or -1."""
+        """Return the offset of the first record in hand, or -1."""
         for offset in self.pending:
             return offset
         return self.line[0].offset if self.line else -1
 
     def cut(self, end: int) -> tuple[int, int]:
-        """Forget what is behind the last record that anybody has begun to work on; ``end`` is the offset behind all.
+        """Forget the records behind the last one that was begun; ``end`` is the offset after all records.
 
-        Returns the weight of that, and the offset of its first record, or ``end``.
+        Returns their weight, and the offset of the first of them, or ``end``.
         """
         first = self.line[0].offset if self.line else end
         weight = len(self.line) + sum(self.heavy.values()) - len(self.heavy)
@@ -92,13 +92,13 @@ class Lanes:
         return weight, first
 
     def bar(self, first: int) -> None:
-        """Nobody begins to work on records from this offset on any more; those that wait stay in hand."""
+        """Begin no more records from this offset on; those that wait stay in hand."""
         kept = [record for record in self.ready if record.offset < first]
         self.ready.clear()
         self.ready.extend(kept)
 
     def give_up(self) -> int:
-        """Forget everything; returns its weight."""
+        """Forget all records; return their weight."""
         weight = sum(self.pending.values()) + len(self.line) + sum(self.heavy.values()) - len(self.heavy)
         self.line.clear()
         self.heavy.clear()
@@ -108,16 +108,16 @@ class Lanes:
 
 
 class KeyLanes(Lanes):
-    """A lane for each key that is worked on. Records without a key wait for nobody."""
+    """One lane for each key that is being handled. Records without a key do not wait."""
 
     __slots__ = ("_begun", "_waiting")
 
     def __init__(self) -> None:
         Lanes.__init__(self)
         self._begun = -1
-        """The offset of the last record that came out of `line` to be worked on, or of one that is done behind it."""
+        """Offset of the last record that left `line` to be handled, or of a later one that is done."""
         self._waiting: dict[bytes, deque[Record] | None] = {}
-        """What waits behind the record that is held, by key; None where nothing does."""
+        """Records that wait behind the held one, by key; None if there are none."""
 
     def next(self) -> Record | None:
         line, waiting = self.line, self._waiting
@@ -173,7 +173,7 @@ class KeyLanes(Lanes):
 
 
 class OneLane(Lanes):
-    """The whole partition in one lane."""
+    """One lane for the whole partition."""
 
     __slots__ = ("_busy",)
 
@@ -181,7 +181,7 @@ class OneLane(Lanes):
         Lanes.__init__(self)
         self.parallel = False
         self._busy = False
-        """Whether a record is held."""
+        """True while a record is held."""
 
     def available(self) -> bool:
         return bool(self.ready or (self.line and not self._busy))
@@ -202,5 +202,5 @@ _LANES: dict[Order, type[Lanes]] = {"key": KeyLanes, "partition": OneLane, "none
 
 
 def lanes_for(order: Order) -> Lanes:
-    """One partition's lanes."""
+    """Return the lanes of one partition."""
     return _LANES[order]()

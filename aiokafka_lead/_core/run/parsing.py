@@ -1,4 +1,4 @@
-"""Functions that make of a record's bytes what a handler's annotation asks for."""
+"""Parsers from a record's bytes to the type of a handler's annotation."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ Parse = Callable[[Any], Any]
 
 
 def parser_for(kind: Any, what: str) -> Parse:
-    """Return the function that parses bytes as this type; raises `ConfigTypeError` for a type that none can parse.
+    """Return the function that parses bytes as this type; raise `ConfigTypeError` for a type that no parser supports.
 
-    bytes and str are the bytes themselves and their UTF-8 text, everything else is JSON: plain dict and list, models of
-    pydantic, Structs of msgspec, and what either of them makes of other types, such as dataclasses. What is no bytes
-    any more, because a deserializer was at work, is checked in the same way. ``what`` names the parameter in errors.
+    bytes and str are the bytes themselves and their UTF-8 text. Every other type is parsed from JSON: plain dict and
+    list, models of pydantic, Structs of msgspec, and other types that either library supports, such as dataclasses. A
+    value that a deserializer has already turned into an object is checked in the same way. ``what`` names the parameter
+    in errors.
     """
     if kind in (Any, object):
         return _as_it_is
@@ -75,7 +76,7 @@ def _by_validator(validator: Any) -> Parse:
 def _by_msgspec(kind: Any) -> Parse:
     import msgspec
 
-    # msgspec takes any class, and fails for each record of those that it does not know.
+    # msgspec accepts any class here, and only fails later, for each record, if it does not support the class.
     if isinstance(kind, type) and type(msgspec.inspect.type_info(kind)).__name__ == "CustomType":
         raise TypeError(f"{_shown(kind)} is not supported")
     decode, convert = msgspec.json.Decoder(kind).decode, msgspec.convert

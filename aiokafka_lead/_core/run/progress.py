@@ -1,4 +1,4 @@
-"""How far one partition is done, while its records are finished in any order."""
+"""Progress of one partition whose records finish in any order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """The position before the first of one partition's records in hand: that may be committed."""
+    """Tracks the position before a partition's first unfinished record, up to which it may be committed."""
 
     __slots__ = ("_end", "_epochs", "_lanes")
 
@@ -25,7 +25,7 @@ class Progress:
         """Leader epochs, each with the first offset that was written under it."""
 
     def began(self, records: Sequence[ConsumerRecord[Any, Any]], end: Position) -> None:
-        """These records, the next ones, are in hand; behind them the partition goes on at ``end``."""
+        """Note that these next records are in hand; the partition continues at ``end``."""
         self._end = end
         if _epoch(records[0]) != self._epochs[-1][1] or _epoch(records[-1]) != self._epochs[-1][1]:
             for record in records:
@@ -33,21 +33,21 @@ class Progress:
                     self._epochs.append((record.offset, _epoch(record)))
 
     def give_up(self) -> int:
-        """Give up what is in hand; returns its weight. What is done stays as it is."""
+        """Give up the records in hand; return their weight. Finished ones keep counting as done."""
         self._end = self.done_to()
         return self._lanes.give_up()
 
     def cut(self, offset: int) -> None:
-        """Nothing from this offset on is in hand any more."""
+        """Note that no record from this offset on is in hand any more."""
         self._end = Position(offset, [epoch for first, epoch in self._epochs if first < offset][-1])
 
     @property
     def end(self) -> Position:
-        """Behind everything that was taken."""
+        """Position after all records taken."""
         return self._end
 
     def done_to(self) -> Position:
-        """Every record before this position is finished."""
+        """Return the position before which every record is finished."""
         first = self._lanes.first()
         if first < 0:
             return self._end

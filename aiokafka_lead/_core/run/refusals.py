@@ -1,4 +1,4 @@
-"""Decides how long `run` goes on although brokers refuse what it needs, or a schema registry is away."""
+"""Limits the time that `run` goes on while brokers refuse requests, or a schema registry is away."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ REFUSALS = (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
-"""Errors that may pass: a broker that has just started may not have its users and their rights yet."""
+"""Errors that may pass: a broker that has just started may not have loaded its users and their rights yet."""
 
 CALM_S = 10.0
-"""Without a refusal for this long they have passed: what goes on to be refused is asked more often, heartbeats too."""
+"""Time without a refusal after which the refusals count as past. Whatever is still refused, heartbeats included, is
+tried more often than that."""
 
 
 class Refusals:
-    """Bears with the refusals of one run, from the first one until none has come for a while.
+    """Tolerates the refusals of one run, from the first one until none has come for a while.
 
     Times are monotonic seconds.
     """
 
     def __init__(self, patience_ms: float, config: ClientConfig, log: ClientLog) -> None:
-        """``patience_ms`` is how long refusals may go on; 0: they may not."""
+        """``patience_ms`` is how long refusals may go on; 0 tolerates none."""
         self._patience_s = patience_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._log = log
@@ -70,25 +71,25 @@ class Refusals:
         return min(left_s, self._backoff.delay_s(self._count))
 
     def passed(self, now: float) -> None:
-        """Nothing was refused now: it has passed if that is so for a while."""
+        """Note a success: the refusals have passed if the last one is `CALM_S` ago."""
         if self._count and now >= self._latest + CALM_S:
             lasted_s = self._latest - self._since
             self._log.warning("run() is refused no longer: there were %d refusals in %.1f s", self._count, lasted_s)
             self._count = 0
 
     def look_ms(self, most_ms: float, now: float) -> float:
-        """How long to look for records: not longer than until refusals have passed."""
+        """Return the time limit of a look for records, which ends when the refusals would count as past."""
         return min(most_ms, max(0.0, self._latest + CALM_S - now) * 1000) if self._count else most_ms
 
     def problem(self, now: float) -> str | None:
-        """What a probe is to hear."""
+        """Describe the refusals for a probe, or return None."""
         if not self._count or now >= self._latest + CALM_S:
             return None
         return f"brokers have refused for {now - self._since:.1f} s what run() needs, and are asked again: {self._text}"
 
 
 class Outages:
-    """Bears with a schema registry that is away: good records wait for it, however often they are tried.
+    """Tolerates a schema registry that is away: good records wait for it, for any number of tries.
 
     Times are monotonic seconds.
     """
@@ -96,7 +97,7 @@ class Outages:
     def __init__(
         self, patience_ms: float | None, config: ClientConfig, log: ClientLog, waits: Callable[[Any], bool]
     ) -> None:
-        """``patience_ms`` is how long a registry may be away; None: for as long as it takes.
+        """``patience_ms`` is how long a registry may be away; None: without a limit.
 
         ``waits`` returns True for a record while it is in hand and not handled.
         """
@@ -111,7 +112,7 @@ class Outages:
         self._text = ""
 
     def bear(self, record: Any, error: BaseException, now: float) -> float | None:
-        """Return the seconds after which to try this record again, as all that wait; None if it has been too long."""
+        """Return the seconds until this record, as all waiting ones, is tried again; None if it has taken too long."""
         self.passed(now)
         if not self._waiting:
             self._since, self._tries, self._next_at = now, 0, now
@@ -128,13 +129,13 @@ class Outages:
         return min(self._next_at, until) - now
 
     def passed(self, now: float) -> None:
-        """Notice if no record waits any more."""
+        """Check if records still wait, and log the end of the outage if none does."""
         if self._waiting and not any(map(self._waits, self._waiting)):
             self._waiting = []
             self._log.warning("records wait for no schema registry any more: it took %.1f s", now - self._since)
 
     def problem(self, now: float) -> str | None:
-        """What a probe is to hear."""
+        """Describe the outage for a probe, or return None."""
         self.passed(now)
         if not self._waiting:
             return None
@@ -142,13 +143,13 @@ class Outages:
 
 
 TRIES_APART_MS = 5_000.0
-"""How far apart tries may be, at least."""
+"""Lower bound of the longest backoff between tries, in milliseconds."""
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return True if a record could not be read, or its handler could not send, for a registry's sake.
+    """Return True if a record could not be read, or its handler could not send, because of a registry.
 
-    The record is good then, and so is its handler: such a try does not count.
+    The record and its handler may be good then, so such a try does not count.
     """
     if isinstance(error, RecordDeserializationError):
         return not error.lasts

@@ -1,4 +1,4 @@
-"""Which handler gets the records of which topic, and what becomes of what it returns."""
+"""Routes from topics to handlers, and from their results to records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Route", "check_topics", "checked_route", "encoded", "outgoing"]
 
 
 class Route(NamedTuple):
-    """A handler, as `Handlers.on` was given it."""
+    """Handler with the options of `Handlers.on`."""
 
     handler: Callable[..., Any]
     model: Any = None
@@ -22,7 +22,7 @@ class Route(NamedTuple):
     key: Callable[[Any], str | bytes | None] | None = None
     in_thread: bool = False
     max_records: int | None = None
-    """Of a batch; None for a handler of single records."""
+    """Maximum number of records in a batch; None for a handler of single records."""
     max_wait_ms: float = 100
 
 
@@ -31,7 +31,7 @@ _WAIT = milliseconds()
 
 
 def checked_route(route: Route) -> Route:
-    """Return the route; raises `ConfigError` or `ConfigTypeError`."""
+    """Return the route; raise `ConfigError` or `ConfigTypeError` if it is invalid."""
     boolean("in_thread", route.in_thread)
     if not callable(route.handler):
         raise ConfigTypeError(f"a handler must be a function, not {type(route.handler).__name__}")
@@ -66,7 +66,7 @@ def outgoing(route: Route, result: Any, key: Any, *, as_bytes: bool) -> Iterator
 
 
 def encoded(content: Any) -> bytes | None:
-    """Return bytes as they are, text as UTF-8, and everything else as JSON: models, Structs, dataclasses too."""
+    """Return bytes unchanged, text as UTF-8, and everything else as JSON, including models, Structs and dataclasses."""
     if content is None or isinstance(content, bytes):
         return content
     if isinstance(content, str):

@@ -1,4 +1,4 @@
-"""Everything that a run has in hand: what to hand out next, how much more to take, what may be committed."""
+"""Records in hand of one run: which to hand out next, how many more to take, and which positions may be committed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
 
 TAKE_AT_ONCE = 2048
-"""Records taken in one go: enough to make the taking cheap, and few enough for their size to be a surprise."""
+"""Maximum number of records taken at once: large enough to make taking cheap, small enough to limit a surprise by
+their size."""
 
 RUN = 8
-"""How many records of a partition are handed out in turn."""
+"""Number of a partition's records that are handed out in one turn."""
 
 
 class PartitionWork:
-    """One assigned partition's records in hand. Written to by `Work` alone."""
+    """Records in hand of one assigned partition. Modified only by `Work`."""
 
     __slots__ = (
         "attempts",
@@ -46,54 +47,54 @@ class PartitionWork:
 
     def __init__(self, state: PartitionState, start: Position, order: Order) -> None:
         self.state = state
-        """The assignment that the records belong to."""
+        """Assignment that the records belong to."""
         self.lanes: Lanes = lanes_for(order)
         self.progress = Progress(start, self.lanes)
         self.committed = start
-        """Where the group stands, as far as this run knows."""
+        """Committed position of the group, as far as this run knows."""
         self.attempts: dict[int, int] = {}
-        """How often handlers have raised, by the offset of a record in hand."""
+        """Number of times handlers have raised, by the offset of a record in hand."""
         self.handled = 0
-        """How many of its records are held by handlers now."""
+        """Number of its records that handlers hold now."""
         self.queued = False
-        """Whether it is among `Work.turns`."""
+        """True while it is in `Work.turns`."""
         self.closed = False
-        """It is not taken from any more, and at most what is in hand already is handed out."""
+        """True once no more records are taken, and at most those in hand are handed out."""
         self.shut = False
-        """No more of it is handed out."""
+        """True once no more of its records are handed out."""
         self.cut = False
-        """Something that was taken is not going to be handed out."""
+        """True if a record that was taken will not be handed out."""
         self.resume_at = -1
-        """It is not taken from until no more than so many of its records are in hand; -1 while it is."""
+        """Number of its records in hand at which taking resumes; -1 while it has not stopped."""
 
 
 class HandlerSlot:
-    """Has the one record at a time that a handler works on. Written to by `Work` alone."""
+    """Holds the one record that a handler works on. Modified only by `Work`."""
 
     __slots__ = ("partition", "record")
 
     def __init__(self) -> None:
         self.partition: PartitionWork | None = None
-        """Whose record it is, or None while there is none."""
+        """Partition of the record, or None while there is no record."""
         self.record: Record | None = None
-        """What is worked on, or was last."""
+        """Present record, or the last one."""
 
     @property
     def busy(self) -> bool:
-        """Whether there is one now."""
+        """True while it holds a record."""
         return self.partition is not None
 
 
 class Work:
-    """What a run has in hand, over all partitions, which take turns.
+    """Records in hand of a run, over all partitions, which take turns.
 
-    Limits: all records together weigh at most about ``max_in_hand``, where a record weighs 1 and 1 more for each
-    ``max_in_hand_bytes / max_in_hand`` bytes; so both limits hold. A partition has its share of that, of records in
-    hand and of offsets from its first unfinished record on. So one that is stuck, or whose records wait to be handled
-    again, does not hold up others.
+    Limits: all records together weigh at most about ``max_in_hand``. A record weighs 1, and 1 more for each
+    ``max_in_hand_bytes / max_in_hand`` bytes, so both limits hold. A partition has its share of that, for the records
+    in hand and for the offsets from its first unfinished record on. So a partition that is stuck, or whose records wait
+    for a retry, does not hold up other partitions.
 
-    A handler that does not wait for anything is done before the next record is taken: the record taken last is `_fresh`
-    until then, and costs next to nothing. Every method but `take` and `finished` settles that first.
+    A handler that never waits is done before the next record is taken. The last record taken is `_fresh` until then,
+    and costs next to no bookkeeping. Every method but `take` and `finished` settles it first.
 
     As a container it holds the partitions that may be taken from now.
     """
@@ -106,7 +107,7 @@ class Work:
         on_calm: Callable[[], None],
         order_of: Callable[[str], Order] | None = None,
     ) -> None:
-        """``order_of`` gives the order of a topic's records; None: that of the run."""
+        """``order_of`` returns the order of a topic's records; None applies the run's order to all."""
         self._order: Order = config.order
         self._order_of = order_of
         self._limit = config.max_in_hand
@@ -114,45 +115,46 @@ class Work:
         self._unit_bytes = max(1, config.max_in_hand_bytes // config.max_in_hand)
         self._positions = positions
         self._on_room = on_room
-        """Called when more can be taken than before."""
+        """Called when more records can be taken than before."""
         self._on_calm = on_calm
-        """Called when the last record of a closed partition that is to be handled has come back from its handler."""
+        """Called when the last record of a closed partition that was still to be handled has come back from its
+        handler."""
         self._wanted_room = -1
-        """Someone waits for no more than this to be in hand; -1 while nobody does."""
+        """Weight in hand at which a waiting task is notified; -1 without one."""
         self._mean_weight = 8.0
-        """Of the records taken last; at first a guess that keeps the first taking small."""
+        """Mean weight of the records taken last; the initial guess keeps the first taking small."""
         self.in_hand = 0
-        """The weight of all that is not finished."""
+        """Weight of all unfinished records."""
         self.turns: deque[PartitionWork] = deque()
-        """Partitions with something to take."""
+        """Partitions with records to take."""
         self._left = RUN
-        """How many records the first of them may hand out before the others have their turns."""
+        """Number of records that the first of them may still hand out in its turn."""
         self._fresh: Record | None = None
-        """The record that was taken last, if it did not have to be held yet."""
+        """Record taken last, unless it had to be held already."""
         self._fresh_in: PartitionWork | None = None
-        """Its partition."""
+        """Partition of `_fresh`."""
         self._partitions: dict[TopicPartition, PartitionWork] = {}
 
     def __iter__(self) -> Iterator[PartitionWork]:
         return iter(self._partitions.values())
 
     def slot(self) -> HandlerSlot:
-        """A slot for another worker."""
+        """Return a slot for another worker."""
         return HandlerSlot()
 
     def get(self, tp: TopicPartition) -> PartitionWork | None:
-        """The partition's work, if any of it was taken."""
+        """Return the partition's work, or None if no record of it was taken."""
         return self._partitions.get(tp)
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
     def __contains__(self, tp: object) -> bool:
-        """Whether the partition may be taken from."""
+        """Return True if the partition may be taken from."""
         partition = self._partitions.get(tp)  # type: ignore[call-overload]
         if partition is None:
             return True
         if partition.closed:
-            return not self._positions.owns(partition.state)  # it has been assigned anew
+            return not self._positions.owns(partition.state)  # True if it has been assigned again
         self._settle()
         if self._has_share(partition):
             return True
@@ -167,25 +169,26 @@ class Work:
         return max(self._least_half, self._limit // max(1, 2 * len(self._positions)))
 
     def room(self) -> int:
-        """How many records may be taken now: half a partition's share at most, since all may be of one partition.
+        """Return how many records may be taken now: half a partition's share at most, since all may be of one
+        partition.
 
-        At least one while nothing is in hand, whatever it weighs: else nobody would ever make room.
+        At least one while no record is in hand, whatever it weighs: otherwise no record would ever finish to make room.
         """
         room = min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
         return room if self.in_hand else max(1, room)
 
     def wait_for_room(self) -> None:
-        """Have ``on_room`` called once a good part of what is in hand is finished."""
+        """Have ``on_room`` called once a quarter of the weight in hand is finished."""
         self._wanted_room = self.in_hand * 3 // 4
 
     def wait_for_all(self) -> bool:
-        """Have ``on_room`` called once nothing is in hand; True if nothing is now."""
+        """Have ``on_room`` called once no record is in hand; return True if that is so now."""
         self._settle()
         self._wanted_room = 0
         return not self.in_hand
 
     def add(self, state: PartitionState, records: list[Record], end: Position) -> None:
-        """The partition's next records are in hand; it goes on at ``end`` behind them."""
+        """Put the partition's next records in hand; it continues at ``end``."""
         self._settle()
         partition = self._partition_for(state, records[0])
         weights = self._weights(records)
@@ -200,7 +203,7 @@ class Work:
         tp = state.tp
         partition = self._partitions.get(tp)
         if partition is None or partition.state is not state or first.offset < partition.progress.end.offset:
-            # Assigned anew, or moved back by a seek.
+            # Assigned again, or moved back by a seek.
             if partition is not None:
                 self.drop(partition)
             order = self._order if self._order_of is None else self._order_of(tp.topic)
@@ -208,7 +211,7 @@ class Work:
         return partition
 
     def _weights(self, records: list[Record]) -> list[int] | None:
-        """None where every record weighs 1."""
+        """Return the weight of each record, or None if every record weighs 1."""
         unit = self._unit_bytes
         for record in records:
             if len(record.key or b"") + len(record.value or b"") >= unit:
@@ -218,12 +221,12 @@ class Work:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def take(self, slot: HandlerSlot) -> Record | None:
-        """The next record to handle, which ``slot`` now has; or None."""
+        """Return the next record to handle, which ``slot`` holds from now on, or None."""
         turns = self.turns
         if self._fresh is not None:
             self._settle()
             if turns and turns[0] is self._fresh_in:
-                self._end_turn(turns[0])  # handlers take their time: each partition has its share of them
+                self._end_turn(turns[0])  # handlers take time, so each partition gets its share of them
         while turns:
             partition = turns[0]
             lanes = partition.lanes
@@ -246,7 +249,7 @@ class Work:
         return None
 
     def _end_turn(self, partition: PartitionWork) -> None:
-        """The others' turn; this one's comes again if there is more that can be taken before something is finished."""
+        """End this partition's turn; it gets another if a record can be taken before one is finished."""
         self._left = RUN
         self.turns.popleft()
         if partition.lanes.parallel and partition.lanes.available():
@@ -255,7 +258,7 @@ class Work:
             partition.queued = False
 
     def _settle(self) -> None:
-        """The record taken last is not done before something else happens."""
+        """Hold the record taken last: its handler waits, since something else happens first."""
         record, partition = self._fresh, self._fresh_in
         if record is not None and partition is not None:
             self._fresh = None
@@ -263,7 +266,7 @@ class Work:
             partition.handled += 1
 
     def finished(self, slot: HandlerSlot) -> None:
-        """The record in this slot is done, and counts as such."""
+        """Note that the record in this slot is done."""
         partition, record = slot.partition, slot.record
         assert partition is not None
         assert record is not None
@@ -288,7 +291,7 @@ class Work:
             self._on_room()
 
     def given_up(self, slot: HandlerSlot) -> None:
-        """The record in this slot is with its handler no more, and not done."""
+        """Take back the record in this slot from its handler: it is not done."""
         self._settle()
         partition = slot.partition
         assert partition is not None
@@ -296,7 +299,7 @@ class Work:
         partition.handled -= 1
         if partition.closed:
             assert slot.record is not None
-            partition.lanes.bar(slot.record.offset)  # what is behind it will come again, handled or not
+            partition.lanes.bar(slot.record.offset)  # later records are delivered again, handled or not
             self._came_back(partition)
 
     def _came_back(self, partition: PartitionWork) -> None:
@@ -304,11 +307,11 @@ class Work:
             self._on_calm()
 
     def in_line(self, partition: PartitionWork) -> bool:
-        """Whether something of a closed partition is going to be handed out as soon as a handler is free."""
+        """Return True if a record of a closed partition will be handed out as soon as a handler is free."""
         return not partition.shut and partition.lanes.available()
 
     def again(self, partition: PartitionWork, record: Record) -> None:
-        """The record is ready to be handled once more, before the others of its lane."""
+        """Hand out the record again, before other records of its lane."""
         if not partition.closed:
             partition.lanes.ready.appendleft(record)
             self._queue(partition)
@@ -321,10 +324,10 @@ class Work:
     # --- letting go --------------------------------------------------------------------------------------------------
 
     def wind_up(self, partition: PartitionWork) -> None:
-        """Take no more of the partition, and hand out only what comes before records that were begun.
+        """Take no more of the partition, and hand out only records before those that were begun.
 
-        What is committed never passes a record that is not done: everything behind one comes again. So records before
-        those that were begun are worth handling, and those behind one that has failed are not.
+        A commit never passes an unfinished record: every record behind one is delivered again. So it pays to handle the
+        records before those that were begun, and not those behind a failed one.
         """
         self._settle()
         if partition.closed:
@@ -343,7 +346,7 @@ class Work:
             self.turns.remove(partition)
 
     def close(self, partition: PartitionWork) -> None:
-        """Hand out no more of the partition. What is with handlers may still be finished."""
+        """Hand out no more of the partition. Handlers may still finish their records."""
         self._settle()
         partition.closed = True
         if not partition.shut:
@@ -353,7 +356,7 @@ class Work:
                 self.turns.remove(partition)
 
     def done(self) -> Iterator[tuple[PartitionWork, Position]]:
-        """For each partition the position before which everything is done."""
+        """Yield each partition with the position before which all its records are done."""
         self._settle()
         for partition in self._partitions.values():
             done_to = partition.progress.done_to()
@@ -362,11 +365,11 @@ class Work:
                 yield partition, done_to
                 continue
             if read_to.offset > done_to.offset:
-                done_to = read_to  # nothing to handle is in between, but the ends of transactions, say
+                done_to = read_to  # no records in between, only the ends of transactions and the like
             yield partition, done_to
 
     def drop(self, partition: PartitionWork) -> None:
-        """Give up what is not finished of the partition."""
+        """Give up the unfinished records of the partition."""
         self.close(partition)
         self.in_hand -= partition.progress.give_up()
         if self._partitions.get(partition.state.tp) is partition:

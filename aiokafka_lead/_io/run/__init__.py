@@ -1,1 +1,1 @@
-"""The tasks behind `Consumer.run`."""
+"""Tasks of `Consumer.run`."""

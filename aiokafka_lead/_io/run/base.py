@@ -1,4 +1,4 @@
-"""What each kind of `run` does in the same way: workers, failures, dead letters, refusals, its end."""
+"""Base of all kinds of `run`: workers, failures, dead letters, refusals, and the end."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ S = TypeVar("S", bound=Slot)
 R = TypeVar("R")
 
 CANCELLED_WITHIN_S = 1.0
-"""How long handlers that are cancelled may take to end before others go on without them."""
+"""Time that cancelled handlers have to end before the run continues without them."""
 
 IDLE_MS = 60_000.0
-"""How long one look for records waits when nothing else happens."""
+"""Time limit of one look for records without another event."""
 
 SENT: tuple[Fate, ...] = ("dead_letter", "later")
-"""Of a record that goes elsewhere."""
+"""Fates of a record that is sent to another topic."""
 
 _SAYS: dict[Fate, tuple[int, str]] = {
     "retry": (logging.INFO, "will be again"),
@@ -52,11 +52,11 @@ _SAYS: dict[Fate, tuple[int, str]] = {
     "drop": (logging.INFO, "is left out"),
     "reject": (logging.ERROR, "is rejected"),
 }
-"""What the log says of a failure, and how loudly, by what becomes of its record."""
+"""Level and text of the log for a failure, by the fate of its record."""
 
 
 class Judge(Generic[R]):
-    """Decides, logs and traces what becomes of records whose handlers have raised, over one run."""
+    """Decides, logs and traces the fate of records whose handlers have raised, over one run."""
 
     def __init__(
         self,
@@ -75,21 +75,22 @@ class Judge(Generic[R]):
         self.tracing: RunTracing | None = None if tracing is None else tracing.run()
 
     def around(self, handle: Callable[[Any], Awaitable[object]]) -> Callable[[Any], Awaitable[object]]:
-        """Return the same with a bound to its time, and traced."""
+        """Return the handler with its time limit and its tracing."""
         handle = timed(handle, self.config.handler_timeout_ms)
         return handle if self.tracing is None else self.tracing.around(handle)
 
     def problem(self, now: float) -> str | None:
-        """Describe what the run bears with."""
+        """Describe the failures that the run currently tolerates, or return None."""
         return self.refusals.problem(now) or self.outages.problem(now)
 
     def passed(self, now: float) -> None:
-        """Note that brokers have answered, and refused nothing."""
+        """Note that brokers have answered without a refusal."""
         self.refusals.passed(now)
         self.outages.passed(now)
 
     def outage(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Judge a record that cannot be handled because a schema registry is away: it waits, without an attempt."""
+        """Judge a record that cannot be handled because a schema registry is away: it waits, without counting an
+        attempt."""
         delay_s = self.outages.bear(record, error, time.monotonic())
         if delay_s is not None:
             if self.tracing is not None:
@@ -100,9 +101,9 @@ class Judge(Generic[R]):
         return Verdict("raise", failure=_failure(text, record, error, attempts))
 
     def judge(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Judge a record whose handler has raised this, for the ``attempts``-th time.
+        """Judge a record whose handler has raised this error, for the ``attempts``-th time.
 
-        One that is to be sent away is noted by `sent` when that is done.
+        If the record has to be sent to another topic, `sent` logs that once it is done.
         """
         delayed = 0 if self.retry_topics is None else self.retry_topics.level(record.topic)
         fate = self.config.fate(error, attempts, delayed)
@@ -129,7 +130,7 @@ class Judge(Generic[R]):
     def refused(
         self, fate: Fate, record: Any, error: BaseException, attempts: int, refusal: BaseException
     ) -> HandlerError:
-        """Return the error that ends the run because a record could not be sent away."""
+        """Return the error that ends the run because a record could not be sent to another topic."""
         self._give_up(record, error)
         text = self._text(record, error, attempts)
         by = self.config.dead_letter_topic
@@ -147,7 +148,7 @@ class Judge(Generic[R]):
     def _log(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
         level, outcome = _SAYS[fate]
         about = {"topic": record.topic, "partition": record.partition}
-        # A traceback ends with the messages of all errors in the chain, and some of those repeat what was read.
+        # A traceback ends with the messages of all errors in the chain, some of which repeat the record's content.
         shown = None if fate == "drop" or quotes_input(error) else error
         text = "%s could not be handled (attempt %d), and %s: %s"
         self.log.log(level, text, place_of(record), attempts, outcome, described(error), extra=about, exc_info=shown)
@@ -160,13 +161,13 @@ def _failure(text: str, record: Any, cause: BaseException, attempts: int) -> Han
 
 
 def _raw(record: Any) -> ConsumerRecord[Any, Any]:
-    """Return the record without what a share group adds to it."""
+    """Return the record without the attributes that a share group adds."""
     raw: ConsumerRecord[Any, Any] = record.consumer_record() if isinstance(record, ShareRecord) else record
     return raw
 
 
 class WorkersRun(ABC, Generic[S, R]):
-    """A run that hands one record after the other to workers. Owns what is in hand; its tasks end before it returns."""
+    """Run that gives one record after another to workers. Owns the records in hand; its tasks end before it returns."""
 
     def __init__(
         self,
@@ -193,67 +194,69 @@ class WorkersRun(ABC, Generic[S, R]):
             log=judge.log,
         )
         self._room = Signal()
-        """Set when more can be taken than before, or the run may be over."""
+        """Set when more records can be taken than before, or the run may have to end."""
         self._waiting = Signal()
-        """Set when another record waits for its time."""
+        """Set when another record waits for its due time."""
         self._calm = News()
-        """Told when a handler has ended that something may wait for."""
+        """Notified when a handler has ended that a task may wait for."""
         self._failure: BaseException | None = None
-        """What ends the run."""
+        """Error that ends the run."""
         self._stop_at = math.inf
-        """By when handlers have to be ready, once the consumer is being stopped."""
+        """Time by which handlers have to end, once the consumer is being stopped."""
         self._end_by = math.inf
-        """By when all else has to be done then."""
+        """Time by which everything has to end then."""
         self._stopped_by = 0
-        """The task that stops the consumer."""
+        """Id of the task that stops the consumer."""
         self._ended: Waiter[None] = Waiter()
 
-    # --- each kind's own ---------------------------------------------------------------------------------------------
+    # --- hooks of each kind -------------------------------------------------------------------------------------------
 
     @abstractmethod
     def _is_over(self) -> bool:
-        """Return True if there is nothing more to take, because the application wants it so."""
+        """Return True if no more records will be taken, because the application stopped or unsubscribed the
+        consumer."""
 
     @abstractmethod
     async def _take(self, most_ms: float) -> None:
-        """Take records as there is room for; wait for some, or for room. Raises what keeps from reading."""
+        """Take as many records as there is room for; wait for some, or for room. Raises the error that prevents
+        reading."""
 
     @abstractmethod
     async def _wind_up(self) -> None:
-        """Take nothing more, and wait for handlers."""
+        """Take no more records, and wait for handlers."""
 
     @abstractmethod
     async def _settle_last(self) -> None:
-        """Commit or acknowledge what is done, in bounded time."""
+        """Commit or acknowledge the finished records, in bounded time."""
 
     @abstractmethod
     def _attempt(self, slot: S, record: R, error: BaseException) -> int:
-        """Count that the handler has raised; return how often it has."""
+        """Count a handler's failure; return the record's number of attempts."""
 
     @abstractmethod
     def _wait(self, slot: S, record: R, error: BaseException, delay_s: float | None) -> None:
-        """Have the record handled again: after this time, or after its backoff."""
+        """Have the record handled again, after this delay or after its backoff."""
 
     @abstractmethod
     def _leave(self, slot: S) -> None:
-        """The record in this slot is never handled again."""
+        """Finish with the record in this slot: it is never handled again."""
 
     @abstractmethod
     def _give_up(self, slot: S) -> None:
-        """The record in this slot is not done, and no other one is handed out any more."""
+        """Take back the record in this slot, which is not done, and hand out no other one."""
 
     @abstractmethod
     def _next_due(self) -> float | None:
-        """Return when the time of the first waiting record comes (``time.monotonic()``)."""
+        """Return the due time of the first waiting record (``time.monotonic()``)."""
 
     @abstractmethod
     def _due(self, now: float) -> None:
-        """Have the records go on whose time has come."""
+        """Continue with the waiting records that are due."""
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def _live(self, *tasks: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run until the consumer is stopped; raise what makes it impossible to go on."""
+        """Run until the consumer is stopped; raise the error that ends the run before."""
         wound_up = False
         try:
             async with self._tasks:
@@ -275,7 +278,7 @@ class WorkersRun(ABC, Generic[S, R]):
             raise BackgroundTaskError("the tasks of run() were cancelled, but run() was not, and nobody stopped it")
 
     async def _feed(self) -> None:
-        """Take records until the consumer is being stopped, or reads nothing more."""
+        """Take records until the consumer is being stopped or has nothing to read."""
         refusals = self._judge.refusals
         while not self._is_over() and self._failure is None:
             try:
@@ -288,7 +291,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 await self._room.wait(refusals.bear(error, time.monotonic()))
 
     async def _go_on_in_time(self) -> None:
-        """Have waiting records go on as their time comes."""
+        """Continue with waiting records at their due times."""
         while True:
             due_at = self._next_due()
             await self._waiting.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))
@@ -296,17 +299,18 @@ class WorkersRun(ABC, Generic[S, R]):
             self._workers.rouse()
 
     def problem(self, now: float) -> str | None:
-        """Describe what the run bears with."""
+        """Describe the failures that the run currently tolerates, or return None."""
         return self._judge.problem(now)
 
     def stuck_since(self) -> float | None:
-        """Return when the handler that has been at work for longest began (``time.monotonic()``); None if none is."""
+        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
         return self._workers.stuck_since()
 
     # --- its end -----------------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+        """End the run for the consumer's stop. Handlers have until ``ready_by``, and everything else until
+        ``end_by``."""
         self._stop_at, self._end_by = ready_by, end_by
         self._stopped_by = anyio.get_current_task().id
         self._room.set()
@@ -318,7 +322,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 self._log.warning("the handler of %s does not end, though it was cancelled", worker.place)
 
     def _busy(self) -> list[Worker[S]]:
-        """Return the workers at work, but for a handler that itself waits for the consumer to stop."""
+        """Return the busy workers, except one whose handler itself waits for the consumer to stop."""
         return [worker for worker in self._workers.busy if worker.task_id != self._stopped_by]
 
     async def _until_ended(self, workers: Callable[[], list[Worker[S]]], deadline: float) -> None:
@@ -328,7 +332,7 @@ class WorkersRun(ABC, Generic[S, R]):
             self._log.warning("the handler of %s took too long, and is cancelled", worker.place)
             worker.scope.cancel()
         now = time.monotonic()
-        # What is left until the end is for the commit, too.
+        # The commit needs a part of the remaining time, too.
         await self._until_calm(workers, min(now + CANCELLED_WITHIN_S, (now + self._end_by) / 2))
 
     async def _until_calm(self, at_work: Callable[[], object], deadline: float) -> None:
@@ -340,7 +344,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 return
 
     def _end(self, slot: S, error: BaseException) -> None:
-        """End the run for what became of the record in this slot."""
+        """End the run because of the record in this slot."""
         self._give_up(slot)
         if self._failure is None:
             self._failure = error
@@ -349,11 +353,11 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- failures ----------------------------------------------------------------------------------------------------
 
     async def _failed(self, slot: S, record: R, error: BaseException) -> None:
-        """A handler has raised: do what the judge says."""
+        """Handle a handler's failure as the judge decides."""
         await self._settle(slot, record, error, self._attempt(slot, record, error))
 
     async def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
-        """Do what becomes of a record whose handler has raised this, for the ``attempts``-th time."""
+        """Carry out the verdict on a record whose handler has raised, for the ``attempts``-th time."""
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
             return
@@ -369,7 +373,7 @@ class WorkersRun(ABC, Generic[S, R]):
             self._leave(slot)
 
     async def _send_away(self, fate: Fate, slot: S, record: R, error: BaseException, attempts: int) -> None:
-        """Leave the record once it is written elsewhere. A task cancelled meanwhile may write it twice."""
+        """Finish with the record once it is written to another topic. A task cancelled meanwhile may write it twice."""
         judge = self._judge
         try:
             while True:

@@ -1,4 +1,4 @@
-"""The records of one transaction of `Consumer.run`, from the first to the join of their handlers."""
+"""Records of one transaction of `Consumer.run`, from the first one taken to the end of their handlers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Batch:
-    """Takes records until there are enough of them, and hands them to handlers meanwhile.
+    """Takes records until there are enough, and gives them to handlers meanwhile.
 
-    When a handler has failed, the transaction is lost: those at work go on to their end, and no other begins.
+    If a handler fails, the transaction is lost: running handlers continue to their end, and no other starts.
     """
 
     def __init__(self, config: RunConfig, reading: Reading, intake: Intake, attempts: Attempts) -> None:
@@ -47,7 +47,7 @@ class Batch:
         self._intake = intake
         self._attempts = attempts
         self._until = math.inf
-        """When to take no more (``time.monotonic()``)."""
+        """Time after which no more records are taken (``time.monotonic()``)."""
         self._left = config.max_transaction_records
         self._room = Signal()
         self._calm = Signal()
@@ -55,29 +55,30 @@ class Batch:
         self._workers: Workers[HandlerSlot, Record] | None = None
         self._taking = anyio.CancelScope()
         self.scope = anyio.CancelScope()
-        """Around all of it, the transaction included."""
+        """Scope around the whole batch, its transaction included."""
         self.failures: list[HandlerFailure] = []
         self.error: BaseException | None = None
-        """What ends the batch, though it is no handler's failure."""
+        """Error that ends the batch without being a handler's failure."""
         self.ended: Waiter[None] = Waiter()
-        """Done when it is committed or aborted, as far as that is known."""
+        """Done when the batch is committed or aborted, as far as that is known."""
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
     async def begin(self, idle_ms: float) -> bool:
-        """Take the first records; False if none came for so long. Raises what keeps the consumer from reading."""
+        """Take the first records; return False if none came within ``idle_ms``. Raises the error that prevents
+        reading."""
         taken = await self._intake.take(self._work, idle_ms, min(self._work.room(), self._left), from_all=True)
         self._until = time.monotonic() + self._config.max_transaction_ms / 1000
         self._left -= taken
         return taken > 0
 
     def close(self) -> None:
-        """Take no more."""
+        """Take no more records."""
         self._left = 0
         self._taking.cancel()
 
     def concerns(self, partitions: Container[TopicPartition]) -> bool:
-        """Whether it has records of these."""
+        """Return True if it has records of these partitions."""
         return any(partition.state.tp in partitions for partition in self._work)
 
     async def _take(self) -> None:
@@ -93,15 +94,15 @@ class Batch:
             try:
                 self._left -= await self._intake.take(self._work, left_s * 1000, room)
             except KafkaError:
-                return  # it comes again when these are committed; raised now, it would keep them from that
-            if self.failures or self.error is not None:  # meanwhile
+                return  # raised again after these records are committed; raised now, it would prevent that
+            if self.failures or self.error is not None:  # while records were being taken
                 self._close_all()
             self._rouse()
 
     # --- handling ----------------------------------------------------------------------------------------------------
 
     async def handle(self, handle: Callable[[Record], Awaitable[object]], log: ClientLog) -> None:
-        """Until every handler has returned, or one has failed and the others have ended."""
+        """Wait until every handler has returned, or one has failed and the others have ended."""
         async with anyio.create_task_group() as tasks:
             self._workers = Workers(
                 tasks,
@@ -132,7 +133,7 @@ class Batch:
 
     @property
     def busy(self) -> list[Worker[HandlerSlot]]:
-        """The workers that handle a record."""
+        """Workers that handle a record."""
         return [] if self._workers is None else self._workers.busy
 
     async def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
@@ -164,7 +165,7 @@ class Batch:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind every record; raises `CommitFailedError` if one's partition was taken away meanwhile."""
+        """Return the offsets behind all records; raise `CommitFailedError` if a partition was taken away meanwhile."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, position in self._work.done():
             if not self._reading.positions.owns(partition.state):

@@ -1,4 +1,4 @@
-"""Handlers that take several records at once."""
+"""Runs handlers that take several records at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class _Settle(Protocol):
-    """Decides about a record whose handler has raised this, for the ``attempts``-th time; see `WorkersRun`."""
+    """Settles a record whose handler has raised this error, for the ``attempts``-th time; see `WorkersRun`."""
 
     def __call__(self, slot: HandlerSlot, record: Record, error: BaseException, attempts: int) -> Awaitable[None]: ...
 
@@ -39,13 +39,13 @@ class _Member(NamedTuple):
     slot: HandlerSlot
     record: Record
     item: Any
-    """What the handler gets."""
+    """Item for the handler."""
 
 
 class Batches:
-    """Takes records over from workers, and handles them in tasks of its own: one for each partition.
+    """Takes records over from workers, and handles them in tasks of its own, one for each partition.
 
-    A batch that fails is handled again as a whole; when no retry is left, each record alone.
+    A batch that fails is handled again as a whole; when its retries are used up, each record is handled alone.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class Batches:
         settle: _Settle,
         changed: Signal,
     ) -> None:
-        """``deserialize`` is None for records that are taken as they are; ``changed`` is set when the next batch is to
-        begin at another time."""
+        """``deserialize`` is None if records are used as they are; ``changed`` is set when the start of the next
+        batch has changed."""
         self._routing = routing
         self._judge = judge
         self._config: HandlingConfig = judge.config
@@ -71,7 +71,7 @@ class Batches:
         self.next_due = self._gathering.next_due
 
     def take_over(self, slot: HandlerSlot, record: Record) -> bool:
-        """Return True if the record waits for a batch now, with its slot."""
+        """Return True if the record now waits for a batch, together with its slot."""
         route = self._routing.batch_of(record.topic)
         if route is None:
             return False
@@ -80,12 +80,12 @@ class Batches:
         return True
 
     def begin_due(self, workers: Workers[HandlerSlot, Record], now: float) -> None:
-        """Begin the batches whose time has come."""
+        """Begin the batches that are due."""
         for batch in self._gathering.due(now):
             workers.begin(Worker(batch.slots[0]), partial(self._run, batch))
 
     def give_up(self, partitions: Collection[PartitionWork] | None = None) -> None:
-        """Begin no more batches of these partitions, or of any: what waits for one is not done."""
+        """Begin no more batches of these partitions, or of any; their waiting records are not done."""
         for slot in self._gathering.give_up(partitions):
             self._work.given_up(slot)
 
@@ -104,10 +104,10 @@ class Batches:
             self._changed.set()
 
     async def _members(self, worker: Worker[HandlerSlot], batch: Gathered[BatchRoute]) -> list[_Member]:
-        """Return the records that can be read; the others are bad records."""
+        """Return the records that can be read; the rest are settled as bad records."""
         found: list[_Member] = []
         for slot in batch.slots:
-            worker.slot = slot  # of a record that is not done: who waits for the partition waits for this worker
+            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
             record: Record = slot.record  # type: ignore[assignment]
             while True:
                 try:
@@ -161,7 +161,7 @@ class Batches:
                 return
 
     async def _waits_out(self, slot: HandlerSlot, record: Record, error: BaseException) -> bool:
-        """Return True after a wait for a schema registry, if that is what the error is about."""
+        """Return True after waiting for a schema registry, if the error comes from one."""
         if not is_outage(error):
             return False
         verdict = self._judge.outage(record, error, 0)
@@ -172,7 +172,7 @@ class Batches:
         return True
 
     async def _raised(self, by: BatchRoute, items: list[Any]) -> BaseException | None:
-        """Call the handler; return what it has raised."""
+        """Call the handler; return the error it has raised, or None."""
         try:
             await timed(by.handle, self._config.handler_timeout_ms)(items)
         except Exception as error:

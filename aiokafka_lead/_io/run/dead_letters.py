@@ -1,4 +1,4 @@
-"""Sends records that cannot be handled, or not now, to dead-letter and retry topics."""
+"""Sends records to dead-letter and retry topics."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetters", "check_writable", "send"]
 
 MISSING_AFTER_MS = 10_000.0
-"""How long a topic may be unknown to brokers before it counts as missing."""
+"""Time that brokers may not know a topic before it counts as missing, in milliseconds."""
 
 NOT_SAID = -(2**31)
 WRITE = 4
-"""The bit of the right to write among the operations that a broker allows (`AclOperation.WRITE`; KIP-430)."""
+"""Bit of the right to write among a broker's authorized operations (`AclOperation.WRITE`; KIP-430)."""
 
 
 class DeadLetters:
-    """The dead-letter topic of one run."""
+    """Dead-letter topic of one run."""
 
     def __init__(self, producer: DeadLetterProducer, topic: str, group_id: str | None) -> None:
         self._producer = producer
@@ -36,7 +36,7 @@ class DeadLetters:
         self._group_id = group_id
 
     async def check(self) -> None:
-        """Raise if the topic is missing, or may not be written to, before the first letter needs it."""
+        """Raise if the topic is missing or not writable, before the first dead letter needs it."""
         client = getattr(self._producer, "_client", None)
         if client is None:
             await self._producer.partitions_for(self.topic)
@@ -46,17 +46,17 @@ class DeadLetters:
     async def send(
         self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, refusals: Refusals
     ) -> None:
-        """Return when the dead letter is acknowledged; raises what the producer raises after its own retries.
+        """Send a dead letter and wait for its acknowledgement; raise the producer's error after its own retries.
 
-        Refusals are borne with, and the letter is sent again.
-        The letter's time is now, so that the topic's retention begins now; its record's is among the headers.
+        After a tolerated refusal the letter is sent again. Its timestamp is the present time, so that the topic's
+        retention begins now; the record's own is in the headers.
         """
         headers = dead_letter_headers(record, error, attempts, self._group_id)
         await send(self._producer, refusals, self.topic, record.value, record.key, headers=headers)
 
 
 async def send(producer: DeadLetterProducer, refusals: Refusals, *record: Any, **more: Any) -> None:
-    """Send a record and wait for its acknowledgement; again, after refusals that are borne with."""
+    """Send a record and wait for its acknowledgement; send it again after each tolerated refusal."""
     while True:
         try:
             await producer.send_and_wait(*record, **more)
@@ -69,8 +69,8 @@ async def send(producer: DeadLetterProducer, refusals: Refusals, *record: Any, *
 async def check_writable(client: Client, topic: str) -> int:
     """Return the topic's number of partitions.
 
-    Raises `UnknownTopicOrPartitionError` if there is no such topic, and `TopicAuthorizationFailedError` if the client
-    may not write to it, as far as brokers say (Apache Kafka 2.3).
+    Raises `UnknownTopicOrPartitionError` if the topic does not exist, and `TopicAuthorizationFailedError` if the client
+    may not write to it, as far as brokers report that (Apache Kafka 2.3).
     """
     client.check()
     within_ms = min(MISSING_AFTER_MS, getattr(client.config, "max_block_ms", MISSING_AFTER_MS))

@@ -1,4 +1,4 @@
-"""`Consumer.run` with ``exactly_once``: what handlers send and how far they are is committed in one transaction."""
+"""`Consumer.run` with ``exactly_once``: one transaction commits the handlers' records together with the offsets."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ __all__ = ["run_exactly_once"]
 Record = ConsumerRecord[Any, Any]
 
 ENDED_WITHIN_S = 5.0
-"""How long the end of a run waits for transactions that a pipeline has in flight; they go on then."""
+"""Time that the end of a run waits for a pipeline's transactions in flight, which continue afterwards."""
 
 IDLE_IN_FLIGHT_MS = 500.0
-"""The same while a pipeline has transactions in flight: the end of one may be refused meanwhile."""
+"""`IDLE_MS` while a pipeline has transactions in flight: the end of one may be refused meanwhile."""
 
 
 class _LostBatch(Exception):
-    """Handlers have failed: the transaction is to be aborted."""
+    """Handlers have failed: the transaction has to be aborted."""
 
 
 async def run_exactly_once(
@@ -54,7 +54,7 @@ async def run_exactly_once(
     routing: Routing,
     producer: TransactionalProducer,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may have happened while the run began."""
+    """Run the handlers until the consumer is stopped, which may happen while the run begins."""
     membership = engine.membership
     if membership is None:
         raise IllegalStateError("exactly_once commits offsets of a group: set group_id")
@@ -71,9 +71,9 @@ async def run_exactly_once(
 
 
 class ExactlyOnceRun:
-    """One call of `Consumer.run`. Takes a batch of records, has it handled, commits it, and only then takes another.
+    """One call of `Consumer.run`. Takes a batch of records, has it handled, commits it, and only then takes the next.
 
-    With a pipeline it takes another when all that the batch led to is stored.
+    With a pipeline it takes the next one when all records sent for the batch are stored.
     """
 
     transactional = True
@@ -104,19 +104,19 @@ class ExactlyOnceRun:
         self._log = self._judge.log
         self._source = RunSource(commits)
         self._batch: Batch | None = None
-        """The one whose records are being handled."""
+        """Batch whose records are being handled."""
         self._in_flight: list[Batch] = []
-        """That one, and those before it whose transactions have not ended."""
+        """That batch, and earlier ones whose transactions have not ended."""
         self._aborted = 0
-        """How many transactions in a row were, though no handler has failed."""
+        """Number of consecutive transactions aborted without a failed handler."""
         self._over_soon = Signal()
-        """Set when there may be nothing more to take."""
+        """Set when the run may have to end."""
         self._ended: Waiter[None] = Waiter()
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until the consumer is stopped; raises what makes it impossible to go on."""
+        """Run until the consumer is stopped; raise the error that ends the run before."""
         refusals = self._judge.refusals
         with in_charge(self._engine, self, self._judge.tracing, self._ended):
             try:
@@ -156,7 +156,7 @@ class ExactlyOnceRun:
             await self._pause(self._backoff.delay_s(self._aborted))
 
     async def _end_in_flight(self) -> None:
-        """Until the transactions have ended that a pipeline has in flight: their partitions are not done before."""
+        """Wait for the end of a pipeline's transactions in flight: until then their partitions are not done."""
         until = time.monotonic() + ENDED_WITHIN_S
         for batch in list(self._in_flight):
             await outlast_cancellation(batch.ended, max(0.0, until - time.monotonic()))
@@ -165,7 +165,8 @@ class ExactlyOnceRun:
             self._log.warning("the latest transactions were aborted, and their records come again: %s", failure)
 
     def _over(self) -> bool:
-        """There is nothing more to take, because the application wants it so."""
+        """Return True if no more records will be taken, because the application stopped or unsubscribed the
+        consumer."""
         return self._reader.stopped or self._engine.subscription.kind is SubscriptionKind.NONE
 
     async def _pause(self, delay_s: float) -> None:
@@ -176,7 +177,8 @@ class ExactlyOnceRun:
     # --- one transaction ---------------------------------------------------------------------------------------------
 
     async def _one_transaction(self, batch: Batch, part: BatchPart) -> KafkaError | None:
-        """Returns what it was aborted for, if another try may succeed; raises what ends the run."""
+        """Commit the batch. Return the error that aborted it if another try may succeed; raise one that ends the
+        run."""
         self._batch = batch
         self._in_flight.append(batch)
         left = False
@@ -193,7 +195,8 @@ class ExactlyOnceRun:
         except _LostBatch:
             return None
         except KafkaError as error:
-            # An old epoch may be that of a transaction that has timed out; if there is a rival, the next begin says so.
+            # An old epoch may come from a transaction that has timed out. If another producer has taken over, the next
+            # begin fails.
             if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
                 raise
             return error
@@ -204,7 +207,7 @@ class ExactlyOnceRun:
         return None
 
     def _part_over(self, part: BatchPart, committed: bool) -> None:
-        """The batch's fate is known, or it has none."""
+        """Forget a batch whose transaction has ended, or that has none."""
         self._in_flight.remove(part.batch)
         if committed:
             self._aborted = 0
@@ -235,7 +238,7 @@ class ExactlyOnceRun:
         self._judge.sent(fate, record, error, attempts)
 
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
-        """Return how long to wait before the batch is done again; raise `HandlerError` if that would be for nothing."""
+        """Return the wait before the batch is handled again; raise `HandlerError` if that would be in vain."""
         delay_s = self._attempts.delay_s(failures)
         for record, error, attempts, _ in failures:
             verdict = (self._judge.outage if is_outage(error) else self._judge.judge)(record, error, attempts)
@@ -244,46 +247,47 @@ class ExactlyOnceRun:
             delay_s = max(delay_s, verdict.delay_s or 0.0)
         return delay_s
 
-    # --- what others ask of it ---------------------------------------------------------------------------------------
+    # --- interface for the consumer -----------------------------------------------------------------------------------
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """For each partition the position before which everything is committed."""
+        """Yield each partition with the position before which all records are committed."""
         return ((state, state.base) for state in self._reading.positions if state.base is not None)
 
     def problem(self, now: float) -> str | None:
-        """Describe what the run bears with."""
+        """Describe the failures that the run currently tolerates, or return None."""
         return self._judge.problem(now)
 
     def stuck_since(self) -> float | None:
-        """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
+        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
         busy = [] if self._batch is None else self._batch.busy
         return min((worker.began_at for worker in busy), default=None)
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Let go of these partitions: wait for the commit of a transaction that has records of them, or abort it."""
+        """Release these partitions: wait for the commit of transactions with their records, or abort them."""
         for batch in list(self._in_flight):
             if batch.concerns(partitions):
                 await self._end_batch(batch, deadline)
-        self._reader.wake.set()  # to notice what has happened to the group, or to join it again
+        self._reader.wake.set()  # to notice the group's changes, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They have been given up, or lost: nothing of them is kept here."""
+        """Forget these partitions, which have been given up or lost."""
         if self._judge.tracing is not None:
             self._judge.tracing.drop(partitions)
 
     def unsubscribed(self) -> None:
-        """The consumer may have nothing to read any more: then the run ends."""
+        """End the run if the consumer has nothing to read any longer."""
         self._over_soon.set()
         if self._batch is not None:
             self._batch.close()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """The consumer is being stopped: end the run. Handlers have until ``ready_by``, all has until ``end_by``."""
+        """End the run for the consumer's stop. Handlers have until ``ready_by``, and everything else until
+        ``end_by``."""
         self.unsubscribed()
         batch = self._batch
         if batch is not None:
             stopped_by = anyio.get_current_task().id
-            own = any(worker.task_id == stopped_by for worker in batch.busy)  # a handler that waits for its own end
+            own = any(worker.task_id == stopped_by for worker in batch.busy)  # a handler that awaits the stop
             await self._end_batch(batch, time.monotonic() if own else ready_by)
         try:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
@@ -291,7 +295,7 @@ class ExactlyOnceRun:
             self._log.warning("a handler does not end, though it was cancelled")
 
     async def _end_batch(self, batch: Batch, deadline: float) -> None:
-        """Have it committed by then, or else aborted, unless the coordinator has been asked to commit it."""
+        """Wait until the batch is committed; abort it at the deadline, unless its commit has been requested."""
         batch.close()
         for by in (deadline, time.monotonic() + CANCELLED_WITHIN_S):
             try:

@@ -1,4 +1,4 @@
-"""What a run has to do with its consumer: takes it over, takes records, deserializes each as its turn comes."""
+"""Takes over the consumer for a run: takes records from it, and deserializes each one before it is handled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Run(ParallelWork, Protocol):
 
 
 def begin(engine: ConsumerEngine[Any, Any]) -> bool:
-    """Check that a run may begin; False if the consumer was stopped meanwhile. Raises `IllegalStateError`."""
+    """Return True if a run may begin, and False if the consumer was stopped meanwhile. Raises `IllegalStateError`."""
     if engine.reader.stopped:
         return False
     if engine.run.work is not None:
@@ -48,7 +48,7 @@ def begin(engine: ConsumerEngine[Any, Any]) -> bool:
 def in_charge(
     engine: ConsumerEngine[Any, Any], run: _Run, tracing: RunTracing | None, ended: Waiter[None]
 ) -> Iterator[None]:
-    """Nobody else commits, or deserializes, what this run reads. Settles ``ended`` at the end."""
+    """Make this run the only one to commit and deserialize the consumer's records. Settles ``ended`` at the end."""
     prefetch = engine.reading.prefetch
     deserializers = prefetch.deserializers
     engine.run.work = run
@@ -69,7 +69,7 @@ def in_charge(
 
 
 class Intake:
-    """Takes records of a consumer, but none of a retry topic before it is due."""
+    """Takes records from a consumer, except records in retry topics before they are due."""
 
     def __init__(self, reading: Reading, reader: Reader[Any, Any], retry_topics: RetryTopics | None) -> None:
         self._reading = reading
@@ -78,9 +78,9 @@ class Intake:
         self._closed = Closed(due_ms)
 
     async def take(self, work: Work, most_ms: float, room: int, *, from_all: bool = False) -> int:
-        """Put records in hand, at most so many; return how many they are: 0 if none came within the time.
+        """Put up to ``room`` records in hand; return their number, which is 0 if none came within the time.
 
-        ``from_all``: of partitions, too, that ``work`` has had enough of.
+        With ``from_all``, also take from partitions that ``work`` has enough of.
         """
         retry_topics = self._retry_topics
         if retry_topics is None:
@@ -110,7 +110,7 @@ class Intake:
 
 
 class _Open:
-    """The partitions that may be taken from now."""
+    """Partitions that may be taken from now."""
 
     def __init__(self, closed: Closed, work: Container[object], from_all: bool) -> None:
         self._closed = closed
@@ -123,7 +123,7 @@ class _Open:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """The record as the application gets it. Raises `RecordDeserializationError`."""
+    """Return the record with its contents deserialized. Raises `RecordDeserializationError`."""
     if by.plain:
         return record
     if by.waits:

@@ -1,4 +1,4 @@
-"""What one batch of `Consumer.run` commits with its transaction."""
+"""Offsets of one batch of `Consumer.run`, which its transaction commits."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ __all__ = ["BatchPart", "RunSource"]
 
 
 class RunSource:
-    """The consumer of one run, which takes it back itself wherever a transaction came to nothing; see `Source`."""
+    """Consumer of one run. The run itself moves it back if a transaction was aborted; see `Source`."""
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
 
     def read_before(self, moment: float) -> bool:
-        """Nothing of what was read before is in a later transaction of the run."""
+        """Return False: no record read before is in a later transaction of the run."""
         return False
 
     def go_back(self) -> None:
-        """A transaction was aborted that may have had records of it."""
+        """Move the consumer back, since a transaction was aborted that may have had its records."""
         self._commits.go_back()
 
 
 class BatchPart:
-    """The offsets of one batch, from the moment when its records begin to be taken; see `TransactionPart`."""
+    """Offsets of one batch, from the moment its records begin to be taken; see `TransactionPart`."""
 
     def __init__(
         self, batch: Batch, commits: Commits, source: RunSource, over: Callable[[BatchPart, bool], None]
     ) -> None:
-        """``over`` hears, once, whether it is committed."""
+        """``over`` is called once, with True if the batch is committed."""
         self.source = source
         self.batch = batch
         self.group: ConsumerGroupMetadata = commits.standing.metadata
@@ -45,7 +45,7 @@ class BatchPart:
         self._is_over = False
 
     def _transaction_part(self) -> BatchPart:
-        """Behind every record of the batch, all of which are handled."""
+        """Take the offsets behind every record of the batch; all of them are handled."""
         if self._times_back != self._commits.times_back:
             raise CommitFailedError("a transaction was aborted after records had been taken: they come again")
         self.offsets = self._commits.begin_part(self, self.batch.offsets())
@@ -53,7 +53,7 @@ class BatchPart:
         return self
 
     def ended(self, *, committed: bool) -> None:
-        """The transaction is committed; or it is not, or that is not known: then the consumer goes back."""
+        """Finish the batch; unless it is certainly committed, the consumer moves back."""
         if not self._is_over:
             self._is_over = True
             self._commits.end_part(self, self.offsets, committed=committed)

@@ -1,4 +1,4 @@
-"""An HTTP server of a few lines for the probes of an orchestrator, on the event loop of the consumer."""
+"""Minimal HTTP server for an orchestrator's probes, on the consumer's event loop."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from anyio.abc import ByteStream
 __all__ = ["Page", "json_page", "serve_pages"]
 
 REQUEST_MAX_BYTES = 8192
-"""The head of a request; probes send some hundred."""
+"""Maximum size of a request's head; probes send some hundred bytes."""
 
 REQUEST_WITHIN_S = 5.0
-"""A client that is slower is hung up on: probes ask anew."""
+"""Time limit of a request; a slower client is disconnected, since a probe tries again."""
 
 
 class Page(NamedTuple):
-    """An answer."""
+    """Response to a probe."""
 
     status: int
     content_type: str
@@ -27,14 +27,14 @@ class Page(NamedTuple):
 
 
 def json_page(status: int, content: Mapping[str, object]) -> Page:
-    """An answer in JSON."""
+    """Return a page in JSON."""
     return Page(status, "application/json", json.dumps(content).encode())
 
 
 async def serve_pages(
     host: str | None, port: int, pages: Mapping[str, Callable[[], Page]], *, task_status: anyio.abc.TaskStatus[None]
 ) -> None:
-    """Answer GET and HEAD for these paths until cancelled. Raises OSError where the address cannot be bound."""
+    """Answer GET and HEAD for these paths until cancelled. Raises OSError if the address cannot be bound."""
     async with await anyio.create_tcp_listener(local_host=host, local_port=port) as listener:
         task_status.started()
 

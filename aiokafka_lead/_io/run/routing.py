@@ -1,4 +1,4 @@
-"""Calls the handler of a record's topic, in a thread if it wants that, and sends what it returns."""
+"""Calls the handler of a record's topic, in a thread if requested, and sends its results."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ __all__ = ["BatchRoute", "Routing"]
 Handler = Callable[..., Awaitable[object]]
 
 THREADS = 1_000_000
-"""More than there are handlers at once: it is those that are limited."""
+"""More than the number of concurrent handlers, which is limited elsewhere."""
 
 
 class BatchRoute(NamedTuple):
-    """A handler of batches."""
+    """Handler of batches."""
 
     item: Callable[[Any], Any]
-    """Makes of a record what the handler gets; raises `RecordDeserializationError`."""
+    """Makes the handler's item from a record; raises `RecordDeserializationError`."""
     handle: Handler
-    """Gets a list of these."""
+    """Takes a list of these items."""
     max_records: int
     max_wait_s: float
 
 
 class Routing:
-    """The handlers of one run."""
+    """Handlers of one run."""
 
     def __init__(self, routes: Mapping[str | None, Route], *, transactional: bool) -> None:
-        """Raises `ConfigTypeError` for a handler that cannot be called with what is known of a record."""
+        """Raises `ConfigTypeError` for a handler with a parameter that no part of a record fits."""
         self.producer: Any = None
-        """Sends results, outside of transactions; set when the run begins."""
+        """Producer of results, outside of transactions; set when the run begins."""
         self.retry_topics: RetryTopics | None = None
-        """Set when the run begins, if it has some."""
+        """Set when the run begins, if it has retry topics."""
         self.as_bytes = True
-        """False if a serializer makes bytes of results."""
+        """False if a serializer turns results into bytes."""
         self.targets = frozenset(route.to for route in routes.values() if route.to is not None)
         self.batches: dict[str | None, BatchRoute] = {}
-        """By topic; None stands for all that have no other handler."""
+        """Handlers of batches by topic; None for all topics without another handler."""
         self._transactional = transactional
         self._single: dict[str | None, Handler] = {}
         for topic, route in routes.items():
@@ -59,7 +59,7 @@ class Routing:
                 self.batches[topic] = BatchRoute(item, handle, route.max_records, route.max_wait_ms / 1000)
         only = [*self._single.values()] if routes.keys() == {None} else []
         self.handle: Handler = only[0] if only else self._by_topic()
-        """Called with each record that no handler of batches gets, and its transaction, if there is one."""
+        """Called with each record that no handler of batches takes, and its transaction, if there is one."""
 
     def batch_of(self, topic: str) -> BatchRoute | None:
         """Return the handler of batches for this topic, if it has one."""

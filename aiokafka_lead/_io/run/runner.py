@@ -1,4 +1,4 @@
-"""`Consumer.run`: takes records, has them handled, commits what is done."""
+"""`Consumer.run`: takes records, has them handled, and commits the finished ones."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ __all__ = ["Runner", "run"]
 Record = ConsumerRecord[Any, Any]
 
 LAST_COMMIT_WITHIN_S = 5.0
-"""How long the commit at the end may take when the run is cancelled or fails, and at least where partitions are given
-up."""
+"""Time limit of the last commit if the run is cancelled or fails, and its lower bound when partitions are given up."""
 
 CLOSE_GAPS_WITHIN_S = 10.0
-"""How long records of a partition that is given up are handed out, so that those behind them do not come again."""
+"""Time limit for handling the gaps of a partition that is given up, so that the records behind them are not
+repeated."""
 
 _COMMIT = {"api": "OffsetCommit"}
 
@@ -54,7 +54,7 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handler until the consumer is stopped, which may have happened while the run began."""
+    """Run the handler until the consumer is stopped, which may happen while the run begins."""
     if begin(engine):
         await Runner(engine, config, routing, dead_letters).run()
 
@@ -81,7 +81,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._retries = Retries(Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
         self._committing = anyio.Lock()
         self._last_commits = Waits()
-        """Those for the coordinator before partitions are given up, or before the end."""
+        """Waits for the coordinator before partitions are given up, or before the end."""
         retry_topics = self._retry_topics = routing.retry_topics
         self._intake = Intake(engine.reading, engine.reader, retry_topics)
         self._producer = routing.producer
@@ -97,7 +97,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run until the consumer is stopped; raise what makes it impossible to go on."""
+        """Run until the consumer is stopped; raise the error that ends the run before."""
         with in_charge(self._engine, self, self._judge.tracing, self._ended):
             await self._live(self._commit_now_and_then)
 
@@ -118,7 +118,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return engine.reader.stopped or engine.subscription.kind is SubscriptionKind.NONE
 
     def unsubscribed(self) -> None:
-        """The consumer may have nothing to read any more: then this ends."""
+        """End the run if the consumer has nothing to read any longer."""
         self._room.set()
 
     def _on_room(self) -> None:
@@ -140,9 +140,9 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     @staticmethod
     def _order_of(routing: Routing, config: RunConfig) -> Callable[[str], Order] | None:
-        """Return the order of each topic's records, if it is not the same for all.
+        """Return the order of each topic's records, or None if it is the same for all.
 
-        Of a topic that is handled in batches, all may be taken at once: `Batches` keeps their order.
+        All records of a topic handled in batches may be taken at once: `Batches` keeps their order.
         """
         if not routing.batches:
             return None
@@ -205,7 +205,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
                 self._log.warning("offsets were not committed, and will be with the next: %s", error, extra=_COMMIT)
 
     async def _commit(self, timeout_ms: float) -> None:
-        """Commit what is done, where that is news."""
+        """Commit the positions that have changed."""
         membership = self._engine.membership
         if membership is None:
             return
@@ -231,9 +231,9 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._rewind()
 
     async def _commit_last(self, by: float = 0.0) -> None:
-        """Commit what is done, since what is not committed comes again.
+        """Commit the finished records, since uncommitted ones are delivered again.
 
-        A coordinator that is gone is waited for until ``by``, but not longer than for any other commit, and for
+        Waits for an unreachable coordinator until ``by``, but not longer than any other commit would, and for
         `LAST_COMMIT_WITHIN_S` at least unless the consumer is being stopped.
         """
         now = time.monotonic()
@@ -249,24 +249,24 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._log.warning("offsets were not committed at the end within %.3g s", waited_s, extra=_COMMIT)
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """For each partition that was taken from, the position before which everything is done."""
+        """Yield each partition taken from, with the position before which all records are done."""
         return ((partition.state, position) for partition, position in self._work.done())
 
     # --- letting go --------------------------------------------------------------------------------------------------
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Hand out no more of these partitions, wait for their handlers until the deadline, commit what is done.
+        """Hand out no more of these partitions, wait for their handlers until the deadline, and commit.
 
-        Handlers that are not ready by then are cancelled; their records are not done.
+        Handlers still running at the deadline are cancelled; their records are not done.
         """
         closing = [found for tp in partitions if (found := self._work.get(tp)) is not None]
         await self._close_gaps(closing, deadline)
         await self._wait_for_handlers(closing, deadline)
         await self._commit_last(deadline)
-        self._engine.reader.wake.set()  # to notice what the group has to say, or to join it again
+        self._engine.reader.wake.set()  # to notice the group's changes, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They are not this consumer's any more: what was not done of them takes no room."""
+        """Forget these partitions, which are no longer this consumer's: unfinished records make room."""
         for tp in partitions:
             found = self._work.get(tp)
             if found is not None:
@@ -278,7 +278,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._room.set()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """See `WorkersRun.finish`; commits that are waited for have less time then, too."""
+        """See `WorkersRun.finish`. Also shortens commits that are being waited for."""
         self._last_commits.hurry(end_by)
         await super().finish(ready_by, end_by)
 
@@ -286,14 +286,14 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         partitions = list(self._work)
         self._wind_up_all(partitions)
         while self._stop_at == math.inf and self._at_work(partitions):
-            await self._calm.wait()  # not stopped, but unsubscribed: a rebalance cancels those that take too long
+            await self._calm.wait()  # unsubscribed, not stopped: a rebalance cancels handlers that take too long
         if self._stop_at < math.inf:
             await self._close_gaps(partitions, self._stop_at)
             await self._wait_for_handlers(partitions, self._stop_at)
         await self._commit_last(self._end_by)
 
     async def _close_gaps(self, partitions: Collection[PartitionWork], deadline: float) -> None:
-        """Hand out no more than what comes before records that were begun, for a while, and then nothing any more."""
+        """For a limited time hand out only records before those that were begun, and then none."""
         self._wind_up_all(partitions)
         now = time.monotonic()
         within_s = min(CLOSE_GAPS_WITHIN_S, max(0.0, deadline - now) / 2)
@@ -308,7 +308,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._batches.give_up(partitions)
 
     async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:
-        """Wait for handlers until the deadline; then they are cancelled, and have `CANCELLED_WITHIN_S` to end."""
+        """Wait for handlers until the deadline; then cancel them, and give them `CANCELLED_WITHIN_S` to end."""
         await self._until_ended(partial(self._handling, partitions), deadline)
 
     def _at_work(self, partitions: Collection[PartitionWork]) -> bool:
@@ -320,7 +320,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return [worker for worker in self._busy() if worker.slot.partition in partitions]
 
     def _rewind(self) -> None:
-        """The next read gets everything that is not done."""
+        """Move back, so that the next read returns all unfinished records."""
         for partition, position in list(self._work.done()):
             unfinished = partition.cut or partition.lanes.count()
             self._work.drop(partition)

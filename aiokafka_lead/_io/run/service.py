@@ -1,4 +1,4 @@
-"""What `run` does for a process of its own: it ends at a signal, and answers an orchestrator's probes."""
+"""Runs a consumer as a process of its own: stops it at a signal, and answers an orchestrator's probes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Health(Protocol):
-    """What a `health()` gives; see `ConsumerHealth`."""
+    """Result of `health()`; see `ConsumerHealth`."""
 
     @property
     def problems(self) -> tuple[str, ...]: ...
@@ -33,7 +33,7 @@ class Health(Protocol):
 
 
 class Service:
-    """Attends one run."""
+    """Signals and probes of one run."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Service:
         self._stopped = anyio.Event()
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """The work, until it ends by itself, or because a signal has had the consumer stopped."""
+        """Run ``work`` until it ends by itself, or a signal has stopped the consumer."""
         config, failure = self._config, None
         if config.stop_on_signals and threading.current_thread() is not threading.main_thread():
             raise IllegalStateError(
@@ -76,7 +76,7 @@ class Service:
             raise failure
 
     async def _watch(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """The first signal stops the consumer in an orderly way, the second one at once."""
+        """Stop the consumer at the first signal in order, and at the second at once."""
         with anyio.open_signal_receiver(*SIGNALS) as signals:
             task_status.started()
             async for number in signals:
@@ -99,7 +99,8 @@ class Service:
         await serve_pages(host, port, pages, task_status=task_status)
 
     def _live(self) -> Page:
-        """Whether to leave the process alone; one that is being stopped is not to be killed before it is through."""
+        """Return 503 if the process has to be restarted, but not while it stops: it must not be killed before the
+        end."""
         health = self._health()
         return json_page(200 if health.live or self._stopping else 503, _content(health))
 

@@ -1,4 +1,4 @@
-"""The tasks in which handlers run."""
+"""Tasks in which handlers run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ..loop import Signal, in_trio
 __all__ = ["Slot", "Worker", "Workers", "Workload", "timed"]
 
 FAIR_S = 0.005
-"""Handlers that never wait for anything let other tasks run after this time."""
+"""Time after which handlers that never wait let other tasks run."""
 
 
 class Slot(Protocol):
-    """Has the one record at a time that a handler works on."""
+    """Holds the one record that a handler works on."""
 
     @property
     def busy(self) -> bool:
-        """Whether there is one now."""
+        """True while it holds a record."""
         ...
 
     @property
@@ -43,28 +43,28 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Workload(Protocol[S, R_co]):
-    """What a run has in hand. Owns the slots and their records."""
+    """Records in hand of a run. Owns the slots and their records."""
 
     def slot(self) -> S:
-        """A slot for another worker."""
+        """Return a slot for another worker."""
         ...
 
     @property
     def turns(self) -> object:
-        """False where there is nothing to hand out."""
+        """False if there is no record to hand out."""
 
     def take(self, slot: S, /) -> R_co | None:
-        """The next record, which the slot has from now on; None if there is none to hand out."""
+        """Return the next record, which the slot holds from now on; None if there is none to hand out."""
 
     def finished(self, slot: S, /) -> None:
-        """The handler of the slot's record has returned."""
+        """Note that the handler of the slot's record has returned."""
 
     def given_up(self, slot: S, /) -> None:
-        """The slot's record is with its handler no more, and not done."""
+        """Take back the slot's record from its handler: it is not done."""
 
 
 class Worker(Generic[S]):
-    """A task that handles one record after the other."""
+    """Task that handles one record after another."""
 
     __slots__ = ("began_at", "named_at", "parked", "scope", "slot", "task_id")
 
@@ -74,22 +74,22 @@ class Worker(Generic[S]):
         self.parked = Signal()
         self.task_id = 0
         self.began_at = 0.0
-        """When it began to handle its record."""
+        """Time at which it began to handle its record."""
         self.named_at = 0.0
-        """When it began to handle the record for which the log has named it as slow."""
+        """Start of the handling for which the log last named it as slow."""
 
     @property
     def place(self) -> str:
-        """Where the record is that it handles."""
+        """Place of the record it handles, for logs."""
         return place_of(self.slot.record)
 
 
 class Workers(Generic[S, R]):
-    """At most ``concurrency`` tasks, made as they are needed, which share the work out among themselves.
+    """At most ``concurrency`` tasks, made on demand, which share the records among themselves.
 
-    There is no task for each record, and no switch of tasks for a handler that does not wait: its worker just goes on
-    with the next record. A worker about to call a handler sees to it that another one is awake; that one's turn comes
-    when the handler waits, and it takes over.
+    There is no task for each record, and no task switch for a handler that does not wait: its worker continues with the
+    next record. A worker about to call a handler makes sure that another worker is awake; if the handler waits, that
+    worker runs and takes over.
     """
 
     def __init__(
@@ -105,37 +105,37 @@ class Workers(Generic[S, R]):
         slow_s: float = math.inf,
         log: ClientLog | None = None,
     ) -> None:
-        """Records whose handlers have been at work for ``slow_s`` are named in the log."""
+        """Records whose handlers have run for ``slow_s`` are named in the log."""
         self._tasks = tasks
         self._work = work
         self._concurrency = concurrency
         self._handle = handle
         self._failed = failed
-        """Called when a handler has raised; decides what becomes of the record."""
+        """Called when a handler has raised; decides the record's fate."""
         self._end = end
-        """Called when a handler wants the process to end."""
+        """Called when a handler wants the process to exit."""
         self._take_over = take_over
-        """Returns True for a record that is another's from now on, with its slot."""
+        """Returns True for a record that it keeps, together with its slot."""
         self._slow_s = slow_s
         self._log = log
         self._idle: list[Worker[S]] = []
         self._watched = False
         self._relief = False
-        """Whether a worker has been woken and did not get its turn yet."""
+        """True while a woken worker has not run yet."""
         self._gave_way_at = 0.0
         self._all: set[Worker[S]] = set()
 
     @property
     def busy(self) -> list[Worker[S]]:
-        """Those that are handling a record."""
+        """Workers that are handling a record."""
         return [worker for worker in self._all if worker.slot.busy]
 
     def stuck_since(self) -> float | None:
-        """When the handler that has been at work for longest began (``time.monotonic()``); None while none is."""
+        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
         return min((worker.began_at for worker in self.busy), default=None)
 
     def rouse(self) -> None:
-        """There may be something to hand out."""
+        """Wake or make a worker, since there may be a record to hand out."""
         if self._relief:
             return
         if self._idle:
@@ -149,13 +149,13 @@ class Workers(Generic[S, R]):
             self._tasks.start_soon(self._serve, worker, name="kafka handler")
 
     def begin(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
-        """Have a worker do this in a task beside the others, and then end."""
+        """Have this worker run ``handle`` in a task of its own, and then end."""
         self._watch()
         self._all.add(worker)
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 
     def _watch(self) -> None:
-        """Begin to look for slow handlers with the first worker."""
+        """Start the watch for slow handlers with the first worker."""
         if not self._watched and self._log is not None:
             self._watched = True
             self._tasks.start_soon(self._name_slow, self._log, name="kafka slow handlers")
@@ -213,7 +213,7 @@ class Workers(Generic[S, R]):
                             raise
                         await self._failed(slot, record, error)
                     except (SystemExit, KeyboardInterrupt) as error:
-                        self._end(slot, error)  # in order: asyncio stops at once where a task raises it
+                        self._end(slot, error)  # in order: asyncio stops the event loop at once if a task raises it
                     else:
                         work.finished(slot)
         except asyncio.CancelledError:
@@ -223,7 +223,7 @@ class Workers(Generic[S, R]):
             self._all.discard(worker)
             if slot.busy:
                 work.given_up(slot)
-        # It alone was cancelled, and what else is ready needs another worker.
+        # If only this worker was cancelled, the remaining records need another one.
         self.rouse()
 
     async def _park(self, worker: Worker[S]) -> None:
@@ -241,13 +241,14 @@ class Workers(Generic[S, R]):
 
 
 def _cancellations() -> Callable[[], int]:
-    """Gives how often asyncio's ``cancel`` was called on this task; 0 on trio, which has no such thing."""
+    """Return a function for the number of `cancel` calls on this asyncio task; always 0 on trio, which has no such
+    calls."""
     task = None if in_trio() else asyncio.current_task()
     return int if task is None else task.cancelling
 
 
 def timed(handle: Callable[[R], Awaitable[object]], timeout_ms: float | None) -> Callable[[R], Awaitable[object]]:
-    """Return the same, but cancelled after this time, which raises TimeoutError."""
+    """Return the handler with a time limit, after which it is cancelled and TimeoutError is raised."""
     if timeout_ms is None:
         return handle
 

@@ -31,9 +31,9 @@ from ...types import AcknowledgeType, TopicPartition
 __all__ = ["GAP", "LOST", "OPEN", "RENEW", "SETTLED", "AckBatch", "Acquired", "AcquiredRange", "Span"]
 
 OPEN = 0
-"""Acquired, and nothing decided."""
+"""Acquired, without a decision."""
 GAP = 5
-"""No record for the application: compaction left none, or it is a control record. The protocol's type 0."""
+"""Offset without a record for the application: compacted away, or a control record. The protocol's type 0."""
 SENT = 8
 SETTLED = 16
 """The broker has taken the acknowledgement."""
@@ -62,7 +62,7 @@ TABLES = _table(
     refused=[(mark | SENT, LOST) for mark in UNSENT],
     lost=[(mark, LOST) for mark in (OPEN, *UNSENT, *(mark | SENT for mark in UNSENT))],
 )
-"""For ``bytes.translate``, by the event."""
+"""Tables for ``bytes.translate``, by event."""
 
 _UNSENT_RUN = re.compile(b"[" + bytes(UNSENT) + b"]+")
 _HELD_RUN = re.compile(b"[" + bytes((OPEN, *UNSENT)) + b"]+")
@@ -81,14 +81,14 @@ class AcquiredRange(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Successive marks, by index; the end is not part of it."""
+    """Consecutive marks, by index; the end is exclusive."""
 
     start: int
     end: int
 
 
 class AckBatch(NamedTuple):
-    """Acknowledgements of successive offsets, as the protocol has them: one type for each, or one for all."""
+    """Acknowledgements of consecutive offsets in the protocol's format: one type for each, or one for all."""
 
     first: int
     last: int
@@ -96,7 +96,7 @@ class AckBatch(NamedTuple):
 
 
 class Acquired:
-    """What one answer has acquired of one partition, until the last of it is settled or lost."""
+    """Records of one partition acquired by one answer, kept until the last of them is settled or lost."""
 
     __slots__ = (
         "bases",
@@ -123,24 +123,24 @@ class Acquired:
         self.tp = tp
         self.topic_id = topic_id
         self.ranges = ranges
-        """In offset order."""
+        """Acquired ranges in offset order."""
         self.bases: list[int] = []
-        """The index of each range's first mark."""
+        """Index of each range's first mark."""
         count = 0
         for entry in ranges:
             self.bases.append(count)
             count += entry.last - entry.first + 1
         self.marks = bytearray(count)
         self.expires_at = expires_at
-        """Until when the locks certainly hold: the broker took them after it was asked."""
+        """Time until which the locks certainly hold: counted from the request, since the broker took them later."""
         self.gone_at = gone_at
-        """From when on they certainly do not, unless renewed: the broker took them before it answered."""
+        """Time from which the locks certainly do not hold, unless renewed: counted from the answer."""
         self.renewed: dict[int, tuple[float, float]] = {}
-        """The same two times of records whose lock was renewed, by index."""
+        """The same two times for records with a renewed lock, by index."""
         self.dirty = False
-        """Whether it is in the list of those with something to send."""
+        """True while it is in the list of those with acknowledgements to send."""
         self.error: KafkaError | None = None
-        """Why records were lost, the last time that some were."""
+        """Reason that records were lost, the latest one."""
 
     def __len__(self) -> int:
         return len(self.marks)
@@ -148,25 +148,25 @@ class Acquired:
     # --- offsets ---
 
     def index_of(self, offset: int) -> int | None:
-        """The mark of an offset; None if it was not acquired."""
+        """Return the mark of an offset; None if it was not acquired."""
         for base, entry in zip(self.bases, self.ranges, strict=True):
             if entry.first <= offset <= entry.last:
                 return base + offset - entry.first
         return None
 
     def count_to(self, offset: int) -> int:
-        """How many of the acquired offsets are at or before this one."""
+        """Return the number of acquired offsets up to and including this one."""
         return sum(max(0, min(entry.last, offset) - entry.first + 1) for entry in self.ranges)
 
     def offset_of(self, index: int) -> int:
-        """The offset that a mark belongs to."""
+        """Return the offset of a mark."""
         at = len(self.bases) - 1
         while self.bases[at] > index:
             at -= 1
         return self.ranges[at].first + index - self.bases[at]
 
     def lock_expires_at(self, index: int) -> float:
-        """Until when the record's lock certainly holds; 0 once it is settled or lost."""
+        """Return the time until which the record's lock certainly holds; 0 once it is settled or lost."""
         if self.marks[index] >= SETTLED:
             return 0.0
         renewed = self.renewed.get(index)
@@ -175,12 +175,12 @@ class Acquired:
     # --- decisions ---
 
     def may_decide(self, index: int) -> bool:
-        """Whether nothing was decided about the record yet, or only that its lock is to be renewed."""
+        """Return True if the record is undecided, or the only decision is to renew its lock."""
         mark = self.marks[index]
         return mark in (_OPEN, _RENEW, _RENEW_SENT)
 
     def decide(self, index: int, kind: int) -> bool:
-        """Acknowledge a record, or have its lock renewed; whether that was still to be done, and its lock not lost."""
+        """Acknowledge a record or have its lock renewed; return False if it was decided before, or is lost."""
         mark = self.marks[index]
         if mark == _OPEN or (kind != _RENEW and mark in (_RENEW, _RENEW_SENT)):
             self.marks[index] = kind
@@ -188,15 +188,15 @@ class Acquired:
         return mark in (_RENEW, _RENEW_SENT)
 
     def is_open(self, index: int) -> bool:
-        """Whether nothing was decided about the record, and its lock is not lost."""
+        """Return True if the record is undecided, and its lock is not lost."""
         return self.marks[index] == _OPEN
 
     def decide_all(self, kind: int) -> bool:
-        """Acknowledge all records about which nothing was decided; whether there was one."""
+        """Acknowledge all undecided records; return True if there was one."""
         return self._over(_OPEN_RUN, 0, len(self.marks), kind)
 
     def decide_span(self, span: Span, kind: int) -> bool:
-        """The same of some of them."""
+        """Acknowledge the undecided records of this span; return True if there was one."""
         if span.end - span.start == 1:
             is_open = self.marks[span.start] == OPEN
             if is_open:
@@ -213,7 +213,7 @@ class Acquired:
     # --- sending ---
 
     def unsent(self, limit: int, *, renewals: bool) -> list[tuple[Span, AckBatch]]:
-        """What is to be sent, in offset order, of ``limit`` offsets at most. Without renewals, those wait."""
+        """Return the acknowledgements to send, in offset order, for up to ``limit`` offsets; renewals are optional."""
         found: list[tuple[Span, AckBatch]] = []
         for match in _UNSENT_RUN.finditer(self.marks):
             for span in self._contiguous(*match.span(), renewals=renewals):
@@ -230,7 +230,7 @@ class Acquired:
         return found
 
     def _contiguous(self, start: int, end: int, *, renewals: bool) -> Iterator[Span]:
-        """A run of marks cut where offsets are missing between two ranges, and at renewals if those are left out."""
+        """Split a run of marks at offsets missing between two ranges, and at renewals if these are left out."""
         cuts = [base for base in self.bases if start < base < end] + [end]
         for cut in cuts:
             if renewals:
@@ -245,19 +245,19 @@ class Acquired:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there is something to send."""
+        """True if there are acknowledgements to send."""
         return _UNSENT_RUN.search(self.marks) is not None
 
     def has(self, kind: int) -> bool:
-        """Whether a record has this mark."""
+        """Return True if a record has this mark."""
         return kind in self.marks
 
     def sent(self, span: Span) -> None:
-        """These marks go out with a request."""
+        """Mark these as sent."""
         self._change(span, "sent")
 
     def answered(self, span: Span, expires_at: float, gone_at: float) -> None:
-        """The broker has taken them; the times are those of locks that were renewed now."""
+        """Mark these as taken by the broker; the times apply to locks renewed now."""
         start, end = span
         at = self.marks.find(RENEW | SENT, start, end)
         while at >= 0:
@@ -266,16 +266,16 @@ class Acquired:
         self._change(span, "answered")
 
     def send_again(self, span: Span) -> None:
-        """The broker has not taken them, but may."""
+        """Mark these as unsent: the broker has not taken them, but may."""
         self._change(span, "again")
 
     def refused(self, span: Span, error: KafkaError) -> None:
-        """The broker does not take them."""
+        """Mark these as lost: the broker refuses them."""
         self.error = error
         self._change(span, "refused")
 
     def lose(self, error: KafkaError) -> bool:
-        """The locks are gone; whether there was one left."""
+        """Lose all locks; return True if one was left."""
         before = bytes(self.marks)
         self.marks[:] = before.translate(TABLES["lost"])
         if before != self.marks:
@@ -284,7 +284,7 @@ class Acquired:
         return False
 
     def lose_expired(self, now: float, error: KafkaError) -> bool:
-        """Lose what was not acknowledged in time; whether something was decided of it."""
+        """Lose the records that were not acknowledged in time; return True if one of them had been decided."""
         decided = False
         for match in list(_HELD_RUN.finditer(self.marks)):
             for index in range(*match.span()):
@@ -302,25 +302,25 @@ class Acquired:
 
     @property
     def over(self) -> bool:
-        """Whether everything is settled or lost."""
+        """True if all records are settled or lost."""
         return not self.marks.strip(_ENDED)
 
     @property
     def unsettled(self) -> bool:
-        """Whether something was decided whose outcome is not known yet."""
+        """True if there is a decision whose outcome is not known yet."""
         return bool(self.marks.translate(None, _NOT_PENDING))
 
     @property
     def lost(self) -> int:
-        """How many records were lost."""
+        """Number of lost records."""
         return self.marks.count(LOST)
 
     def is_settled(self, index: int) -> bool:
-        """Whether the outcome of the record's acknowledgement is known; a renewed lock counts."""
+        """Return True if the outcome of the record's acknowledgement is known; a renewed lock counts."""
         return self.marks[index] in (OPEN, SETTLED, LOST)
 
     def failure(self, index: int) -> KafkaError | None:
-        """Why the record was lost; None if it was not."""
+        """Return the reason that the record was lost; None if it was not."""
         if self.marks[index] != LOST or self.error is None:
             return None
         return own_copy(self.error)

@@ -1,4 +1,4 @@
-"""What answers to ShareFetch and ShareAcknowledge say."""
+"""Reads the answers to ShareFetch and ShareAcknowledge."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from .session import SharedPartition
 __all__ = ["Arrived", "ShareOutcome", "read_acknowledged", "read_failure", "read_fetched"]
 
 SHORTEST_LOCK_S = 1.0
-"""Brokers allow no shorter locks: what says less is not believed."""
+"""Shortest lock that brokers allow; a shorter one in an answer is ignored."""
 
 MOST_OFFSETS = 1 << 20
-"""More than a broker acquires at once; each takes a byte here."""
+"""More offsets than a broker acquires at once. An upper bound, since each takes a byte here."""
 
 MOVED = frozenset((NotLeaderOrFollowerError.code, FencedLeaderEpochError.code))
-"""The partition has another leader by now, which knows nothing of the locks of the one before."""
+"""Errors of a partition with a new leader, which does not know the old leader's locks."""
 
 STALE = MOVED | {KafkaStorageError.code}
-"""It has, or will have one."""
+"""Errors of a partition that has a new leader, or will get one."""
 
 
 class Arrived(NamedTuple):
-    """Records that were acquired, and the bytes that hold them."""
+    """Acquired records, and the bytes that contain them."""
 
     exchange: Exchange
     acquired: Acquired
@@ -51,7 +51,7 @@ class Arrived(NamedTuple):
 
 
 class ShareOutcome:
-    """What is to be done after an answer."""
+    """Consequences of an answer."""
 
     __slots__ = ("arrived", "doubt", "errors", "hints", "lock_s", "refresh", "refused")
 
@@ -59,15 +59,15 @@ class ShareOutcome:
         self.arrived: list[Arrived] = []
         self.hints = hints
         self.errors: list[KafkaError] = []
-        """For the application: waiting does not help."""
+        """Errors for the application, which waiting does not cure."""
         self.refresh = False
-        """Whether metadata is stale."""
+        """True if metadata is stale."""
         self.doubt = False
-        """The broker is in doubt as the leader of a partition."""
+        """True if the broker may not lead a partition any longer."""
         self.lock_s: float | None = None
-        """How long locks last, if the answer says so."""
+        """Length of locks, if the answer contains it."""
         self.refused: KafkaError | None = None
-        """Why acknowledgements were not taken, some or all."""
+        """Reason that acknowledgements were not taken, some or all."""
 
 
 class _CurrentLeader(Protocol):
@@ -76,7 +76,7 @@ class _CurrentLeader(Protocol):
 
 
 def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
-    """There is no answer: the connection has ended, and with it the session."""
+    """Handle a request without an answer: the connection has ended, and with it the session."""
     exchange = planned.exchange
     for sent in planned.acks.values():
         exchange.give_up(sent, error)
@@ -100,8 +100,8 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
                 reading.fetched(asked, data)
     for placed, _ in planned.fetched.values():
         if placed not in reading.named:
-            # Brokers leave out what has no news. They may also answer while they still look where it begins, but not
-            # twice.
+            # Brokers leave out partitions without news. They may also leave out one whose start they are still looking
+            # up, but not twice.
             placed.begun |= placed.left_out
             placed.left_out = True
     count = sum(len(arrived.acquired) for arrived in reading.outcome.arrived)
@@ -127,7 +127,7 @@ def read_acknowledged(
 
 
 class _Reading:
-    """One answer."""
+    """Reads one answer."""
 
     def __init__(self, planner: SharePlanner, planned: Planned, hints: HintReader, now: float) -> None:
         self._planner = planner
@@ -137,26 +137,26 @@ class _Reading:
         self._hints = hints
         self._now = now
         self._acks = dict(planned.acks)
-        """Those whose outcome has not been read."""
+        """Acknowledgements whose outcome has not been read."""
         self._lock_s = SHORTEST_LOCK_S
         self._put_off: type[KafkaError] | None = None
-        """Why acknowledgements have to be sent again."""
+        """Reason that acknowledgements have to be sent again."""
         self.named: set[PlacedPartition] = set()
-        """The partitions that it has records of, or an error for."""
+        """Partitions with records or an error in the answer."""
         self.outcome = ShareOutcome(hints.hints)
 
     def lock(self, timeout_ms: int) -> None:
-        """How long locks last that were taken or renewed by the request."""
+        """Take in the length of locks that the request took or renewed."""
         if timeout_ms > 0:
             self._lock_s = self.outcome.lock_s = max(SHORTEST_LOCK_S, timeout_ms / 1000)
 
     def refused_as_a_whole(self, code: int, message: str | None) -> bool:
-        """Whether the broker has done nothing of the request."""
+        """Return True, and handle the error, if the broker has refused the whole request."""
         exchange = self._exchange
         if not exchange.session.answered(code) or code:
             kind = error_for_code(code)
             error = kind(shown(message or ""))
-            # Brokers answer so while a session has a topic that was deleted: the next one is without it.
+            # Brokers answer this while a session has a deleted topic, so the next session leaves it out.
             unknown = kind is UnknownServerError
             if unknown:
                 exchange.session.begin_anew()
@@ -171,19 +171,19 @@ class _Reading:
             if not may_pass(kind):
                 self.outcome.errors.append(error)
                 for asked in self._planned.fetched.values():
-                    asked.partition.begun = True  # as far as it will
+                    asked.partition.begun = True  # as far as it ever will
             self.outcome.refresh = kind.refreshes_metadata or unknown
             self._useless(kind)
             return True
         return False
 
     def _useless(self, kind: type[KafkaError]) -> None:
-        """The broker has not done what it was asked for."""
+        """Back off from a broker that did not do what the request asked for."""
         self._exchange.back_off(self._now, kind)
         self.outcome.doubt |= self._exchange.in_doubt(self._now)
 
     def acknowledged(self, key: SharedPartition, code: int, message: str | None, leader: _CurrentLeader) -> None:
-        """What became of a partition's acknowledgements, if there were any."""
+        """Take in the outcome of a partition's acknowledgements, if it had any."""
         sent = self._acks.pop(key, None)
         if sent is None:
             return
@@ -201,7 +201,7 @@ class _Reading:
         return self._planned.sent_at + self._lock_s, self._now + self._lock_s
 
     def fetched(self, asked: Asked, data: PartitionData) -> None:
-        """A partition's records, or why there are none."""
+        """Take in a partition's records, or its error."""
         placed, leader_epoch = asked
         self.named.add(placed)
         placed.patience.skipped(self._planned.sent_at, leader_epoch)
@@ -220,7 +220,7 @@ class _Reading:
             self._exchange.lose(kind("the partition has another leader, and the record is delivered again"), placed.tp)
         elif not may_pass(kind):
             self.outcome.errors.append(kind(f"{placed.tp} cannot be read: {shown(data.error_message or '')}"))
-            placed.begun = True  # as far as it will
+            placed.begun = True  # as far as it ever will
         placed.failure, retry = kind, self._planner.retry
         if not placed.patience.knows_failure(self._now, leader_epoch):
             placed.patience.failed(self._now, leader_epoch, retry, code in STALE, False)
@@ -241,7 +241,7 @@ class _Reading:
         self.outcome.arrived.append(Arrived(self._exchange, acquired, records))
 
     def end(self) -> None:
-        """What the answer does not name is not known."""
+        """Give up the acknowledgements missing from the answer, since their outcome is unknown."""
         for sent in self._acks.values():
             self._exchange.give_up(sent)
         if self._put_off is not None:
@@ -251,7 +251,7 @@ class _Reading:
 
 
 def _valid(found: Sequence[AcquiredRecords]) -> list[AcquiredRange]:
-    """Ranges in offset order, without those that make no sense."""
+    """Return the ranges in offset order, without invalid ones."""
     ranges: list[AcquiredRange] = []
     count = 0
     for entry in sorted(found, key=lambda each: each.first_offset):

@@ -1,6 +1,6 @@
-"""The records that come next.
+"""Records at hand, which come next.
 
-Hot: this module is compiled through ``at_hand.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``at_hand.pxd`` if a compiler is available, and run as it is otherwise.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class AtHand:
         self._records: list[Record] = []
         self._at = 0
         self.quick_until = 0.0
-        """Until then (``time.monotonic()``) an iteration may take the next one and look at nothing else."""
+        """Time (``time.monotonic()``) until which an iteration may take the next record without any other check."""
 
     def put(self, records: list[Record]) -> None:
-        """These come next, after all others were taken."""
+        """Replace the records, all of which were taken."""
         self._records = records
         self._at = 0
         self.quick_until = 0.0
@@ -37,11 +37,11 @@ class AtHand:
 
     @property
     def first(self) -> Record:
-        """The next one, where there is one."""
+        """Next record; there has to be one."""
         return self._records[self._at]
 
     def take(self, limit: int) -> list[Record]:
-        """The next ones."""
+        """Remove the next records, and return them."""
         at = self._at
         end = min(at + limit, len(self._records))
         taken = self._records if at == 0 and end == len(self._records) else self._records[at:end]
@@ -52,14 +52,14 @@ class AtHand:
         return taken
 
     def is_quick(self) -> bool:
-        """Whether the next one may be taken by `take_one`."""
+        """Return True if the next record may be taken by `take_one`."""
         if self._at >= len(self._records):
             return False
         record = self._records[self._at]
         return record._acquired.is_open(record._index) and clock.monotonic_s() < self.quick_until
 
     def take_one(self) -> Record | None:
-        """The next one; None if there is none."""
+        """Remove the next record, and return it; None if there is none."""
         if self._at >= len(self._records):
             return None
         record = self._records[self._at]

@@ -1,4 +1,4 @@
-"""What was acquired and not handed out yet."""
+"""Buffer of acquired records that were not handed out yet."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["NotLoaded", "ShareBuffer"]
 Record = ShareRecord[Any, Any]
 
 TOO_LATE = 0.2
-"""With no more than this part of its lock left a record is released, and not handed out: work on it would hardly be
-done in time."""
+"""Share of its lock below which a record is released instead of handed out: its handler would hardly be done in
+time."""
 
 RELEASE = int(AcknowledgeType.RELEASE)
 
 
 class NotLoaded(Exception):
-    """The next batch is large, and to be decompressed by its ``load`` elsewhere before it is asked for again."""
+    """The next batch is large: it has to be decompressed in a thread, by its ``load``, before the next attempt."""
 
     def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class NotLoaded(Exception):
 
 
 class ShareBuffer:
-    """Answers in the order in which they came; the records of the first one are decoded as they are handed out."""
+    """Holds answers in their order of arrival; the records of the first one are decoded as they are handed out."""
 
     def __init__(self, allowance: Allowance, failed: Callable[[AcquiredData], None], counters: ShareCounters) -> None:
         self._allowance = allowance
@@ -45,29 +45,29 @@ class ShareBuffer:
         self._counters = counters
         self._answers: deque[AcquiredData] = deque()
         self.at_hand = AtHand()
-        """Decoded; changed here, but for an iteration that takes one after the other."""
+        """Decoded records; changed only here, and by an iteration that takes them one by one."""
         self._returned: deque[list[Record]] = deque()
-        """Taken and put back, those of each answer together."""
+        """Records taken and put back, grouped by answer."""
         self._view: BatchView | MessageSet | None = None
-        """The first answer's next batch, while it is decompressed."""
+        """Next batch of the first answer, while it is decompressed."""
 
     def add(self, data: AcquiredData) -> None:
-        """Records that an answer has brought."""
+        """Append the records of an answer."""
         self._answers.append(data)
 
     def count(self, exchange: Exchange) -> int:
-        """How many records of a broker there are, about."""
+        """Return the approximate number of a broker's records."""
         waiting = sum(data.left for data in self._answers if data.exchange is exchange)
         returned = sum(len(records) for records in self._returned if records[0]._exchange is exchange)
         at_hand = len(self.at_hand) if self.at_hand and self.at_hand.first._exchange is exchange else 0
         return waiting + returned + at_hand
 
     def buffered(self) -> int:
-        """How many records of all brokers there are, about."""
+        """Return the approximate number of all records."""
         return sum(data.left for data in self._answers) + sum(map(len, self._returned)) + len(self.at_hand)
 
     def handed_out(self) -> dict[str, int]:
-        """How many records of each topic the application got."""
+        """Return the number of records that the application got, by topic."""
         waiting = Counter[str]()
         for records in self._returned:
             waiting[records[0].topic] += len(records)
@@ -78,7 +78,7 @@ class ShareBuffer:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def take(self, limit: int, now: float) -> list[Record]:
-        """The next records, all of one answer; none if there are none. Raises `NotLoaded`."""
+        """Return the next records, all of one answer, or an empty list. Raises `NotLoaded`."""
         while True:
             if self._returned:
                 returned = self._returned.popleft()
@@ -93,12 +93,12 @@ class ShareBuffer:
                 return taken
 
     def _not_handed_out(self, records: Sequence[Record]) -> None:
-        """These were decoded for nothing."""
+        """Uncount decoded records that are not handed out after all."""
         if records:
             self._counters.of(records[0].topic).decoded -= len(records)
 
     def _in_time(self, records: list[Record], now: float) -> list[Record]:
-        """Those whose locks hold, for long enough."""
+        """Return the records that are still locked for long enough; release the rest."""
         acquired = records[0]._acquired
         left_s = acquired.expires_at - now
         self._allowance.waited(left_s)
@@ -115,7 +115,7 @@ class ShareBuffer:
         return []
 
     def _decode(self, now: float) -> bool:
-        """Whether there are records at hand now."""
+        """Decode the next records; return True if there are some at hand."""
         while self._answers:
             data = self._answers[0]
             if data.acquired.over:
@@ -140,18 +140,18 @@ class ShareBuffer:
         return False
 
     def put_back(self, records: list[Record]) -> None:
-        """Have these come next, which were taken last, and together."""
+        """Put back records of one answer that were taken last; they come next."""
         if records:
             self._returned.appendleft(records)
             self.at_hand.quick_until = 0.0
 
     def go_on(self, record: Record, until: float) -> None:
-        """An iteration that got this one may take those after it, but none whose lock is old."""
+        """Let the iteration that got this record take the next ones at hand until then, unless their locks are old."""
         if not self._returned:
             self.at_hand.quick_until = min(until, self._allowance.late_at(record._acquired.expires_at))
 
     def release(self, now: float) -> None:
-        """Give everything back to the group."""
+        """Release all records to the group."""
         waiting = (self.at_hand.take(len(self.at_hand)), *self._returned)
         for record in chain(*waiting):
             record._acquired.decide(record._index, RELEASE)

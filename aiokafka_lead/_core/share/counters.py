@@ -1,4 +1,4 @@
-"""The counters of a share consumer."""
+"""Counters of a share consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACCEPT, RELEASE, REJECT, RENEW = (int(kind) | SENT for kind in AcknowledgeType)
 
 
 class TopicCounts:
-    """Of one topic. `ShareTopicMetrics` says what they count."""
+    """Counts of one topic; see `ShareTopicMetrics` for their meaning."""
 
     __slots__ = (
         "bytes_fetched",
@@ -32,7 +32,7 @@ class TopicCounts:
 
     def __init__(self) -> None:
         self.decoded = 0
-        """Records made to be handed out; some wait for that yet."""
+        """Records made to be handed out, including some that still wait."""
         self.bytes_fetched = 0
         self.records_accepted = 0
         self.records_released = 0
@@ -42,7 +42,7 @@ class TopicCounts:
 
 
 class ShareCounters(LeaderMoveCounters):
-    """Running counts since the consumer started, added to where things happen: by answer, and not by record."""
+    """Running counts since the consumer started, updated once per answer rather than per record."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,21 +50,21 @@ class ShareCounters(LeaderMoveCounters):
         self.fetches = 0
         self.failed_fetches = 0
         self.answered_at: float | None = None
-        """When a fetch was answered last (monotonic seconds)."""
+        """Time of the last answer to a fetch (monotonic seconds)."""
         self.fetch_latency = Latencies()
         self.request_latency = LatenciesByNode()
         self.throttle_time = Latencies()
         self.acknowledge_latency = Latencies()
 
     def of(self, topic: str) -> TopicCounts:
-        """Those of a topic."""
+        """Return the counts of a topic."""
         found = self.topics.get(topic)
         if found is None:
             found = self.topics[topic] = TopicCounts()
         return found
 
     def taken(self, acquired: Acquired, span: Span) -> None:
-        """A broker has taken these acknowledgements, whose marks say that they were sent."""
+        """Count acknowledgements that a broker has taken; their marks still say "sent"."""
         counts, marks = self.of(acquired.tp.topic), acquired.marks[span.start : span.end]
         counts.records_accepted += marks.count(ACCEPT)
         counts.records_released += marks.count(RELEASE)
@@ -72,11 +72,11 @@ class ShareCounters(LeaderMoveCounters):
         counts.locks_renewed += marks.count(RENEW)
 
     def lost(self, acquired: Acquired, before: int) -> None:
-        """Some records were lost; ``before`` were already."""
+        """Count records that were lost, besides the ``before`` already counted."""
         self.of(acquired.tp.topic).records_lost += acquired.lost - before
 
     def fetched(self, node_id: int, sent_at: float, now: float, *, answered: bool) -> None:
-        """A request for records has ended."""
+        """Count a finished request for records."""
         self.fetches += 1
         if answered:
             self.answered_at = now
@@ -86,7 +86,8 @@ class ShareCounters(LeaderMoveCounters):
             self.failed_fetches += 1
 
     def counted(self, consumed: Mapping[str, int]) -> dict[str, Any]:
-        """Values of `ShareConsumerMetrics` that are counted; ``consumed`` is what the application got by topic."""
+        """Return the counted values of `ShareConsumerMetrics`; ``consumed`` is the number of records handed out by
+        topic."""
         topics = {
             topic: ShareTopicMetrics(**counts_of(ShareTopicMetrics, counts, records_consumed=consumed.get(topic, 0)))
             for topic, counts in list(self.topics.items())
@@ -107,6 +108,6 @@ class ShareCounters(LeaderMoveCounters):
     def snapshot(
         self, consumed: Mapping[str, int], buffered_records: int, metadata: MetadataMetrics
     ) -> ShareConsumerMetrics:
-        """The counts of this moment, with what the application got by topic, and what waits for it."""
+        """Return the present counts, with the records handed out by topic, and those that wait."""
         values = {**self.counted(consumed), "buffered_records": buffered_records, "metadata": metadata}
         return snapshot(ShareConsumerMetrics, values)

@@ -1,4 +1,4 @@
-"""From the bytes of an answer to the records that it has acquired."""
+"""Decodes the acquired records from the bytes of an answer."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 
 
 class AcquiredData:
-    """Batches of one partition from one answer, which hold the acquired records and perhaps others.
+    """Batches of one partition from one answer, which contain the acquired records and perhaps other ones.
 
-    Offsets that were acquired and have no record are acknowledged as gaps, as the protocol wants it. What cannot be
-    read is released, in case that the bytes were damaged on their way: if they are so in the log, the group's limit of
-    deliveries ends that.
+    Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Records that cannot be read
+    are released, in case the bytes were damaged in transit: if the log itself is damaged, the group's limit of
+    deliveries ends the attempts.
     """
 
     __slots__ = ("_parts", "_passed", "acquired", "exchange", "failure")
@@ -45,17 +45,17 @@ class AcquiredData:
             records, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_batch_bytes
         )
         self._passed = 0
-        """How many marks are behind what was read."""
+        """Number of marks that have been passed."""
         self.failure: CorruptRecordError | BatchTooLargeError | None = None
-        """Why the rest was released."""
+        """Reason that the rest was released."""
 
     @property
     def left(self) -> int:
-        """How many of the acquired offsets have not been read."""
+        """Number of acquired offsets that have not been read."""
         return len(self.acquired) - self._passed
 
     def next_view(self) -> BatchView | MessageSet | None:
-        """The next batch, to be loaded where that takes long and then given to `records`; None at the end."""
+        """Return the next batch, to be loaded and then given to `records`; None at the end."""
         try:
             part = next(self._parts, None)
         except (CorruptRecordError, BatchTooLargeError) as error:
@@ -66,7 +66,7 @@ class AcquiredData:
         return part
 
     def load(self, view: BatchView | MessageSet, max_bytes: int) -> bool:
-        """Decompress a batch, unless more than so much would come out: then nothing is done."""
+        """Decompress a batch; return False, and leave it, if its content would exceed ``max_bytes``."""
         try:
             return view.load_within(max_bytes)
         except (CorruptRecordError, BatchTooLargeError) as error:
@@ -74,7 +74,7 @@ class AcquiredData:
             return True
 
     def records(self, view: BatchView | MessageSet) -> list[ShareRecord[Any, Any]]:
-        """The acquired records of a batch, still undecided."""
+        """Return the acquired records of a batch, all without a decision."""
         acquired = self.acquired
         if self._passed == len(acquired):
             return []
@@ -91,7 +91,7 @@ class AcquiredData:
         return made
 
     def _read(self, batch: BatchView) -> list[ShareRecord[Any, Any]]:
-        """Records of a batch that may have been acquired, not yet by their own marks."""
+        """Return records of a batch that may have been acquired, without their own marks yet."""
         acquired = self.acquired
         epoch = None if batch.leader_epoch < 0 else batch.leader_epoch
         like: Record = ConsumerRecord(*acquired.tp, 0, 0, batch.timestamp_type, None, None, (), epoch)
@@ -99,7 +99,7 @@ class AcquiredData:
         return batch.records_like(sample, acquired.offset_of(self._passed), acquired.ranges[-1].last)
 
     def _gap(self, end: int) -> None:
-        """There are no records up to this mark."""
+        """Acknowledge the marks before ``end`` as gaps: they have no records."""
         if end > self._passed:
             self.acquired.decide_span(Span(self._passed, end), GAP)
             self._passed = end
@@ -110,7 +110,7 @@ class AcquiredData:
         self.release()
 
     def release(self) -> None:
-        """Hand out nothing more: what was not read is for others."""
+        """Release the acquired records that were not read, and hand out no more."""
         self.acquired.decide_span(Span(self._passed, len(self.acquired)), int(AcknowledgeType.RELEASE))
         self._passed = len(self.acquired)
         self._parts = iter(())

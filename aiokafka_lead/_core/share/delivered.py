@@ -1,6 +1,6 @@
-"""What the application has got and not acknowledged, and what became of its acknowledgements.
+"""Records that the application has got and not acknowledged, and the outcomes of its acknowledgements.
 
-Hot: this module is compiled through ``delivered.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``delivered.pxd`` if a compiler is available, and run as it is otherwise.
 """
 
 from __future__ import annotations
@@ -24,36 +24,37 @@ _ACCEPT = ACCEPT
 
 
 class _Handed(NamedTuple):
-    """Successive records of one answer, as the application got them."""
+    """Consecutive records of one answer, as the application got them."""
 
     exchange: Exchange
     acquired: Acquired
     span: Span
     kind: int
-    """What they count as when the application comes back, unless it has decided otherwise."""
+    """Default decision when the application comes back."""
 
 
 class Delivered:
-    """One consumer's. ``implicit``: what was handed out counts as accepted when the application comes back."""
+    """Records of one consumer. With ``implicit``, they count as accepted when the application comes back."""
 
     def __init__(self, *, implicit: bool) -> None:
         self.implicit = implicit
         self._handed: list[_Handed] = []
         self._given: Record | None = None
-        """Handed out after those, by itself."""
+        """Latest record, if it was handed out by itself."""
         self._outcomes: dict[TopicPartition, KafkaError | None] = {}
 
     def handed_out(self, records: Sequence[Record]) -> None:
-        """The application gets these, which are of one answer and in offset order."""
+        """Note records of one answer, in offset order, that the application gets."""
         if self.implicit:
             self._handed.append(_handed(records, ACCEPT))
 
     def unreadable(self, record: Record) -> None:
-        """The application gets an error in place of this one, which is for others unless it decides otherwise."""
+        """Note a record for which the application gets an error; it is released unless the application decides
+        otherwise."""
         self._handed.append(_handed((record,), RELEASE))
 
     def go_on(self, record: Record) -> bool:
-        """The application comes back, and gets this one; whether `come_back` is to be called first, and this again."""
+        """Hand out this record by itself; return True if `come_back` has to be called first, and then this again."""
         given = self._given
         if given is None:
             if self._handed:
@@ -67,7 +68,7 @@ class Delivered:
         return False
 
     def come_back(self, now: float) -> None:
-        """The application is done with what it has got."""
+        """Decide about the records handed out before: the application is done with them."""
         self._keep_given()
         if not self._handed:
             return
@@ -77,7 +78,7 @@ class Delivered:
                 exchange.decided(acquired, now)
 
     def give_back(self, now: float) -> None:
-        """The application gets nothing more done: what it has got is for others."""
+        """Release the undecided records that the application has got."""
         self._keep_given()
         self._handed = [handed._replace(kind=RELEASE) for handed in self._handed]
         self.come_back(now)
@@ -88,12 +89,13 @@ class Delivered:
             self._given = None
 
     def settled(self, tp: TopicPartition, error: KafkaError | None) -> None:
-        """Acknowledgements of a partition have an outcome."""
+        """Note the outcome of a partition's acknowledgements."""
         if error is not None or tp not in self._outcomes:
             self._outcomes[tp] = error
 
     def outcomes(self) -> dict[TopicPartition, KafkaError | None]:
-        """Of all acknowledgements settled since this was last asked: an error of each partition, or None."""
+        """Return the outcomes since the last call: the error of each partition with settled acknowledgements, or
+        None."""
         outcomes, self._outcomes = self._outcomes, {}
         return outcomes
 

@@ -1,4 +1,4 @@
-"""What goes to and fro between a member and one broker: the records that it gave, and their acknowledgements."""
+"""State shared with one broker: the records acquired from it, and their acknowledgements."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .session import SharedPartition, ShareSession
 __all__ = ["ACK_LINGER_S", "Exchange", "Sent", "may_pass"]
 
 ACK_LINGER_S = 0.01
-"""How long acknowledgements wait for others, or for a fetch to go with, where nobody waits for their outcome: each
-request of them is a write of the group's state."""
+"""Time that acknowledgements wait for more, or for a fetch to carry them, if no caller awaits their outcome. Each
+request with acknowledgements makes the broker write the group's state."""
 
 NO_LIMIT = 1 << 30
 
@@ -30,76 +30,77 @@ Settled = Callable[[TopicPartition, KafkaError | None], None]
 
 
 class Sent(NamedTuple):
-    """Some acknowledgements of one request."""
+    """Acknowledgements sent in one request."""
 
     acquired: Acquired
     span: Span
 
 
 class Exchange:
-    """One broker's. At most one request is under way, since the session numbers them."""
+    """Exchange with one broker. At most one request is in flight, since the session numbers them."""
 
     def __init__(self, node_id: int, retry: RetryPolicy, settled: Settled, counters: ShareCounters) -> None:
         self.node_id = node_id
         self.session = ShareSession()
         self.version = 0
-        """Of the requests that the broker was sent last."""
+        """Version of the latest requests to the broker."""
         self.busy = False
-        """Whether a request is under way."""
+        """True while a request is in flight."""
         self.moving = False
-        """Whether its session is going over to another connection, so that nothing else is to be asked."""
+        """True while its session moves to another connection, so that no other request may be sent."""
         self.asked_at = 0.0
-        """When the broker was sent a request last."""
+        """Time of the latest request."""
         self.retry_at = 0.0
-        """No request before this time."""
+        """Earliest time of the next request."""
         self.unsent_since = math.inf
-        """Since when there have been acknowledgements to send."""
+        """Time since which there have been acknowledgements to send."""
         self.has_more = False
-        """The last fetch brought all that it asked for, so that there may be more; none was sent after it."""
+        """True if the last fetch brought as many records as it asked for, so that there may be more."""
         self.urgent = False
-        """Somebody waits for the outcome of those."""
+        """True if a caller awaits the outcome of the unsent acknowledgements."""
         self.waited_for = False
-        """Somebody has waited for the outcome of those that were sent last."""
+        """True if a caller awaits the outcome of the acknowledgements sent last."""
         self._retry = retry
         self.trust = Trust()
         self.failure: type[KafkaError] | None = None
-        """Why the last request that was of no use was so."""
+        """Error of the last failed request."""
         self._settled = settled
         """Called when acknowledgements of a partition have an outcome."""
         self._counters = counters
         self._acquired: list[Acquired] = []
-        """Those with something that is neither settled nor lost."""
+        """Acquired records that are neither settled nor lost, by answer."""
         self._dirty: list[Acquired] = []
-        """Those with something to send."""
+        """Acquired records with acknowledgements to send, by answer."""
         self._limits: dict[TopicPartition, int] = {}
-        """How many acknowledgements of a partition may go together, after the broker refused many for one of them."""
+        """Maximum number of acknowledgements sent together, by partition, after the broker refused many because of
+        one."""
 
-    # --- what is acquired --------------------------------------------------------------------------------------------
+    # --- acquired records ---------------------------------------------------------------------------------------------
 
     @property
     def holds(self) -> bool:
-        """Whether records of this broker are acquired and not settled."""
+        """True if records from this broker are acquired and not settled."""
         return bool(self._acquired)
 
     def __iter__(self) -> Iterator[Acquired]:
         return iter(self._acquired)
 
     def add(self, acquired: Acquired) -> None:
-        """An answer has brought these."""
+        """Add the acquired records of an answer."""
         self._acquired.append(acquired)
 
     def __contains__(self, acquired: object) -> bool:
         return any(acquired is one for one in self._acquired)
 
     def decided(self, acquired: Acquired, now: float) -> None:
-        """There is something to send of these."""
+        """Note that these have acknowledgements to send."""
         if not acquired.dirty:
             acquired.dirty = True
             self._dirty.append(acquired)
             self.unsent_since = min(self.unsent_since, now)
 
     def lose(self, error: KafkaError, tp: TopicPartition | None = None) -> None:
-        """The broker has released what it had acquired, of one partition or of all."""
+        """Lose the records that the broker has released, of one partition or of all."""
         for acquired in self._acquired:
             if tp is None or acquired.tp == tp:
                 pending, before = acquired.unsettled, acquired.lost
@@ -125,16 +126,16 @@ class Exchange:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there are acknowledgements to send."""
+        """True if there are acknowledgements to send."""
         return bool(self._dirty)
 
     @property
     def has_renewals(self) -> bool:
-        """Whether locks are to be renewed, which a fetch cannot carry."""
+        """True if locks have to be renewed, which a fetch cannot do."""
         return any(acquired.has(RENEW) for acquired in self._dirty)
 
     def drop_expired(self, now: float) -> None:
-        """What was not acknowledged while its lock held is lost. Not while a request is under way."""
+        """Lose the records whose lock expired before they were acknowledged. Not while a request is in flight."""
         expired = [acquired for acquired in self._acquired if now >= acquired.gone_at]
         for acquired in expired:
             error, before = InvalidRecordStateError(EXPIRED), acquired.lost
@@ -147,7 +148,7 @@ class Exchange:
     def take(
         self, *, renewals: bool
     ) -> tuple[dict[SharedPartition, list[AckBatch]], dict[SharedPartition, list[Sent]]]:
-        """The acknowledgements of the next request, which thereby count as sent."""
+        """Return the acknowledgements of the next request, and mark them as sent."""
         batches: dict[SharedPartition, list[AckBatch]] = {}
         sent: dict[SharedPartition, list[Sent]] = {}
         room: dict[TopicPartition, int] = {}
@@ -163,14 +164,14 @@ class Exchange:
         if sent:
             self.waited_for = self.urgent
         for found in batches.values():
-            found.sort()  # one that was acquired twice lies within what came with it the first time
+            found.sort()  # a record acquired twice may lie within an earlier range
         self._tidy()
         return batches, sent
 
     # --- outcomes ----------------------------------------------------------------------------------------------------
 
     def taken(self, tp: TopicPartition, sent: Iterable[Sent], expires_at: float, gone_at: float) -> None:
-        """The broker has taken these acknowledgements of one partition."""
+        """Settle acknowledgements of one partition that the broker has taken."""
         for acquired, span in sent:
             self._counters.taken(acquired, span)
             acquired.answered(span, expires_at, gone_at)
@@ -181,15 +182,15 @@ class Exchange:
             self._limits[tp] = 2 * limit
 
     def refused(self, sent: list[Sent], code: int, message: str | None, now: float) -> bool:
-        """The broker has refused these acknowledgements of one partition, which it does as a whole.
+        """Handle acknowledgements of one partition that the broker has refused, which it does as a whole.
 
-        Return True if it is to be asked again, later.
+        Return True if they have to be sent again later.
         """
         kind = error_for_code(code)
         error = kind(shown(message or ""))
         count = sum(span.end - span.start for _, span in sent)
         if code == InvalidRecordStateError.code and count > 1:
-            # One of them is not this member's any more: the others are found by halves.
+            # One record is no longer this member's. Halving the requests finds out which.
             self._limits[sent[0].acquired.tp] = count // 2
             self.again(sent, now)
         elif may_pass(kind) and not kind.refreshes_metadata:
@@ -202,14 +203,14 @@ class Exchange:
         return False
 
     def again(self, sent: Iterable[Sent], now: float) -> None:
-        """The broker has not taken these, but may."""
+        """Mark these as unsent: the broker has not taken them, but may."""
         for acquired, span in sent:
             acquired.send_again(span)
             if acquired.has_unsent:
                 self.decided(acquired, now)
 
     def give_up(self, sent: Iterable[Sent], error: KafkaError | None = None) -> None:
-        """What became of these is not known, or they were refused."""
+        """Give up acknowledgements that were refused, or whose outcome is unknown."""
         error = error or KafkaError(UNEXPLAINED)
         for acquired, span in sent:
             before = acquired.lost
@@ -218,24 +219,24 @@ class Exchange:
             self._settled(acquired.tp, error)
         self._tidy()
 
-    # --- its state ---------------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     def answered(self) -> None:
-        """The broker has answered as it should."""
+        """Note a proper answer."""
         self.trust.confirmed()
 
     def back_off(self, now: float, failure: type[KafkaError]) -> None:
-        """An answer of no use, or none: the next request waits."""
+        """Delay the next request after a useless answer, or none."""
         self.failure = failure
         self.trust.refused(now, now, self._retry.patience_s)
         self.retry_at = max(self.retry_at, now + self._retry.normal.delay_s(self.trust.refusals))
 
     def in_doubt(self, now: float) -> bool:
-        """Return True if others are to be asked who leads the partitions: this broker's answers are of no use."""
+        """Return True if another broker should be asked for the leaders, since this one's answers are useless."""
         return self.trust.in_doubt(now, self._retry.patience_s)
 
     def disconnected(self, error: KafkaError) -> None:
-        """The connection has ended, and with it the session and all locks."""
+        """Handle the end of the connection, and with it of the session and all locks."""
         self.session.begin_anew()
         self.busy = False
         self.lose(error)
@@ -245,7 +246,8 @@ class Exchange:
 
 
 def may_pass(kind: type[KafkaError]) -> bool:
-    """Return True for an error after which the same is asked again: a broker that lags or is sick gives no reason."""
+    """Return True for an error after which to try again. An unknown one counts: a broker that lags or is sick gives
+    no reason."""
     return kind.retriable or kind is UnknownServerError
 
 

@@ -1,6 +1,6 @@
-"""What a run has in hand: records that wait for a handler, are handled, or wait to be released after a failure.
+"""Records in hand of a run: they wait for a handler, are being handled, or wait after a failure.
 
-Compiled through ``jobs.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``jobs.pxd`` if a compiler is available, and run as it is otherwise.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Record = ShareRecord[Any, Any]
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 
 KEPT_BACK_AT_MOST = 500
-"""Records that are kept back after a failure: beyond that the one that waited longest is released before its time."""
+"""Maximum number of records kept back after a failure; beyond it the next one due is released early."""
 
 
 class JobSlot:
-    """Has the one record at a time that a handler works on. Written to by `Jobs` alone."""
+    """Holds the one record that a handler works on. Modified only by `Jobs`."""
 
     __slots__ = ("record",)
 
@@ -35,12 +35,12 @@ class JobSlot:
 
     @property
     def busy(self) -> bool:
-        """Whether there is one now."""
+        """True while it holds a record."""
         return self.record is not None
 
 
 class Jobs:
-    """All of one run. No record waits for another: each goes to the next handler that is free."""
+    """Records in hand of one run. None waits for another one: each goes to the next free handler."""
 
     def __init__(
         self,
@@ -49,34 +49,34 @@ class Jobs:
         decide: Callable[[Record, AcknowledgeType], None],
         at_hand: AtHand,
     ) -> None:
-        """``at_hand`` has what a handler that is free may go on with when nothing was taken for it."""
+        """``at_hand`` has further records for a free handler if no taken record waits."""
         self._at_hand = at_hand
         self._concurrency = concurrency
         self._backoff = backoff
         self._decide = decide
-        """Called with what becomes of a record that was in hand."""
+        """Called with the decision about a record that was in hand."""
         self.turns: deque[Record] = deque()
-        """Taken, and nobody works on them yet."""
+        """Taken records that wait for a handler."""
         self._slots: set[JobSlot] = set()
-        """Those at work."""
+        """Slots with a record."""
         self._kept_back: list[tuple[float, int, Record]] = []
-        """A heap: when each record is to be released."""
+        """Heap of records to be released, by due time."""
         self._postponed: list[tuple[float, int, Record]] = []
-        """The same of when each is to be handed out again."""
+        """Heap of records to be handed out again, by due time."""
         self._sequence = count()
 
     # --- handing out ---
 
     def slot(self) -> JobSlot:
-        """A slot for another worker."""
+        """Return a slot for another worker."""
         return JobSlot()
 
     def room(self) -> int:
-        """How many more records there are handlers for."""
+        """Return the number of records that there are free handlers for."""
         return self._concurrency - len(self._slots) - len(self.turns) - len(self._postponed)
 
     def take(self, slot: JobSlot) -> Record | None:
-        """The next record to handle, which the slot now has; None if there is none."""
+        """Return the next record to handle, which the slot holds from now on; None if there is none."""
         record = None
         while self.turns and record is None:
             first = self.turns.popleft()
@@ -91,19 +91,19 @@ class Jobs:
 
     @property
     def working(self) -> int:
-        """How many handlers are at work."""
+        """Number of handlers at work."""
         return len(self._slots)
 
     def finished(self, slot: JobSlot) -> None:
-        """The handler of the slot's record has returned: the record is accepted."""
+        """Accept the slot's record, whose handler has returned."""
         self._decide(self._let_go(slot), ACCEPT)
 
     def given_up(self, slot: JobSlot) -> None:
-        """The slot's record is with its handler no more, and not done: it is released."""
+        """Release the slot's record, which its handler has not finished."""
         self._decide(self._let_go(slot), RELEASE)
 
     def rejected(self, slot: JobSlot) -> None:
-        """The slot's record is never to be delivered again."""
+        """Reject the slot's record, so that it is never delivered again."""
         self._decide(self._let_go(slot), REJECT)
 
     def _let_go(self, slot: JobSlot) -> Record:
@@ -116,21 +116,21 @@ class Jobs:
     # --- failures ---
 
     def keep_back(self, slot: JobSlot, now: float) -> None:
-        """Release the slot's record when its backoff is over: brokers would deliver it again at once."""
+        """Release the slot's record after its backoff, since brokers would deliver it again at once."""
         record = self._let_go(slot)
         due_at = now + self._backoff.delay_s(record.delivery_count)
         heapq.heappush(self._kept_back, (due_at, next(self._sequence), record))
 
     def postpone(self, slot: JobSlot, due_at: float) -> None:
-        """Hand the slot's record out again then: it stays in hand, as each delivery counts."""
+        """Hand the slot's record out again at this time. It stays in hand, since each delivery counts."""
         heapq.heappush(self._postponed, (due_at, next(self._sequence), self._let_go(slot)))
 
     def next_due(self) -> float | None:
-        """When the first record is to be released, or handed out again."""
+        """Return the time at which the first record has to be released, or handed out again."""
         return min((heap[0][0] for heap in (self._kept_back, self._postponed) if heap), default=None)
 
     def let_go_due(self, now: float) -> None:
-        """Release, or have in line again, the records whose time has come."""
+        """Release, or put in line again, the records that are due."""
         while self._postponed and self._postponed[0][0] <= now:
             self.turns.append(heapq.heappop(self._postponed)[2])
         while self._kept_back and (self._kept_back[0][0] <= now or len(self._kept_back) > KEPT_BACK_AT_MOST):
@@ -139,7 +139,7 @@ class Jobs:
     # --- locks ---
 
     def running_out(self, now: float, within_s: float) -> list[Record]:
-        """The records in hand whose locks end within this time, and hold yet."""
+        """Return the records in hand whose locks expire within this time and are not lost yet."""
         waiting = self._kept_back + self._postponed
         held = [*(slot.record for slot in self._slots), *(record for _, _, record in waiting)]
         return [
@@ -151,7 +151,7 @@ class Jobs:
     # --- the end ---
 
     def release_waiting(self) -> None:
-        """Release the records that nobody works on."""
+        """Release the records that no handler works on."""
         found = [*self.turns, *(record for _, _, record in self._kept_back + self._postponed)]
         self.turns.clear()
         self._kept_back.clear()

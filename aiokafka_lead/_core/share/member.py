@@ -1,8 +1,8 @@
-"""A member of a share group (KIP-932; Java: ``ShareMembershipManager``, ``ShareHeartbeatRequestManager``).
+"""Member of a share group (KIP-932; Java: ``ShareMembershipManager``, ``ShareHeartbeatRequestManager``).
 
-It has the heartbeats of KIP-848 (`HeartbeatMember`), which say what is subscribed to, and bring the member's epoch and
-what it is to fetch. Several members may be assigned the same partition: nothing is given up in order, and nothing
-acknowledged. It goes through the phases of `SHARING`.
+Its heartbeats (`HeartbeatMember`) carry the subscription; their answers carry the member's epoch and the partitions to
+fetch. Several members may be assigned the same partition, so partitions are neither given up in order nor acknowledged.
+`SHARING` has its phases.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ShareMember"]
 
 
 class ShareMember(HeartbeatMember):
-    """Its id stays the same for good: brokers know locks by it, which outlast a membership."""
+    """Member whose id never changes: brokers identify locks by it, and these outlast a membership."""
 
     _unserved = "the brokers do not serve share groups (Apache Kafka 4.2)"
 
@@ -34,39 +34,39 @@ class ShareMember(HeartbeatMember):
         self._rack = config.client_rack
         self._topics: tuple[str, ...] = ()
         self._sent_topics: tuple[str, ...] | None = None
-        """As the coordinator knows them; None if the next heartbeat has to say everything."""
+        """Topics as the coordinator knows them; None if the next heartbeat has to carry all fields."""
         self._snapshot = ClusterSnapshot(0)
 
-    # --- what others see ---------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def joined(self) -> bool:
-        """Whether it is a member now."""
+        """True while it is a member."""
         return self._phase is Phase.JOINED
 
     @property
     def out(self) -> bool:
-        """No member, and with nothing to do about it."""
+        """True if it is not a member and has no request left to send."""
         return self._phase is Phase.OUT
 
     @property
     def assigned(self) -> bool:
-        """A member that has been given its partitions; none where its topics have none."""
+        """True for a member that has received its partitions, or has no topic with partitions."""
         given = self._target.known and not self._target.unnamed and not self._awaits_target()
         return self.joined and given and not self._schedule.probing
 
     def _awaits_target(self) -> bool:
-        """Every member gets partitions, if there are any: the coordinator may have to initialize them first."""
+        """Return True if partitions exist but none is assigned: the coordinator may have to initialize them first."""
         return self._target.empty and any(self._snapshot.partition_count(topic) for topic in self._topics)
 
     def assignment(self) -> Mapping[TopicPartition, UUID]:
-        """What to fetch."""
+        """Return the partitions to fetch."""
         return self._target.resolved(internal=True) if self.joined else {}
 
-    # --- what the application wants ----------------------------------------------------------------------------------
+    # --- the application's wishes -------------------------------------------------------------------------------------
 
     def subscribe(self, topics: tuple[str, ...], now: float) -> None:
-        """Join with these topics, or go on with them."""
+        """Join with these topics, or continue with them."""
         changed, self._topics = topics != self._topics, topics
         if self._phase in (Phase.OUT, Phase.PARTING):
             self.join(now)
@@ -74,7 +74,7 @@ class ShareMember(HeartbeatMember):
             self._schedule.hurry(now)
 
     def join(self, now: float) -> None:
-        """Get in again, after `leave` or an error that may have passed."""
+        """Join again, after `leave` or an error that may have passed."""
         if self._phase is Phase.PARTING:
             self._come_back = True
         elif self._phase is Phase.OUT and self._topics:
@@ -84,13 +84,13 @@ class ShareMember(HeartbeatMember):
             self._schedule.begin(now)
 
     def leave(self, now: float) -> None:
-        """Get out, and tell the coordinator if it knows of this member at all."""
+        """Leave, and inform the coordinator if it knows this member at all."""
         self._come_back = False
         if self._phase in (Phase.JOINING, Phase.JOINED):
             self._part(now)
 
     def topics_changed(self, snapshot: ClusterSnapshot) -> None:
-        """Topic ids may have names now."""
+        """Take in newer metadata, which may name more topic ids."""
         self._snapshot = snapshot
         self._target.learn(snapshot, ())
 

@@ -1,4 +1,4 @@
-"""Which broker a share group's member asks next, and for what."""
+"""Plans the requests of a share group's member: to which broker, and with what content."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .session import FINAL_EPOCH, SharedPartition
 __all__ = ["AT_ONCE_MS", "HELD_BACK_MS", "Asked", "Planned", "SharePlanner"]
 
 HELD_BACK_MS = 50
-"""How long a broker may hold a fetch of a member that has records of it: their acknowledgements wait behind it, since
-a session has one request at a time."""
+"""Maximum time that a broker may hold a fetch of a member with records from it: their acknowledgements wait behind the
+fetch, since a session has one request at a time."""
 
 AT_ONCE_MS = 5
-"""The same after an answer with all the records that were asked for: the next ones are there already. And a fetch that
-is held when its partition gets another leader is not answered before its time (4.3)."""
+"""The same after an answer with as many records as were asked for, since more are there already. A short limit also
+helps if the partition gets another leader: a held fetch is answered only at its end then (4.3)."""
 
 
 class PlacedPartition:
-    """A partition that the group has assigned, as far as it is fetched."""
+    """Assigned partition, with the state of its fetches."""
 
     __slots__ = ("begun", "failure", "leader_epoch", "leader_id", "left_out", "move", "patience", "topic_id", "tp")
 
@@ -43,28 +43,29 @@ class PlacedPartition:
         self.leader_epoch = -1
         self.patience = Patience()
         self.failure: type[KafkaError] | None = None
-        """Why the last fetch was refused."""
+        """Error that the last fetch was refused with."""
         self.move = MoveClock()
         self.begun = False
-        """Its leader has answered a fetch, and so knows where the group begins to read: "latest" counts from then."""
+        """True once its leader has answered a fetch, and so has fixed where the group begins to read: "latest"
+        counts from then."""
         self.left_out = False
-        """An answer has said nothing of it: of partitions without news, or that the leader has not looked at yet."""
+        """True if an answer has left it out: it had no news, or the leader has not looked at it yet."""
 
     @property
     def key(self) -> SharedPartition:
-        """As sessions name it."""
+        """Partition as sessions name it."""
         return SharedPartition(self.topic_id, self.tp.partition)
 
 
 class Asked(NamedTuple):
-    """A partition, as a request asked for it."""
+    """Partition as a request asked for it."""
 
     partition: PlacedPartition
     leader_epoch: int
 
 
 class Planned(NamedTuple):
-    """A request, and what has to be known to read its answer."""
+    """Request, with the facts needed to read its answer."""
 
     exchange: Exchange
     request: ShareFetchRequest | ShareAcknowledgeRequest
@@ -72,12 +73,12 @@ class Planned(NamedTuple):
     sent_at: float
     acks: Mapping[SharedPartition, list[Sent]]
     fetched: Mapping[SharedPartition, Asked]
-    """What the session fetches; empty for a ShareAcknowledge."""
+    """Partitions fetched by the session; empty for a ShareAcknowledge."""
     max_records: int
 
 
 class PlannerOptions(NamedTuple):
-    """What requests say, from the options of these names."""
+    """Contents of requests, from the options of these names."""
 
     group_id: str
     fetch_max_wait_ms: int
@@ -89,7 +90,7 @@ class PlannerOptions(NamedTuple):
 
 
 class SharePlanner:
-    """Owns the exchanges with all brokers, and where each assigned partition is fetched from."""
+    """Owns the exchanges with all brokers, and the choice of broker for each assigned partition."""
 
     def __init__(self, options: PlannerOptions, member_id: str, settled: Settled) -> None:
         self._options = options
@@ -98,20 +99,20 @@ class SharePlanner:
         self.retry = RetryPolicy(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self.counters = ShareCounters()
         self.exchanges: dict[int, Exchange] = {}
-        """By node id."""
+        """Exchanges by node id."""
         self._partitions: dict[TopicPartition, PlacedPartition] = {}
         self.leaderless: frozenset[TopicPartition] = frozenset()
-        """Partitions that have no leader at a known address."""
+        """Partitions without a leader at a known address."""
 
-    # --- where to fetch from -----------------------------------------------------------------------------------------
+    # --- sources of fetches -------------------------------------------------------------------------------------------
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What the group has assigned."""
+        """Partitions that the group has assigned."""
         return frozenset(self._partitions)
 
     def assign(self, target: Mapping[TopicPartition, UUID]) -> None:
-        """The group assigns these, and no others any more."""
+        """Replace the assignment."""
         known = self._partitions
         self._partitions = {
             tp: known[tp] if tp in known and known[tp].topic_id == topic_id else PlacedPartition(tp, topic_id)
@@ -119,7 +120,7 @@ class SharePlanner:
         }
 
     def place(self, snapshot: ClusterSnapshot) -> None:
-        """Find each partition's leader."""
+        """Find the leader of each partition."""
         leaderless = []
         for tp, partition in self._partitions.items():
             partition.leader_id, partition.leader_epoch = snapshot.leader(*tp)
@@ -135,11 +136,11 @@ class SharePlanner:
 
     @property
     def sources(self) -> int:
-        """How many brokers lead partitions that are assigned."""
+        """Number of brokers that lead assigned partitions."""
         return len({partition.leader_id for partition in self._partitions.values()})
 
     def leader(self, tp: TopicPartition) -> int | None:
-        """The broker that a partition is fetched from; None if the group does not assign it now."""
+        """Return the broker that a partition is fetched from; None if it is not assigned now."""
         found = self._partitions.get(tp)
         return None if found is None else found.leader_id
 
@@ -147,11 +148,11 @@ class SharePlanner:
         return (partition for partition in self._partitions.values() if partition.leader_id == node_id)
 
     def not_begun(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of these partitions of which it is not known yet that a leader knows where the group begins."""
+        """Return those partitions whose leader may not have fixed where the group begins to read."""
         return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
 
     def in_doubt(self, tp: TopicPartition, now: float) -> bool:
-        """Return True if the partition's leader keeps refusing, and may go on to."""
+        """Return True if the partition's leader keeps refusing, and is likely to go on."""
         partition = self._partitions.get(tp)
         if partition is None:
             return False
@@ -161,7 +162,7 @@ class SharePlanner:
         )
 
     def stuck(self, now: float, limit_s: float) -> dict[TopicPartition, str]:
-        """Return the partitions that leaders have refused to fetch from for so long, and why, in words."""
+        """Describe the partitions that leaders have refused for at least ``limit_s``."""
         found = {}
         for tp, partition in self._partitions.items():
             trust: Trust = partition.patience
@@ -177,7 +178,7 @@ class SharePlanner:
         return found
 
     def _wanted(self, exchange: Exchange, now: float, *, fetching: bool) -> dict[SharedPartition, PlacedPartition]:
-        """What to fetch from a broker now. Without ``fetching``, what has not begun yet."""
+        """Return the partitions to fetch from a broker now; without ``fetching``, only those that have not begun."""
         return {
             partition.key: partition
             for partition in self._placed(exchange.node_id)
@@ -187,7 +188,7 @@ class SharePlanner:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def waiting(self, now: float, *, fetching: bool) -> list[Exchange]:
-        """The brokers that something could be asked of now. ``fetching``: there is room for records."""
+        """Return the brokers that could be sent a request now. ``fetching``: there is room for records."""
         return [
             exchange
             for exchange in self.exchanges.values()
@@ -207,7 +208,7 @@ class SharePlanner:
         )
 
     def _quiet_at(self, exchange: Exchange) -> float:
-        """When to send something only to keep the connection, with which the locks of what is in hand would be lost."""
+        """Return the time to send a request only to keep the connection, since its end would lose the held locks."""
         if not exchange.holds or not exchange.session.is_open:
             return math.inf
         return exchange.asked_at + self._options.connections_max_idle_ms / 2000
@@ -222,15 +223,15 @@ class SharePlanner:
         strict: bool,
         moves_at: float = math.inf,
     ) -> Planned | None:
-        """The next request to a broker; None if there is nothing to ask. Without room ``max_records`` is 0.
+        """Return the next request to a broker, or None if there is none to send. Without room ``max_records`` is 0.
 
-        At ``moves_at`` the session is to move to another connection, which it cannot while a request is under way.
+        At ``moves_at`` the session has to move to another connection, which is impossible while a request is in flight.
         """
         exchange.version = version
         exchange.drop_expired(now)
         wanted = self._wanted(exchange, now, fetching=max_records > 0)
         session = exchange.session
-        # A fetch may be held for long, unless its records are there already, and cannot carry renewals.
+        # A fetch may be held for long, unless its records are there already, and it cannot carry renewals.
         alone = (exchange.urgent and not exchange.has_more) or exchange.has_renewals or not wanted
         if exchange.has_unsent and session.is_open and alone:
             if not self._acks_due(exchange, now):
@@ -262,7 +263,7 @@ class SharePlanner:
         batches, sent = exchange.take(renewals=False) if session.is_open else ({}, {})
         limits = FetchLimits(max_records, wait_ms, options.fetch_min_bytes, options.fetch_max_bytes, strict)
         if max_records <= 0:
-            # Brokers answer this as soon as one partition has begun, with the next record at most.
+            # Brokers answer this as soon as one partition has begun, with one record at most.
             limits = limits._replace(max_records=1, min_bytes=0, strict=version >= FIRST_VERSION_WITH_RENEWALS)
         change = session.fetch(wanted, batches)
         request = fetch_request(options.group_id, self._member_id, change, batches, limits, version)
@@ -271,7 +272,8 @@ class SharePlanner:
         return Planned(exchange, request, version, now, sent, asked, limits.max_records if wanted else 0)
 
     def _wait_ms(self, exchange: Exchange, left_s: float) -> int:
-        """How long the broker may hold a fetch, in milliseconds, given the seconds until its session moves."""
+        """Return the time in milliseconds that the broker may hold a fetch, given the seconds until its session
+        moves."""
         most = self._options.fetch_max_wait_ms
         if left_s * 1000 < most:
             most = min(most, max(HELD_BACK_MS, int(left_s * 1000)))
@@ -286,14 +288,15 @@ class SharePlanner:
         exchange.asked_at = now
 
     def reopen(self, exchange: Exchange, version: int, now: float) -> Planned:
-        """The request that moves a session to another connection: the broker then lets the former one end without
-        releasing what it has acquired, and takes acknowledgements of that on the other one."""
+        """Return the request that moves a session to another connection: the broker then lets the old connection end
+        without releasing acquired records, and takes their acknowledgements on the new one."""
         exchange.version = version
         exchange.session.begin_anew()
         return self._fetch(exchange, version, now, {}, 0, 0, strict=False)
 
     def close(self, exchange: Exchange, version: int, now: float) -> Planned | None:
-        """The request that ends a broker's session, with the last acknowledgements; None if there is no session."""
+        """Return the request that ends a broker's session, with the last acknowledgements; None if there is no
+        session."""
         if not exchange.session.is_open:
             return None
         batches, sent = exchange.take(renewals=False)
@@ -302,7 +305,7 @@ class SharePlanner:
         return Planned(exchange, request, version, now, sent, {}, 0)
 
     def next_time(self, now: float) -> float:
-        """When there may be something to send that there is not now, if nothing happens before; infinity if never."""
+        """Return the next time at which a request may be due without another event; infinity if never."""
         times = [math.inf]
         for exchange in self.exchanges.values():
             if not exchange.busy:

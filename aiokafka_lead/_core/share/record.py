@@ -1,6 +1,6 @@
-"""What a share consumer hands out.
+"""Records of a share consumer.
 
-Hot: this module is compiled through ``record.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``record.pxd`` if a compiler is available, and run as it is otherwise.
 """
 
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false
@@ -20,11 +20,11 @@ __all__ = ["ShareRecord", "place"]
 
 
 class ShareRecord(AnyRecord):
-    """A record that is locked for this consumer until it is acknowledged, or the lock runs out. Treat it as frozen.
+    """Record that is locked for this consumer until it is acknowledged or the lock expires. Treat it as frozen.
 
-    What it shares with `ConsumerRecord` means the same. ``delivery_count`` is the number of times that it was
-    delivered, this one included; to any member of the group. Records compare by identity: one that was delivered again
-    is another one.
+    The attributes of `ConsumerRecord` mean the same here. ``delivery_count`` is the number of times it was delivered to
+    any member of the group, this one included. Records compare by identity: the same record delivered again is another
+    object.
     """
 
     __slots__ = ("_acquired", "_exchange", "_index", "delivery_count")
@@ -32,7 +32,7 @@ class ShareRecord(AnyRecord):
     __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, record, delivery_count, exchange, acquired, index):
-        """Made by `ShareConsumer` alone."""
+        """Called by `ShareConsumer` only."""
         self.topic = record.topic
         self.partition = record.partition
         self.offset = record.offset
@@ -54,14 +54,14 @@ class ShareRecord(AnyRecord):
 
     @property
     def lock_expires_at(self):
-        """Until when (``time.monotonic()``) no other member gets the record: at least; it grows with renewals.
+        """Time (``time.monotonic()``) before which no other member gets the record; renewals extend it.
 
         0 once the record is acknowledged, or its lock was lost.
         """
         return self._acquired.lock_expires_at(self._index)
 
     def consumer_record(self):
-        """The record without what belongs to its delivery."""
+        """Return the record without the attributes of its delivery."""
         return ConsumerRecord(
             self.topic,
             self.partition,
@@ -75,7 +75,7 @@ class ShareRecord(AnyRecord):
         )
 
     def with_content(self, key, value):
-        """The same delivery with another key and value: what deserializers made of them."""
+        """Return the same delivery with a deserialized key and value."""
         made = ShareRecord(self, self.delivery_count, self._exchange, self._acquired, self._index)
         made.key = key
         made.value = value
@@ -87,7 +87,7 @@ class ShareRecord(AnyRecord):
         return slots.like(self)
 
     def _is_open(self):
-        """Whether it is still to be acknowledged, and its lock not lost."""
+        """Return True if it still has to be acknowledged, and its lock was not lost."""
         return self._acquired.may_decide(self._index)
 
     def __repr__(self):
@@ -99,10 +99,10 @@ class ShareRecord(AnyRecord):
 
 
 def place(found, acquired, passed):
-    """Give records, in offset order, their marks and numbers of deliveries. Marks below ``passed`` are behind them.
+    """Give records, in offset order, their marks and delivery counts. Marks below ``passed`` are behind them.
 
-    Gives those of the records that were acquired, the marks between them that have none, as pairs of first and end, and
-    where the mark of the last record ends.
+    Returns the records that were acquired; the marks between them without a record, as pairs of start and end; and the
+    mark after the last record.
     """
     ranges = acquired.ranges
     made = []

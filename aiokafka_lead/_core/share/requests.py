@@ -1,4 +1,4 @@
-"""ShareFetch and ShareAcknowledge on the wire."""
+"""Requests of share groups: ShareFetch and ShareAcknowledge."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from .session import SessionChange, SharedPartition
 __all__ = ["FIRST_VERSION_WITH_RENEWALS", "FetchLimits", "acknowledge_request", "fetch_request"]
 
 FIRST_VERSION_WITH_RENEWALS = 2
-"""Of both requests: Apache Kafka 4.2 (KIP-1222), which also brought the acquire mode (KIP-1206)."""
+"""First version with renewals, of both requests: Apache Kafka 4.2 (KIP-1222), which also brought the acquire mode
+(KIP-1206)."""
 
 Acks = Mapping[SharedPartition, Sequence[AckBatch]]
 
 
 class FetchLimits(NamedTuple):
-    """What a ShareFetch asks for."""
+    """Limits of a ShareFetch."""
 
     max_records: int
-    """In the answer, and those that the broker tracks as one."""
+    """Maximum number of records in the answer; also the number that the broker tracks as one batch."""
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
     strict: bool
-    """Never more than ``max_records``, though the broker has to cut a batch for that (KIP-1206: record_limit)."""
+    """Never exceed ``max_records``, even if the broker has to split a batch for that (KIP-1206: record_limit)."""
 
 
 def fetch_request(
     group_id: str, member_id: str, change: SessionChange, acks: Acks, limits: FetchLimits, version: int
 ) -> ShareFetchRequest:
-    """The next fetch of a session, with the acknowledgements that go with it."""
+    """Return the next fetch of a session, with the acknowledgements it carries."""
     topics: dict[UUID, FetchTopic] = {}
     added = set(change.add)
     for entry in sorted(added | acks.keys(), key=lambda each: (each.topic_id.int, each.partition)):
@@ -63,7 +64,7 @@ def fetch_request(
 
 
 def acknowledge_request(group_id: str, member_id: str, epoch: int, acks: Acks, version: int) -> ShareAcknowledgeRequest:
-    """Acknowledgements alone; with epoch -1 the end of the session."""
+    """Return a request with acknowledgements only; with epoch -1 it ends the session."""
     topics: dict[UUID, AcknowledgeTopic] = {}
     for entry in sorted(acks, key=lambda each: (each.topic_id.int, each.partition)):
         topic = topics.setdefault(entry.topic_id, AcknowledgeTopic(topic_id=entry.topic_id))

@@ -1,4 +1,4 @@
-"""The options of `ShareConsumer.run`."""
+"""Options of `ShareConsumer.run`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ShareRunOptions(HandlingOptions, total=False):
 
 @dataclass(init=False, repr=False, eq=False)
 class ShareRunConfig(HandlingConfig):
-    """The options of `ShareRunOptions`, checked."""
+    """Checked options of `ShareRunOptions`."""
 
     renew_locks: bool = option(True, boolean)
 

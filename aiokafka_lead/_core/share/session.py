@@ -1,16 +1,16 @@
-"""Share sessions: what one broker remembers of a member's fetches (KIP-932; Java: ``ShareSessionHandler``).
+"""Share sessions: a broker's memory of a member's fetches (KIP-932; Java: ``ShareSessionHandler``).
 
-Both kinds of request count: each has the session's epoch, which grows by one, so that there is one request at a time.
-A session begins with a ShareFetch of epoch 0, which cannot carry acknowledgements, and ends with a ShareAcknowledge of
+Both kinds of request carry the session's epoch, which grows by one each time, so only one request is in flight. A
+session begins with a ShareFetch of epoch 0, which cannot carry acknowledgements, and ends with a ShareAcknowledge of
 epoch -1. Unlike a fetch session it belongs to one connection: when that ends, the broker forgets the session and
-releases what it had acquired.
+releases the records it had acquired.
 
     request sent        answer                         next request
     ------------------  -----------------------------  -----------------------------------------
-    epoch n             no error                       epoch n + 1 (after 2**31 - 1 comes 1)
-    epoch n             a session error                epoch 0; what was acquired stays acquired
+    epoch n             no error                       epoch n + 1 (1 after 2**31 - 1)
+    epoch n             a session error                epoch 0; acquired records stay acquired
     epoch n             another error                  epoch n + 1
-    any                 the connection was lost        epoch 0; nothing is acquired any more
+    any                 the connection was lost        epoch 0; all acquired records are lost
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _MAX_EPOCH = 2**31 - 1
 SESSION_ERRORS = frozenset(
     (ShareSessionNotFoundError.code, InvalidShareSessionEpochError.code, ShareSessionLimitReachedError.code)
 )
-"""After these a new session has to be opened."""
+"""Errors after which a new session has to be opened."""
 
 
 class SharedPartition(NamedTuple):
-    """A partition as share sessions name it."""
+    """Partition as share sessions name it."""
 
     topic_id: UUID
     partition: int
 
 
 class SessionChange(NamedTuple):
-    """The session's part of a ShareFetch."""
+    """Session part of a ShareFetch."""
 
     epoch: int
     add: list[SharedPartition]
@@ -49,23 +49,24 @@ class SessionChange(NamedTuple):
 
 
 class ShareSession:
-    """One broker's session, seen from the member."""
+    """Session with one broker, as the member sees it."""
 
     def __init__(self) -> None:
         self.epoch = INITIAL_EPOCH
-        """Of the next request."""
+        """Epoch of the next request."""
         self.known: set[SharedPartition] = set()
-        """What the broker fetches from, once the request under way has arrived."""
+        """Partitions that the broker fetches from once the request in flight has arrived."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the broker has the session, so that acknowledgements may be sent."""
+        """True if the broker has the session, so that acknowledgements may be sent."""
         return self.epoch != INITIAL_EPOCH
 
     def fetch(self, wanted: Iterable[SharedPartition], named: Iterable[SharedPartition] = ()) -> SessionChange:
-        """The next ShareFetch is to read these partitions.
+        """Return the change for a ShareFetch that reads the partitions in ``wanted``.
 
-        ``named`` are those that it acknowledges records of: a broker takes what a request names into the session.
+        ``named`` are the partitions of its acknowledgements: a broker adds every partition that a request names to the
+        session.
         """
         wanted = list(wanted)
         if not self.is_open:
@@ -78,7 +79,7 @@ class ShareSession:
         return SessionChange(self.epoch, add, forget)
 
     def answered(self, error_code: int) -> bool:
-        """A request was answered; whether the session goes on."""
+        """Take in an answer; return True if the session continues."""
         if error_code in SESSION_ERRORS:
             self.begin_anew()
             return False
@@ -86,7 +87,7 @@ class ShareSession:
         return True
 
     def begin_anew(self) -> None:
-        """The broker has the session no more, or another one than this side."""
+        """Start over: the broker has no session any longer, or a different one."""
         self.epoch = INITIAL_EPOCH
         self.known = set()
 

@@ -1,4 +1,4 @@
-"""What a share consumer measures for those who run the cluster (KIP-714)."""
+"""Metrics of a share consumer for the operators of the cluster (KIP-714)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ShareTelemetry"]
 
 
 class ShareTelemetry:
-    """Under the names that Java has for share consumers."""
+    """Metrics with Java's names for share consumers."""
 
     def __init__(
         self,
@@ -36,11 +36,11 @@ class ShareTelemetry:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """The rack, and the member of the group."""
+        """Return the rack, the group and the member id."""
         return self._attributes
 
     def measures(self) -> list[Measure]:
-        """Of this moment."""
+        """Return the present measures."""
         return standard_first(self._measures())
 
     def _measures(self) -> Iterator[Measure]:

@@ -28,7 +28,7 @@ class Transaction(Protocol):
         ...
 
     async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
-        """Run a statement; the rows that it gives, if it gives any."""
+        """Run a statement; return its rows, if it has any."""
         ...
 
 
@@ -72,7 +72,7 @@ class _OfAsyncpg:
 
 @cache
 def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
-    """The statement with ``$1`` and so on, and the names that these stand for."""
+    """Return the statement with ``$1`` and so on, and the parameter names in that order."""
     names = tuple(dict.fromkeys(re.findall(r":(\w+)", statement)))
     return re.sub(r":(\w+)", lambda found: f"${names.index(found[1]) + 1}", statement), names
 
@@ -112,7 +112,7 @@ class Database(Protocol):
     """A source of transactions."""
 
     def begin(self) -> Any:
-        """A transaction, for ``async with``: committed at the end, rolled back when that raises."""
+        """Return a transaction for ``async with``: committed at the end of the block, rolled back if the block raises."""
 
 
 class _Engine:

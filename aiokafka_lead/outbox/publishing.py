@@ -32,7 +32,7 @@ _REFUSALS = (
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-"""Errors of a record that waiting does not cure."""
+"""Errors that no retry of the record cures."""
 
 
 class NotPublishedError(Exception):

@@ -38,7 +38,7 @@ RENEWALS = 3
 
 
 class _Held:
-    """A shard that the relay has."""
+    """Shard owned by the relay."""
 
     def __init__(self, shard: int, deadline: float) -> None:
         self.shard = shard
@@ -47,13 +47,13 @@ class _Held:
         self.left = anyio.Event()
         """Set to have the shard given up after the current batch."""
         self.done: list[int] = []
-        """Published rows that are still in the table."""
+        """Numbers of published rows that are still in the table."""
         self.failures = 0
-        """In a row."""
+        """Number of consecutive failures."""
         self.problem: str | None = None
         """The latest failure; None after a success."""
         self.producer: ShardProducer | None = None
-        """The one at work."""
+        """Present producer; None between two tries."""
         self._awoken = anyio.Event()
 
     def wake(self) -> None:
@@ -108,7 +108,7 @@ class Relay:
         self._database_problem: str | None = None
         self._taken = self._batches = self._records = self._set_aside = self._failures = 0
         self._scope: anyio.CancelScope | None = None
-        """While it runs."""
+        """Scope of `run`; None unless it runs."""
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
         self._awoken = anyio.Event()
@@ -233,7 +233,7 @@ class Relay:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._give(held.shard)
-            del self._held[held.shard]  # last, so that it is not taken again before it is given
+            del self._held[held.shard]  # last, or it could be taken again before it is given
 
     async def _give(self, shard: int) -> None:
         try:

@@ -26,7 +26,7 @@ class LeaseLostError(Exception):
 
 
 class Row(NamedTuple):
-    """A record that waits."""
+    """Record that waits to be published."""
 
     id: int
     topic: str
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 
 
 class Store:
-    """The tables, for one relay."""
+    """Tables as used by one relay."""
 
     def __init__(self, outbox: Outbox, database: Database, relay: str, lease_s: float) -> None:
         self._outbox = outbox

@@ -27,15 +27,15 @@ class Dialect(NamedTuple):
     """The parts of statements in which databases differ."""
 
     number: str
-    """The type of a column that numbers rows as they are inserted."""
+    """Type of a column that numbers rows as they are inserted."""
     content: str
-    """The type of a column of bytes."""
+    """Type of a column of bytes."""
     now: str
-    """The time now, in seconds since 1970, by the database's clock and not by a transaction's beginning."""
+    """Present time in seconds since 1970, by the database's clock rather than the start of the transaction."""
     ids: str
-    """The row numbers that the parameter ``:ids`` has, as JSON."""
+    """Row numbers of the parameter ``:ids``, a JSON list."""
     storage: str
-    """For a table whose rows are deleted soon."""
+    """Storage options of a table whose rows are deleted soon."""
 
 
 _DIALECTS = {
@@ -71,8 +71,8 @@ class Outbox:
         async with engine.begin() as connection:
             await outbox.create(connection)  # or `schema`, for migrations
 
-    ``name`` is the table's; PostgreSQL's may have a schema before it. A second table, ``<name>_shards``, says which
-    relay has which of the ``shards`` (8). Their number limits the relays and the batches that are at work at the same
+    ``name`` is the table's; PostgreSQL's may have a schema before it. A second table, ``<name>_shards``, names
+    the relay of each of the ``shards`` (8). Their number limits the relays and the batches that are at work at the same
     time, and has to be the same in all programs that use the table.
     ``id_header`` is the header with each record's idempotence key (``"idempotency-key"``). Raises `ConfigError` or
     `ConfigTypeError`.
@@ -98,7 +98,7 @@ class Outbox:
         *,
         idempotence_key: str | None = None,
     ) -> str:
-        """Write a record, in the transaction that ``connection`` has open: it is published if that is committed.
+        """Write a record in the open transaction of ``connection``; it is published if that is committed.
 
         ``connection`` is an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of asyncpg or aiosqlite.
         Returns the record's idempotence key, by which consumers recognize a repetition: a random one unless it is
@@ -121,13 +121,13 @@ class Outbox:
         return name
 
     async def create(self, connection: Any) -> None:
-        """Create the tables that are not there yet, in the transaction that ``connection`` has open."""
+        """Create missing tables in the open transaction of ``connection``."""
         transaction = transaction_of(connection)
         for statement in self.schema(transaction.dialect):
             await transaction.execute(statement, {})
 
     def schema(self, dialect: str) -> tuple[str, ...]:
-        """The statements that `create` runs, for ``"postgresql"`` or ``"sqlite"``: for a migration of yours."""
+        """Return the statements of `create` for ``"postgresql"`` or ``"sqlite"``, for use in a migration."""
         its, name = dialect_of(dialect), self.name
         index = name.rpartition(".")[2]
         numbers = ", ".join(f"({shard})" for shard in range(self.shards))
@@ -157,6 +157,6 @@ def _stored(headers: Headers) -> str:
 
 
 def headers_of(stored: str) -> Headers:
-    """A record's headers, from the column's JSON: pairs of a name and base64 or null."""
+    """Return a record's headers from the column's JSON: pairs of a name and base64 or null."""
     pairs = json.loads(stored)
     return tuple((name, None if content is None else base64.b64decode(content)) for name, content in pairs)

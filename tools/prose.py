@@ -26,10 +26,7 @@ ROOT = Path(__file__).parents[1]
 EXEMPT: tuple[str, ...] = (
     "aiokafka_lead/compat/",
     "benchmarks/",
-    "docs/brokers.md",
     "docs/migration/",
-    "docs/proof.md",
-    "docs/run.md",
     "examples/",
     "tests/",
 )

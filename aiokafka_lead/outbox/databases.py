@@ -112,7 +112,7 @@ class Database(Protocol):
     """A source of transactions."""
 
     def begin(self) -> Any:
-        """Return a transaction for ``async with``: committed at the end of the block, rolled back if the block raises."""
+        """Return a transaction for ``async with``: committed at its end, rolled back if it raises."""
 
 
 class _Engine:

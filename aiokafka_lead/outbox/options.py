@@ -63,7 +63,7 @@ class RelayConfig(Checked):
 
     def _check(self) -> None:
         if "transactional_id" in (self.producer or ()):
-            raise ConfigError("transactional_id is an option of the relay, and none of its producers")
+            raise ConfigError("transactional_id is an option of the relay, not of its producers")
 
 
 @dataclass(frozen=True, slots=True)

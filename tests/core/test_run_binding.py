@@ -191,7 +191,7 @@ async def test_a_transaction_goes_where_it_is_asked_for() -> None:
     txn: Any = object()
     assert await bound(handle, transactional=True)(record(), txn) == (3, txn)
     assert await bound(without, transactional=True)(record(), txn) == 7
-    with pytest.raises(ConfigTypeError, match="there is a transaction with exactly_once alone"):
+    with pytest.raises(ConfigTypeError, match="there is a transaction only with exactly_once"):
         bound(handle, transactional=False)
 
 
@@ -213,7 +213,7 @@ async def not_there(order: NotThere) -> None: ...  # type: ignore[name-defined] 
         (unknown, "handler unknown, parameter order: no record can be parsed as Odd"),
         (two_values, "parameter other: another parameter gets the record's value already"),
         (nothing_said, "parameter other: annotate it"),
-        (not_there, "annotation 'NotThere' must be there at run time"),
+        (not_there, "annotation 'NotThere' must exist at run time"),
     ],
 )
 def test_what_nothing_is_known_for_is_an_error_before_any_record(handler: Any, why: str) -> None:

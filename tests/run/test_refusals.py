@@ -222,11 +222,11 @@ async def test_health_says_so_meanwhile(cluster: EmbeddedCluster, caplog: pytest
         await until(lambda: consumer.health().problems)
         health = consumer.health()
         fault.remove()
-        assert "brokers have refused for" in health.problems[0]
+        assert "brokers have refused requests of run() for" in health.problems[0]
         assert "events-0 cannot be read" in health.problems[0]
         assert not health.healthy
         assert health.live
-    assert caplog.text.count("run() goes on for up to 60 s although it is refused") == 1
+    assert caplog.text.count("run() tolerates refusals for up to 60 s") == 1
 
 
 async def test_a_login_that_a_broker_refuses_for_longer_than_a_request_may_take() -> None:

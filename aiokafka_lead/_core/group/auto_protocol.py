@@ -54,7 +54,7 @@ class AutoProtocolMember:
         if not self._refused or not self._member.out:
             return
         self._log.info(
-            "group %r is joined by the classic protocol: the new one was refused: %s",
+            "joining group %r by the classic protocol, since the new one was refused: %s",
             self._config.group_id,
             self._member.error,
         )

@@ -376,8 +376,8 @@ class ConsumerProtocolMember(HeartbeatMember):
         if self._unreleased_since is None:
             self._unreleased_since = now
             self._log.warning(
-                "the consumer cannot join yet: %s. That passes when the other one leaves, or is dead and its session "
-                "ends, which is waited for, up to %g s. If both are to run, each needs an id of its own",
+                "the consumer cannot join yet: %s. It waits until that member leaves or its session ends, up to %g s. "
+                "If both have to run, each needs its own group_instance_id",
                 self.kept_out,
                 wait_s,
             )

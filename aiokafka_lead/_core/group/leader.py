@@ -56,8 +56,8 @@ class Fit:
             return None
         if self._tried_for == self.topics:
             self._log.warning(
-                "the leader of group %r assigns partitions of %s, to which this member is not subscribed: nobody reads "
-                "these partitions",
+                "the leader of group %r assigns partitions of %s, to which this member is not subscribed: no member "
+                "reads these partitions",
                 self._group_id,
                 ", ".join(sorted(unwanted)),
             )
@@ -172,5 +172,5 @@ def _subscription(member: JoinGroupResponseMember, log: ClientLog) -> MemberSubs
     try:
         return decode_subscription(member.metadata, member.member_id, member.group_instance_id)
     except MalformedMessageError as error:
-        log.warning("member %s gets nothing, for its subscription is not readable: %s", member.member_id, error)
+        log.warning("member %s gets no partitions, since its subscription cannot be read: %s", member.member_id, error)
         return MemberSubscription(member.member_id, ())

@@ -138,7 +138,7 @@ def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
         if parameter.name in ("record", *_TXN) or annotation.split("[")[0].endswith(("Record", "Transaction")):
             return _MISSING
         raise ConfigTypeError(
-            f"handler parameter {parameter.name}: its annotation {annotation!r} must be there at run time ({error})"
+            f"handler parameter {parameter.name}: its annotation {annotation!r} must exist at run time ({error})"
         ) from error
 
 
@@ -166,7 +166,7 @@ def _getter(parameter: inspect.Parameter, what: str, transactional: bool, model:
         return (lambda record, txn: record), False
     if _is_transaction(annotation) or (name in _TXN and annotation in (_MISSING, Any, object)):
         if not transactional:
-            raise ConfigTypeError(f"{what}: there is a transaction with exactly_once alone")
+            raise ConfigTypeError(f"{what}: there is a transaction only with exactly_once")
         return (lambda record, txn: txn), False
     if name == "headers":
         return _headers(annotation, what), False

@@ -67,14 +67,14 @@ class Refusals:
         self._latest = now
         self._text = str(error)
         if self._count == 1:
-            self._log.warning("run() goes on for up to %g s although it is refused: %s", self._patience_s, error)
+            self._log.warning("run() tolerates refusals for up to %g s: %s", self._patience_s, error)
         return min(left_s, self._backoff.delay_s(self._count))
 
     def passed(self, now: float) -> None:
         """Note a success: the refusals have passed if the last one is `CALM_S` ago."""
         if self._count and now >= self._latest + CALM_S:
             lasted_s = self._latest - self._since
-            self._log.warning("run() is refused no longer: there were %d refusals in %.1f s", self._count, lasted_s)
+            self._log.warning("run() is no longer refused: there were %d refusals in %.1f s", self._count, lasted_s)
             self._count = 0
 
     def look_ms(self, most_ms: float, now: float) -> float:
@@ -85,7 +85,7 @@ class Refusals:
         """Describe the refusals for a probe, or return None."""
         if not self._count or now >= self._latest + CALM_S:
             return None
-        return f"brokers have refused for {now - self._since:.1f} s what run() needs, and are asked again: {self._text}"
+        return f"brokers have refused requests of run() for {now - self._since:.1f} s, and it tries again: {self._text}"
 
 
 class Outages:
@@ -132,7 +132,7 @@ class Outages:
         """Check if records still wait, and log the end of the outage if none does."""
         if self._waiting and not any(map(self._waits, self._waiting)):
             self._waiting = []
-            self._log.warning("records wait for no schema registry any more: it took %.1f s", now - self._since)
+            self._log.warning("records no longer wait for a schema registry: it took %.1f s", now - self._since)
 
     def problem(self, now: float) -> str | None:
         """Describe the outage for a probe, or return None."""

@@ -46,8 +46,8 @@ class LoopWatch:
             if late_s >= self.warn_after_s:
                 self.blocked_s, self.blocked_until = late_s, now
                 self._log.warning(
-                    "the event loop was blocked for %.1f s; %s. Something ran for so long without awaiting anything: "
-                    "do that in a thread",
+                    "the event loop was blocked for %.1f s; %s. Some code ran for that long without awaiting: run it "
+                    "in a thread",
                     late_s,
                     self._starved(late_s, now),
                 )

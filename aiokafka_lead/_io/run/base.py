@@ -275,7 +275,7 @@ class WorkersRun(ABC, Generic[S, R]):
         if self._failure is not None:
             raise self._failure
         if not wound_up:
-            raise BackgroundTaskError("the tasks of run() were cancelled, but run() was not, and nobody stopped it")
+            raise BackgroundTaskError("the tasks of run() were cancelled, but run() was neither cancelled nor stopped")
 
     async def _feed(self) -> None:
         """Take records until the consumer is being stopped or has nothing to read."""

@@ -61,7 +61,7 @@ async def run_exactly_once(
     if not begin(engine):
         return
     if routing.batches:
-        raise ConfigError("exactly_once is for handlers of single records: max_records is not")
+        raise ConfigError("exactly_once is for handlers of single records, without max_records")
     with engine.client.beginnings.within(math.inf):
         for topic in filter(None, (config.dead_letter_topic, *routing.targets)):
             await producer.partitions_for(topic)
@@ -152,7 +152,7 @@ class ExactlyOnceRun:
                     raise error
                 await self._pause(self._judge.refusals.bear(error, time.monotonic()))
                 return
-            self._log.warning("a transaction was aborted, and its records come again: %s", error)
+            self._log.warning("a transaction was aborted, and its records are delivered again: %s", error)
             await self._pause(self._backoff.delay_s(self._aborted))
 
     async def _end_in_flight(self) -> None:
@@ -162,7 +162,9 @@ class ExactlyOnceRun:
             await outlast_cancellation(batch.ended, max(0.0, until - time.monotonic()))
         failure = self._producer._take_failure()
         if failure is not None:
-            self._log.warning("the latest transactions were aborted, and their records come again: %s", failure)
+            self._log.warning(
+                "the latest transactions were aborted, and their records are delivered again: %s", failure
+            )
 
     def _over(self) -> bool:
         """Return True if no more records will be taken, because the application stopped or unsubscribed the

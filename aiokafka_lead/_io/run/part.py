@@ -47,7 +47,7 @@ class BatchPart:
     def _transaction_part(self) -> BatchPart:
         """Take the offsets behind every record of the batch; all of them are handled."""
         if self._times_back != self._commits.times_back:
-            raise CommitFailedError("a transaction was aborted after records had been taken: they come again")
+            raise CommitFailedError("a transaction was aborted after records had been taken: they are delivered again")
         self.offsets = self._commits.begin_part(self, self.batch.offsets())
         self.group = self._commits.membership({tp.topic for tp in self.offsets}, self._snapshot)
         return self

@@ -202,7 +202,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             try:
                 await self._commit(self._engine.config.default_api_timeout_ms)
             except KafkaError as error:
-                self._log.warning("offsets were not committed, and will be with the next: %s", error, extra=_COMMIT)
+                self._log.warning("offsets were not committed; the next commit includes them: %s", error, extra=_COMMIT)
 
     async def _commit(self, timeout_ms: float) -> None:
         """Commit the positions that have changed."""

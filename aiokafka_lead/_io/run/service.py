@@ -81,7 +81,7 @@ class Service:
             task_status.started()
             async for number in signals:
                 if self._stopping:
-                    self._log.warning("%s again: what is in hand is given up, and comes again", number.name)
+                    self._log.warning("%s again: unfinished records are given up, and delivered again", number.name)
                     self._tasks.cancel_scope.cancel()
                     return
                 self._log.info("%s: the consumer stops", number.name)

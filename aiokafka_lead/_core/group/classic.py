@@ -417,8 +417,7 @@ class ClassicMember:
             self._take(Event.JOIN)
 
     def _fail(self, error: KafkaError) -> None:
-        """Leave the group for this error, but keep the id: a member with a new id would wait for this one's session
-        to end."""
+        """Fail, but keep the id: a member with a new id would wait for this one's session to end."""
         self.error = error
         self._asked = None
         self._lose(Event.FAIL, error.message)
@@ -426,8 +425,7 @@ class ClassicMember:
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """See `GroupMember.heartbeat_at`. Heartbeats go on while the member waits to join, to detect a lost
-        coordinator."""
+        """See `GroupMember.heartbeat_at`. Heartbeats go on before JoinGroup, to detect a lost coordinator."""
         return None if self.identity is None or self._schedule.heartbeat_out else self._schedule.heartbeat_at
 
     def heartbeat_timeout_s(self) -> float:

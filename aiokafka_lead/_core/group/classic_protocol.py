@@ -197,8 +197,7 @@ def _metadata(
 def sync_request(
     group_id: str, identity: GroupIdentity, protocol: str, assignments: Mapping[str, Sequence[TopicPartition]]
 ) -> SyncGroupRequest:
-    """Return the request; ``assignments`` has all members' partitions from the leader, and is empty from other
-    members."""
+    """Return the request; ``assignments`` has all members' partitions if the leader sends it, else it is empty."""
     return SyncGroupRequest(
         group_id=group_id,
         generation_id=identity.generation_or_epoch,

@@ -171,8 +171,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._sent_subscribed = self._subscribed = self._subscription.subscribed
         """Subscriptions in the last heartbeat sent, and in the last one answered."""
         self._owned: dict[TopicPartition, UUID] = {}
-        """Owned partitions, with their topic's id at that time: a topic that was deleted and created again is
-        another one."""
+        """Owned partitions, with the id of their topic: a topic that was deleted and created again is another one."""
         self._step: Revoke | Assign | None = None
         """Step in progress towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}

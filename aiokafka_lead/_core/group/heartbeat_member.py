@@ -189,8 +189,7 @@ class HeartbeatSchedule:
         self.probing = True
 
     def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
-        """Note a heartbeat that was answered without an error. ``awaits_target``: a later one is bound to bring
-        partitions."""
+        """Note an accepted heartbeat. ``awaits_target``: a later one is bound to bring partitions."""
         self._failures = 0
         if interval_ms > 0:
             self._interval_s = interval_ms / 1000
@@ -264,8 +263,7 @@ class Target:
         return any(topic_id not in self._names for topic_id in self._partitions)
 
     def resolved(self, *, internal: bool) -> Mapping[TopicPartition, UUID]:
-        """Return the part of the target whose topics have names, with or without internal topics. Newer metadata
-        brings the rest."""
+        """Return the part of the target with known topic names, with or without internal topics."""
         return {
             TopicPartition(self._names[topic_id], partition): topic_id
             for topic_id, partitions in self._partitions.items()
@@ -340,6 +338,7 @@ class HeartbeatMember(ABC):
         self.heartbeats += 1
         request = self._request()
         if self._phase is Phase.PARTING:
+            # Not after the answer: whatever that says, the member is out.
             self._get_out(now)
             return request
         self._sent = request

@@ -66,8 +66,7 @@ class Fit:
         return f"the assignment is that of another subscription, with {', '.join(sorted(unwanted))}"
 
     def doubts(self, assigned: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> bool:
-        """Return True if a returning member got no partition of a topic, and so should ask (by `question`) whether
-        another member has it."""
+        """Return True if a returning member got no partition of a topic, so that it should ask `question`."""
         lacks = self.topics - {tp.topic for tp in assigned} if self._comes_back else ()
         self._lacks = frozenset(topic for topic in lacks if _may_exist(topic, snapshot))
         return bool(self._lacks)
@@ -158,8 +157,7 @@ class Leader:
         return claims.withhold({member.member_id: assignment.get(member.member_id, []) for member in self._members})
 
     def outdated(self, snapshot: ClusterSnapshot) -> str | None:
-        """Return the reason that the assignment no longer fits the cluster. A topic missing now may be back soon,
-        and is none."""
+        """Return the reason that the assignment no longer fits the cluster. A missing topic is none: it may return."""
         for topic in sorted(self.topics):
             count = snapshot.partition_count(topic)
             before = self._counts.get(topic, 0)

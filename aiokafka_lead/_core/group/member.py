@@ -31,8 +31,7 @@ class Ask(NamedTuple):
 
 
 class Revoke(NamedTuple):
-    """Step: give up partitions, which means to wait for the work in hand, commit, call the listener, and forget
-    them."""
+    """Step: give up partitions: wait for the work in hand, commit, call the listener, and forget them."""
 
     partitions: Partitions
     timeout_s: float

@@ -35,8 +35,7 @@ FIRST_OFFSET_FETCH_WITH_STABLE = 7
 FIRST_OFFSET_COMMIT_WITH_INSTANCE = 7
 
 NO_GROUP = GroupIdNotFoundError.code
-"""Error for a group without offsets. Kafka answers with no offsets for a group that does not exist; other brokers
-with this error."""
+"""Error for a group that does not exist. Kafka answers with no offsets instead; other brokers use this error."""
 
 
 class _Committed(Protocol):

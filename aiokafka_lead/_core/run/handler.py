@@ -34,8 +34,7 @@ def place_of(record: _Placed) -> str:
 
 RESERVE_SHARE = 0.25
 RESERVE_S = 2.0
-"""Part of a stop's time reserved for the last commit and for leaving the group after the handlers: a share of it, up
-to a maximum."""
+"""Part of a stop's time for the last commit and leaving the group: a share, up to a maximum."""
 
 
 def time_of_handlers(deadline: float, timeout_s: float) -> tuple[float, float]:
@@ -83,8 +82,7 @@ _LOADS = ("LOAD_CONST", "LOAD_COMMON_CONSTANT")
 
 
 def _returns_nothing(function: FunctionType) -> bool:
-    """Return True if a plain function returns None on every path, like a coroutine function that has lost its
-    ``async``."""
+    """Return True if a plain function always returns None, like a coroutine function that has lost its ``async``."""
     loads_none = False
     for instruction in dis.get_instructions(function):
         match instruction.opname:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
 
 TAKE_AT_ONCE = 2048
-"""Maximum number of records taken at once: large enough to make taking cheap, small enough to limit a surprise by
-their size."""
+"""Maximum number of records taken at once: enough to make taking cheap, few enough in case they are large."""
 
 RUN = 8
 """Number of a partition's records that are handed out in one turn."""
@@ -117,8 +116,7 @@ class Work:
         self._on_room = on_room
         """Called when more records can be taken than before."""
         self._on_calm = on_calm
-        """Called when the last record of a closed partition that was still to be handled has come back from its
-        handler."""
+        """Called when the last record to handle of a closed partition has come back from its handler."""
         self._wanted_room = -1
         """Weight in hand at which a waiting task is notified; -1 without one."""
         self._mean_weight = 8.0

@@ -21,8 +21,7 @@ __all__ = ["NotLoaded", "ShareBuffer"]
 Record = ShareRecord[Any, Any]
 
 TOO_LATE = 0.2
-"""Share of its lock below which a record is released instead of handed out: its handler would hardly be done in
-time."""
+"""Share of its lock below which a record is released, since its handler would hardly be done in time."""
 
 RELEASE = int(AcknowledgeType.RELEASE)
 

@@ -86,8 +86,7 @@ class ShareCounters(LeaderMoveCounters):
             self.failed_fetches += 1
 
     def counted(self, consumed: Mapping[str, int]) -> dict[str, Any]:
-        """Return the counted values of `ShareConsumerMetrics`; ``consumed`` is the number of records handed out by
-        topic."""
+        """Return the counts of `ShareConsumerMetrics`; ``consumed`` is the number of records handed out, by topic."""
         topics = {
             topic: ShareTopicMetrics(**counts_of(ShareTopicMetrics, counts, records_consumed=consumed.get(topic, 0)))
             for topic, counts in list(self.topics.items())

@@ -49,8 +49,7 @@ class Delivered:
             self._handed.append(_handed(records, ACCEPT))
 
     def unreadable(self, record: Record) -> None:
-        """Note a record for which the application gets an error; it is released unless the application decides
-        otherwise."""
+        """Note a record that raises an error instead; it is released unless the application decides otherwise."""
         self._handed.append(_handed((record,), RELEASE))
 
     def go_on(self, record: Record) -> bool:
@@ -94,8 +93,7 @@ class Delivered:
             self._outcomes[tp] = error
 
     def outcomes(self) -> dict[TopicPartition, KafkaError | None]:
-        """Return the outcomes since the last call: the error of each partition with settled acknowledgements, or
-        None."""
+        """Return the outcomes since the last call: an error or None for each partition."""
         outcomes, self._outcomes = self._outcomes, {}
         return outcomes
 

@@ -72,8 +72,7 @@ class Exchange:
         self._dirty: list[Acquired] = []
         """Acquired records with acknowledgements to send, by answer."""
         self._limits: dict[TopicPartition, int] = {}
-        """Maximum number of acknowledgements sent together, by partition, after the broker refused many because of
-        one."""
+        """Maximum number of acknowledgements in a request, by partition, after one made the broker refuse many."""
 
     # --- acquired records ---------------------------------------------------------------------------------------------
 
@@ -246,8 +245,7 @@ class Exchange:
 
 
 def may_pass(kind: type[KafkaError]) -> bool:
-    """Return True for an error after which to try again. An unknown one counts: a broker that lags or is sick gives
-    no reason."""
+    """Return True if a retry may help, also after an unknown error: a sick broker gives no reason."""
     return kind.retriable or kind is UnknownServerError
 
 

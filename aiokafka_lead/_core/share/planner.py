@@ -46,8 +46,7 @@ class PlacedPartition:
         """Error that the last fetch was refused with."""
         self.move = MoveClock()
         self.begun = False
-        """True once its leader has answered a fetch, and so has fixed where the group begins to read: "latest"
-        counts from then."""
+        """True once its leader has answered a fetch, which fixes the starting offset of the group ("latest")."""
         self.left_out = False
         """True if an answer has left it out: it had no news, or the leader has not looked at it yet."""
 
@@ -272,8 +271,7 @@ class SharePlanner:
         return Planned(exchange, request, version, now, sent, asked, limits.max_records if wanted else 0)
 
     def _wait_ms(self, exchange: Exchange, left_s: float) -> int:
-        """Return the time in milliseconds that the broker may hold a fetch, given the seconds until its session
-        moves."""
+        """Return the milliseconds that the broker may hold a fetch, given the seconds until its session moves."""
         most = self._options.fetch_max_wait_ms
         if left_s * 1000 < most:
             most = min(most, max(HELD_BACK_MS, int(left_s * 1000)))
@@ -295,8 +293,7 @@ class SharePlanner:
         return self._fetch(exchange, version, now, {}, 0, 0, strict=False)
 
     def close(self, exchange: Exchange, version: int, now: float) -> Planned | None:
-        """Return the request that ends a broker's session, with the last acknowledgements; None if there is no
-        session."""
+        """Return the request that ends a session, with the last acknowledgements; None if there is no session."""
         if not exchange.session.is_open:
             return None
         batches, sent = exchange.take(renewals=False)

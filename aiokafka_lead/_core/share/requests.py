@@ -15,8 +15,7 @@ from .session import SessionChange, SharedPartition
 __all__ = ["FIRST_VERSION_WITH_RENEWALS", "FetchLimits", "acknowledge_request", "fetch_request"]
 
 FIRST_VERSION_WITH_RENEWALS = 2
-"""First version with renewals, of both requests: Apache Kafka 4.2 (KIP-1222), which also brought the acquire mode
-(KIP-1206)."""
+"""First version of both with renewals (KIP-1222) and the acquire mode (KIP-1206): Apache Kafka 4.2."""
 
 Acks = Mapping[SharedPartition, Sequence[AckBatch]]
 

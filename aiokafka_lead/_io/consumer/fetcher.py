@@ -197,6 +197,7 @@ class Fetcher:
             self._failed(planned, error)
         else:
             self._answered(planned, response)
+        # Not a step at once: answers that arrive together share the next one.
         self._wake.set()
 
     def _failed(self, planned: PlannedFetch, error: KafkaError | None) -> None:

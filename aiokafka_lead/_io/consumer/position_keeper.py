@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 
 class PositionKeeper:
-    """Looks up committed offsets (with a group), then ``auto_offset_reset``; validates by OffsetForLeaderEpoch before
-    Fetch 12."""
+    """Looks up committed offsets, then ``auto_offset_reset``; validates by OffsetForLeaderEpoch before Fetch 12."""
 
     def __init__(
         self,

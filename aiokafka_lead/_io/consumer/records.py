@@ -56,8 +56,7 @@ class Records:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """Part of the coroutine protocol, with `throw` and `close`: asyncio asks for it before ``anext(records)``
-        becomes a task."""
+        """Part of the coroutine protocol, which asyncio requires before ``anext(records)`` can become a task."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:

@@ -89,8 +89,7 @@ class Judge(Generic[R]):
         self.outages.passed(now)
 
     def outage(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Judge a record that cannot be handled because a schema registry is away: it waits, without counting an
-        attempt."""
+        """Judge a record that waits for a schema registry: it waits without counting an attempt, up to a limit."""
         delay_s = self.outages.bear(record, error, time.monotonic())
         if delay_s is not None:
             if self.tracing is not None:
@@ -213,13 +212,11 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     def _is_over(self) -> bool:
-        """Return True if no more records will be taken, because the application stopped or unsubscribed the
-        consumer."""
+        """Return True if the application has stopped or unsubscribed the consumer."""
 
     @abstractmethod
     async def _take(self, most_ms: float) -> None:
-        """Take as many records as there is room for; wait for some, or for room. Raises the error that prevents
-        reading."""
+        """Take records as far as there is room; wait for some, or for room. Raises the error that prevents reading."""
 
     @abstractmethod
     async def _wind_up(self) -> None:
@@ -309,8 +306,7 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- its end -----------------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run for the consumer's stop. Handlers have until ``ready_by``, and everything else until
-        ``end_by``."""
+        """End the run, as the consumer is being stopped: handlers until ``ready_by``, the rest until ``end_by``."""
         self._stop_at, self._end_by = ready_by, end_by
         self._stopped_by = anyio.get_current_task().id
         self._room.set()

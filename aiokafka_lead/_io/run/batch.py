@@ -65,8 +65,7 @@ class Batch:
     # --- taking ------------------------------------------------------------------------------------------------------
 
     async def begin(self, idle_ms: float) -> bool:
-        """Take the first records; return False if none came within ``idle_ms``. Raises the error that prevents
-        reading."""
+        """Take the first records; return False if none came in time. Raises the error that prevents reading."""
         taken = await self._intake.take(self._work, idle_ms, min(self._work.room(), self._left), from_all=True)
         self._until = time.monotonic() + self._config.max_transaction_ms / 1000
         self._left -= taken

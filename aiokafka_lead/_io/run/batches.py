@@ -57,8 +57,7 @@ class Batches:
         settle: _Settle,
         changed: Signal,
     ) -> None:
-        """``deserialize`` is None if records are used as they are; ``changed`` is set when the start of the next
-        batch has changed."""
+        """``deserialize`` is None if records are used unchanged; ``changed`` is set when the next start has changed."""
         self._routing = routing
         self._judge = judge
         self._config: HandlingConfig = judge.config

@@ -167,8 +167,7 @@ class ExactlyOnceRun:
             )
 
     def _over(self) -> bool:
-        """Return True if no more records will be taken, because the application stopped or unsubscribed the
-        consumer."""
+        """Return True if the application has stopped or unsubscribed the consumer."""
         return self._reader.stopped or self._engine.subscription.kind is SubscriptionKind.NONE
 
     async def _pause(self, delay_s: float) -> None:
@@ -179,8 +178,7 @@ class ExactlyOnceRun:
     # --- one transaction ---------------------------------------------------------------------------------------------
 
     async def _one_transaction(self, batch: Batch, part: BatchPart) -> KafkaError | None:
-        """Commit the batch. Return the error that aborted it if another try may succeed; raise one that ends the
-        run."""
+        """Commit the batch. Return the error that aborted it, if a retry may succeed; raise one that ends the run."""
         self._batch = batch
         self._in_flight.append(batch)
         left = False
@@ -283,8 +281,7 @@ class ExactlyOnceRun:
             self._batch.close()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run for the consumer's stop. Handlers have until ``ready_by``, and everything else until
-        ``end_by``."""
+        """End the run, as the consumer is being stopped: handlers until ``ready_by``, the rest until ``end_by``."""
         self.unsubscribed()
         batch = self._batch
         if batch is not None:

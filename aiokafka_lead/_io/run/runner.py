@@ -42,8 +42,7 @@ LAST_COMMIT_WITHIN_S = 5.0
 """Time limit of the last commit if the run is cancelled or fails, and its lower bound when partitions are given up."""
 
 CLOSE_GAPS_WITHIN_S = 10.0
-"""Time limit for handling the gaps of a partition that is given up, so that the records behind them are not
-repeated."""
+"""Time limit for closing gaps of a partition that is given up, so that records behind them are not repeated."""
 
 _COMMIT = {"api": "OffsetCommit"}
 

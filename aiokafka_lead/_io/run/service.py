@@ -99,8 +99,7 @@ class Service:
         await serve_pages(host, port, pages, task_status=task_status)
 
     def _live(self) -> Page:
-        """Return 503 if the process has to be restarted, but not while it stops: it must not be killed before the
-        end."""
+        """Return 503 if the process has to be restarted, but not while it stops, so that it is not killed then."""
         health = self._health()
         return json_page(200 if health.live or self._stopping else 503, _content(health))
 

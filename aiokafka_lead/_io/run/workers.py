@@ -241,8 +241,7 @@ class Workers(Generic[S, R]):
 
 
 def _cancellations() -> Callable[[], int]:
-    """Return a function for the number of `cancel` calls on this asyncio task; always 0 on trio, which has no such
-    calls."""
+    """Return a function for the number of `cancel` calls on this asyncio task; always 0 on trio, which has none."""
     task = None if in_trio() else asyncio.current_task()
     return int if task is None else task.cancelling
 

@@ -158,8 +158,7 @@ class Balance:
         return left
 
     def _give_back(self, free: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return partitions without a near member with room to their owners, since a move would gain nothing; return
-        the rest."""
+        """Leave partitions far from every member with room to their owners: moves gain nothing. Return the rest."""
         left: list[TopicPartition] = []
         for partition in free:
             owner = self._claims.owners.get(partition)
@@ -186,8 +185,7 @@ class Balance:
                 open_members = [member for member in open_members if member not in reached]
 
     def _find_chain(self, least: int, candidates: Sequence[int]) -> tuple[list[int], Iterable[int]]:
-        """Return the shortest chain to ``least`` from a member with two more partitions; without one, all members
-        visited."""
+        """Return the shortest chain to ``least`` from a member with two more partitions, else all members visited."""
         successor = {least: least}
         frontier = [least]
         enough = self._loads[least] + 2
@@ -221,8 +219,7 @@ class Balance:
         self._give(taker, TopicPartition(topic, index))
 
     def _best_to_move(self, giver: int, taker: int) -> tuple[str, int]:
-        """Return a topic and an index in the giver's list: preferably in the taker's rack, new to the giver, or of
-        many."""
+        """Return a topic and an index in the giver's list: in the taker's rack, new to the giver, or of many."""
         theirs, kept, wanted = self._held[taker], self._kept[giver], self._wanted[taker]
         best: tuple[bool, bool, int, str, int] | None = None
         for topic, held in self._held[giver].items():

@@ -22,8 +22,7 @@ PROTOCOL_TYPE = "consumer"
 """The ``protocol_type`` of consumer groups in JoinGroup."""
 
 LATEST_VERSION = ConsumerProtocolSubscription.MAX_VERSION
-"""Latest version of both schemas: owned partitions since 1, the generation since 2 (KIP-792), the rack since 3
-(KIP-881)."""
+"""Latest version of both schemas: owned partitions since 1, generation since 2 (KIP-792), rack since 3 (KIP-881)."""
 
 _VERSION_BYTES = 2
 

@@ -31,8 +31,7 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Cooperative: members keep their partitions; those that move are given up first, and assigned in a second
-    rebalance."""
+    """Cooperative: members keep their partitions; a second rebalance assigns the ones that had to be given up."""
 
     name = "cooperative-sticky"
     cooperative = True

@@ -94,8 +94,7 @@ class GroupAssignor(Protocol):
         ...
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return a member's message to the leader besides its topics, from its last assignment and that one's
-        generation."""
+        """Return a member's message to the leader, made from its topics, its last assignment and its generation."""
         ...
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
@@ -104,8 +103,7 @@ class GroupAssignor(Protocol):
 
 
 def java_order(text: str) -> bytes:
-    """Return a key that sorts strings as Java does, by UTF-16 units: members of other clients must see the same
-    order."""
+    """Return a key that sorts strings as Java does, by UTF-16 units: all clients must see the same order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -34,7 +34,7 @@ class Allowance:
 
     @property
     def share(self) -> int:
-        """Limit for one broker."""
+        """Limit for one broker, which never exceeds the ``most`` given at the start."""
         return min(self._most, max(1, self.limit // self.brokers))
 
     def starved(self) -> None:

@@ -30,7 +30,7 @@ from .session import SharedPartition
 __all__ = ["Arrived", "ShareOutcome", "read_acknowledged", "read_failure", "read_fetched"]
 
 SHORTEST_LOCK_S = 1.0
-"""Shortest lock that brokers allow; a shorter one in an answer is ignored."""
+"""Shortest lock that brokers allow; a shorter one in an answer is read as this."""
 
 MOST_OFFSETS = 1 << 20
 """More offsets than a broker acquires at once. An upper bound, since each takes a byte here."""

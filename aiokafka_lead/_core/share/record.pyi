@@ -14,7 +14,7 @@ _V2 = TypeVar("_V2")
 
 @final
 class ShareRecord(AnyRecord[_K, _V], Generic[_K, _V]):
-    """A record that is locked for this consumer: frozen where it is compiled, to be treated so elsewhere."""
+    """Record that is locked for this consumer: frozen if compiled, and to be treated as frozen otherwise."""
 
     def __init__(
         self, record: AnyRecord[_K, _V], delivery_count: int, exchange: Exchange, acquired: Acquired, index: int

@@ -42,7 +42,7 @@ class FetchChannels(Protocol):
 
     @property
     def held_for_s(self) -> float:
-        """Longest time a broker holds a fetch that finds no records, in seconds."""
+        """Longest time that a fetch stays in flight for lack of records, in seconds."""
         ...
 
     def start(self, wake: Callable[[], None]) -> None:

@@ -57,7 +57,7 @@ class Fetcher:
         """Partitions that a reader waits for; None for any."""
         self._closing = False
         self._wake = wake
-        """Set when the plan may have changed."""
+        """Set when the plan may have to change."""
 
     async def run(self) -> None:
         """Fetch until cancelled."""

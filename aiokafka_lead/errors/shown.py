@@ -34,8 +34,13 @@ def shown(text: str | bytes, characters: int = SHOWN_CHARACTERS) -> str:
 
 
 def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = repr) -> str:
-    """Return the ``repr`` of an application's error, or its type if ``repr`` fails, for example on deep nesting."""
+    """Return the ``repr`` of an application's error, or its type if ``repr`` fails, for example on deep nesting.
+
+    The ``repr`` of a UnicodeError has all of the content that could not be decoded, which belongs in no log.
+    """
     try:
+        if isinstance(cause, UnicodeError):
+            return f"{type(cause).__name__}({str(cause)!r})" if form is repr else str(cause)
         return form(cause)
     except Exception:
         return type(cause).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypedDict
 
@@ -12,8 +13,11 @@ import pytest
 
 from aiokafka_lead import ConsumerRecord, Transaction
 from aiokafka_lead._core.run.binding import bound
-from aiokafka_lead.errors import ConfigTypeError, RecordDeserializationError
-from aiokafka_lead.types import TimestampType
+from aiokafka_lead._core.run.delays import Closed, delays
+from aiokafka_lead._core.run.later import RetryTopics
+from aiokafka_lead.errors import ConfigTypeError, DropRecordError, RecordDeserializationError
+from aiokafka_lead.errors.shown import shown_cause
+from aiokafka_lead.types import TimestampType, TopicPartition
 
 pytestmark = pytest.mark.anyio
 
@@ -46,9 +50,10 @@ class Odd:
     pass
 
 
-def record(value: Any = b'{"cents": 3}', key: Any = b"k") -> Record:
-    headers = (("trace", b"t"),)
-    return ConsumerRecord("t", 0, 7, 9, TimestampType.CREATE_TIME, key, value, headers, 0)
+def record(
+    value: Any = b'{"cents": 3}', key: Any = b"k", topic: str = "t", headers: Any = (("trace", b"t"),)
+) -> Record:
+    return ConsumerRecord(topic, 0, 7, 9, TimestampType.CREATE_TIME, key, value, headers, 0)
 
 
 async def got(handler: Callable[..., Awaitable[Any]], given: Record | None = None) -> Any:
@@ -164,6 +169,67 @@ async def test_a_key_that_is_no_text_is_a_record_that_cannot_be_read() -> None:
     with pytest.raises(RecordDeserializationError, match=r"the key of .* is no str") as caught:
         await got(handle, record(key=b"\xff"))
     assert caught.value.part == "key"
+
+
+async def test_names_count_without_annotations_too() -> None:
+    async def handle(value, key, offset):  # type: ignore[no-untyped-def]
+        return value, key, offset
+
+    async def alone(value):  # type: ignore[no-untyped-def]
+        return value
+
+    assert await got(handle) == (b'{"cents": 3}', b"k", 7)
+    assert await got(alone) == b'{"cents": 3}'
+
+
+async def test_a_whole_number_is_a_float_in_json() -> None:
+    async def handle(price: float) -> Any:
+        return price
+
+    assert type(await got(handle, record(b"5"))) is float
+    with pytest.raises(RecordDeserializationError):
+        await got(handle, record(b"true"))
+
+
+async def test_what_wraps_a_partial_has_the_annotations_of_its_function() -> None:
+    @functools.wraps(functools.partial(model))
+    async def handle(order):  # type: ignore[no-untyped-def]
+        return order
+
+    assert await got(handle) == Model(cents=3)
+
+
+def test_a_model_needs_a_parameter() -> None:
+    async def handle(*given: Any) -> None: ...
+
+    with pytest.raises(ConfigTypeError, match="has no parameter for a Model"):
+        bound(handle, transactional=False, model=Model)
+
+
+def test_what_could_not_be_decoded_is_in_no_text() -> None:
+    with pytest.raises(UnicodeDecodeError) as caught:
+        b"secret \xff".decode()
+    assert shown_cause(caught.value).startswith('UnicodeDecodeError("')
+    assert "secret" not in shown_cause(caught.value)
+
+
+def test_a_partition_that_is_asked_for_no_more_does_not_open_again_and_again() -> None:
+    closed = Closed(lambda record: 5_000.0)
+    assert closed.due(TopicPartition("t", 0), [record()], 1.0) == 0
+    assert closed.opens_in_s(2.0) == 3.0
+    assert closed.opens_in_s(6.0) == float("inf")
+
+
+def test_another_group_s_record_in_a_retry_topic_of_the_same_name_is_left_out() -> None:
+    """ "a.b" of the group "c", and "a" of "b.c"."""
+    ours, others = RetryTopics("c", delays("d", ["1s"])), RetryTopics("b.c", delays("d", ["1s"]))
+    assert ours.add("a.b") == others.add("a")
+    for topic, by in (("a.b", ours), ("a", others)):
+        letter = by.letter(record(topic=topic), LookupError(), 1, 0.0)
+        waiting = record(topic=letter.topic, headers=tuple(letter.headers))
+        assert by.origin(waiting).topic == topic
+        with pytest.raises(DropRecordError, match=f"it came from {topic}"):
+            (others if by is ours else ours).origin(waiting)
 
 
 async def test_a_handler_of_records_is_called_itself() -> None:

@@ -37,14 +37,14 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler)
-    if wanted is None or (model is None and all(map(_is_plain, wanted))):
+    if model is None and (wanted is None or all(map(_is_plain, wanted))):
         takes_no_txn = transactional and wanted is not None and len(wanted) == 1
         return (lambda record, txn: checked(record)) if takes_no_txn else checked
     name = name_of(handler)
     positional: list[Get] = []
     named: dict[str, Get] = {}
     values = 0
-    for parameter in wanted:
+    for parameter in wanted or ():
         what = f"handler {name}, parameter {parameter.name}"
         get, is_value = _getter(parameter, what, transactional, None if values else model)
         values += is_value
@@ -124,7 +124,7 @@ def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
     annotation = parameter.annotation
     if not isinstance(annotation, str):
         return annotation
-    function = inspect.unwrap(function) if callable(function) else function
+    function = function_of(inspect.unwrap(function)) if callable(function) else function
     names = getattr(function, "__globals__", None) or vars(sys.modules.get(getattr(function, "__module__", ""), typing))
     closure = getattr(function, "__closure__", None) or ()
     free: tuple[str, ...] = getattr(getattr(function, "__code__", None), "co_freevars", ())
@@ -146,7 +146,9 @@ def _is_plain(parameter: inspect.Parameter) -> bool:
     annotation = parameter.annotation
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
         return False
-    return annotation in (_MISSING, Any, object) or _is_record(annotation) or _is_transaction(annotation)
+    if annotation in (_MISSING, Any, object):
+        return parameter.name not in ("value", "key", "headers", *PARTS)
+    return _is_record(annotation) or _is_transaction(annotation)
 
 
 def _is_record(annotation: Any) -> bool:
@@ -170,7 +172,7 @@ def _getter(parameter: inspect.Parameter, what: str, transactional: bool, model:
         return (lambda record, txn: txn), False
     if name == "headers":
         return _headers(annotation, what), False
-    if name in PARTS and annotation in (_MISSING, str, int):
+    if name in PARTS and annotation in (_MISSING, Any, object, str, int):
         return (lambda record, txn: getattr(record, name)), False
     if name == "key":
         return _content("key", annotation, what), False

@@ -52,11 +52,7 @@ class Closed:
 
     def is_closed(self, tp: TopicPartition, now: float) -> bool:
         """Return True if no record of the partition is due yet."""
-        until = self._until.get(tp)
-        if until is None or until > now:
-            return until is not None
-        del self._until[tp]
-        return False
+        return self._until.get(tp, 0.0) > now
 
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
         """Return how many of these records, the partition's next, are due; the rest have to be taken again."""
@@ -69,4 +65,6 @@ class Closed:
 
     def opens_in_s(self, now: float) -> float:
         """Return the seconds until the next partition opens; infinite if all are open."""
-        return max(0.0, min(self._until.values(), default=math.inf) - now)
+        # Also of a partition that nobody asks for any more, because it was revoked or paused.
+        self._until = {tp: until for tp, until in self._until.items() if until > now}
+        return min(self._until.values(), default=math.inf) - now

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..._records import ConsumerRecord
-from ...errors import RecordDeserializationError
+from ...errors import DropRecordError, RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Header, TimestampType
 from .delays import Delay
@@ -52,11 +52,14 @@ class RetryTopics:
         self._delays = delays
         self._levels: dict[str, int] = {}
         """Number of delays that a record in this topic has had."""
+        self._origins: dict[str, str] = {}
+        """Topic from which the records of this topic come."""
 
     def add(self, topic: str) -> list[str]:
         """Return the names of the retry topics of a topic that the group reads."""
         names = [self._name(topic, delay) for delay in self._delays]
         self._levels.update(zip(names, range(1, len(names) + 1), strict=True))
+        self._origins.update(dict.fromkeys(names, topic))
         return names
 
     def level(self, topic: str) -> int:
@@ -72,8 +75,17 @@ class RetryTopics:
         return topic in self._levels
 
     def origin(self, record: Record) -> Record:
-        """Return the original record. Raises `RecordDeserializationError` if its headers do not give its origin."""
-        return _restored(record) if self.level(record.topic) else record
+        """Return the original record. Raises `RecordDeserializationError` if its headers do not give its origin.
+
+        Raises `DropRecordError` for a record of another group: the topic "a.b" of "c" has the retry topics of the topic
+        "a" of "b.c".
+        """
+        if not self.level(record.topic):
+            return record
+        found = _restored(record)
+        if found.topic != self._origins[record.topic]:
+            raise DropRecordError(f"it came from {found.topic}, and waits for another group")
+        return found
 
     def named(self, record: Record) -> Record:
         """Return the original record, or the record as it is here if its headers do not give its origin."""

@@ -108,6 +108,8 @@ def _str(content: Any) -> str:
 def _json(kind: type) -> Parse:
     def parse(content: Any) -> Any:
         found = json.loads(content) if isinstance(content, bytes) else content
+        if kind is float and type(found) is int:  # JSON does not tell them apart: many libraries write 5.0 as 5
+            return float(found)
         if type(found) is not kind:
             raise TypeError(f"expected {kind.__name__}, not {_type_of(found)}")
         return found

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from aiokafka_lead import Consumer, ConsumerRecord, Handlers, Producer, ShareConsumer, Transaction
-from aiokafka_lead.errors import ConfigError, ConfigTypeError, TopicAuthorizationFailedError
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, HandlerError, TopicAuthorizationFailedError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, committed, fill, until, until_committed
@@ -151,6 +151,21 @@ async def test_a_list_is_several_records_with_the_key_of_the_one_handled(cluster
 
 
 @pytest.mark.usefixtures("topics")
+async def test_nothing_is_sent_of_a_list_with_something_that_cannot_be(cluster: EmbeddedCluster) -> None:
+    await send(cluster, "orders", b"1")
+    handlers = Handlers()
+    async with member(cluster, "orders") as consumer:
+
+        @handlers.on(to="invoices")
+        async def split(record: Record) -> list[Any]:
+            return ["text", object()]
+
+        with pytest.raises(HandlerError, match="object cannot be sent"):
+            await consumer.run(handlers, retries=1, retry_backoff_ms=5)
+    assert cluster.records("invoices") == []
+
+
+@pytest.mark.usefixtures("topics")
 async def test_results_are_part_of_the_transaction(cluster: EmbeddedCluster) -> None:
     await send(cluster, "orders", *range(5))
     handlers = Handlers()
@@ -208,6 +223,19 @@ async def test_a_plain_function_runs_in_a_thread_if_asked_to(cluster: EmbeddedCl
         await consumer.run(handlers)
     assert len(threads) == 1
     assert threads[0] != threading.get_ident()
+
+
+def test_a_function_that_a_thread_would_not_run_is_refused() -> None:
+    """Its call makes an object, and all of its records would be committed without being handled."""
+
+    async def handle(record: Record) -> None: ...
+
+    def generate(record: Record) -> Any:
+        yield record
+
+    for wrong in (handle, generate):
+        with pytest.raises(ConfigTypeError, match="in_thread is for a plain function"):
+            Handlers().on("events", in_thread=True)(wrong)
 
 
 async def test_a_plain_function_is_refused_otherwise(cluster: EmbeddedCluster) -> None:
@@ -315,3 +343,41 @@ async def test_what_waits_for_a_batch_is_not_committed(cluster: EmbeddedCluster)
         await consumer.run(handlers)
     assert batches == [4]
     assert await committed(cluster, E0) == 4
+
+
+async def test_concurrency_limits_batches_too(cluster: EmbeddedCluster) -> None:
+    for partition in range(3):
+        await fill(cluster, 4, partition=partition)
+    handlers = Handlers()
+    at_work: list[int] = []
+    most = done = 0
+    async with member(cluster, "events") as consumer, anyio.create_task_group() as tasks:
+
+        @handlers.on("events", max_records=4)
+        async def handle(records: list[Record]) -> None:
+            nonlocal most, done
+            at_work.append(records[0].partition)
+            most = max(most, len(at_work))
+            await anyio.sleep(0.02)
+            at_work.pop()
+            done += len(records)
+            if done == 12:
+                tasks.start_soon(consumer.stop)
+
+        await consumer.run(handlers, concurrency=1)
+    assert most == 1
+
+
+async def test_a_batch_is_not_tried_again_while_the_consumer_stops(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 4)
+    handlers = Handlers()
+    async with member(cluster, "events") as consumer, anyio.create_task_group() as tasks:
+
+        @handlers.on("events", max_records=4)
+        async def handle(records: list[Record]) -> None:
+            tasks.start_soon(consumer.stop, 120_000)
+            raise LookupError
+
+        with anyio.fail_after(20):
+            await consumer.run(handlers, retries=1_000_000, retry_backoff_ms=5, retry_backoff_max_ms=5)
+    assert await committed(cluster, E0) in (None, 0)

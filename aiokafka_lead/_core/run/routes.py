@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..._options.callables import function_of
 from ..._options.checks import boolean, integer, milliseconds
 from ...errors import ConfigError, ConfigTypeError
 
@@ -35,6 +37,8 @@ def checked_route(route: Route) -> Route:
     boolean("in_thread", route.in_thread)
     if not callable(route.handler):
         raise ConfigTypeError(f"a handler must be a function, not {type(route.handler).__name__}")
+    if route.in_thread and not _is_done_when_called(function_of(route.handler)):
+        raise ConfigTypeError("in_thread is for a plain function, and neither for an async one nor for a generator")
     if route.key is not None and route.to is None:
         raise ConfigError("key needs to, the topic that results are sent to")
     if route.key is not None and not callable(route.key):
@@ -43,6 +47,15 @@ def checked_route(route: Route) -> Route:
         _RECORDS("max_records", route.max_records)
     _WAIT("max_wait_ms", route.max_wait_ms)
     return route
+
+
+def _is_done_when_called(function: Any) -> bool:
+    """Return False for a function whose call only makes an object that has yet to run."""
+    return not (
+        inspect.iscoroutinefunction(function)
+        or inspect.isgeneratorfunction(function)
+        or inspect.isasyncgenfunction(function)
+    )
 
 
 def check_topics(routes: Mapping[str | None, Route], read: Iterable[str]) -> None:

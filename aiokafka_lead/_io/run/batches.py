@@ -66,6 +66,7 @@ class Batches:
         self._deserialize = deserialize
         self._settle = settle
         self._changed = changed
+        self._at_once = anyio.Semaphore(self._config.concurrency)
         self._gathering: Gathering[BatchRoute] = Gathering()
         self.next_due = self._gathering.next_due
 
@@ -90,11 +91,12 @@ class Batches:
 
     async def _run(self, batch: Gathered[BatchRoute], worker: Worker[HandlerSlot]) -> None:
         try:
-            members = await self._members(worker, batch)
-            if members and not await self._handle_together(worker, batch.by, members):
-                for member in members:
-                    worker.slot = member.slot
-                    await self._handle_alone(batch.by, member)
+            async with self._at_once:
+                members = await self._members(worker, batch)
+                if members and not await self._handle_together(worker, batch.by, members):
+                    for member in members:
+                        worker.slot = member.slot
+                        await self._handle_alone(batch.by, member)
         finally:
             for slot in batch.slots:
                 if slot.busy and slot.partition is batch.partition:
@@ -114,10 +116,12 @@ class Batches:
                     found.append(_Member(slot, record, batch.by.item(made)))
                     break
                 except RecordDeserializationError as error:
-                    if not await self._waits_out(slot, record, error):
-                        if slot.busy:
-                            await self._settle(slot, record, error, 0)
-                        break
+                    if await self._waits_out(slot, record, error):
+                        continue
+                    if not slot.busy:
+                        return []  # its partition is being left, and those before it come again, too
+                    await self._settle(slot, record, error, 0)
+                    break
         if found:
             worker.slot = found[0].slot
         return found
@@ -146,7 +150,8 @@ class Batches:
                 await self._settle(first.slot, first.record, error, attempts)
                 return True
             self._judge.judge(first.record, error, attempts)
-            await anyio.sleep(self._backoff.delay_s(attempts))
+            if not await self._wait(first.slot, self._backoff.delay_s(attempts)):
+                return True
 
     async def _handle_alone(self, by: BatchRoute, member: _Member) -> None:
         while True:
@@ -167,7 +172,15 @@ class Batches:
         if verdict.delay_s is None:
             await self._settle(slot, record, error, 0)
             return False
-        await anyio.sleep(verdict.delay_s)
+        return await self._wait(slot, verdict.delay_s)
+
+    async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
+        """Wait to handle the slot's record again; return False if it is given up, as its partition is being left."""
+        assert slot.partition is not None
+        if slot.partition.closed:
+            self._work.given_up(slot)
+            return False
+        await anyio.sleep(delay_s)
         return True
 
     async def _raised(self, by: BatchRoute, items: list[Any]) -> BaseException | None:

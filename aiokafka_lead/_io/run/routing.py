@@ -93,10 +93,9 @@ class Routing:
         async def handle(record: Any, *txn: Any) -> None:
             result = await call(record, *txn)
             sender = txn[0] if txn else self.producer
-            sent = [
-                await sender.send(route.to, value, key)
-                for value, key in outgoing(route, result, key_of(record), as_bytes=self.as_bytes)
-            ]
+            # All of them first: after one that cannot be sent, a retry would send those before it again.
+            records = list(outgoing(route, result, key_of(record), as_bytes=self.as_bytes))
+            sent = [await sender.send(route.to, value, key) for value, key in records]
             if not txn:
                 for delivery in sent:
                     await delivery

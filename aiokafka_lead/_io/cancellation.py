@@ -39,9 +39,12 @@ class Waits:
         """Scopes of the current waits."""
 
     @contextmanager
-    def within(self, timeout_s: float) -> Iterator[anyio.CancelScope]:
-        """Limit a wait to ``timeout_s``; ``cancelled_caught`` of the scope is True if the time ran out."""
-        with anyio.move_on_after(timeout_s) as scope:
+    def within(self, timeout_s: float, *, shield: bool = False) -> Iterator[anyio.CancelScope]:
+        """Limit a wait to ``timeout_s``; ``cancelled_caught`` of the scope is True if the time ran out.
+
+        With ``shield`` scopes around it do not end it earlier.
+        """
+        with anyio.move_on_after(timeout_s, shield=shield) as scope:
             self._scopes.append(scope)
             try:
                 yield scope

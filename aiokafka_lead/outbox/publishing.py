@@ -38,17 +38,15 @@ _REFUSALS = (
 class NotPublishedError(Exception):
     """A batch was not published, or only the rows before one that failed with ``error``."""
 
-    def __init__(self, done: int, row: Row, error: KafkaError) -> None:
+    def __init__(self, done: int, row: Row, error: KafkaError, *, is_certain: bool) -> None:
+        """``is_certain`` if the error is the row's own: brokers refuse it together with those beside it."""
         super().__init__(str(error))
         self.done = done
         """Number of rows at the beginning of the batch that are published."""
         self.row = row
         self.error = error
-
-    @property
-    def is_final(self) -> bool:
+        self.is_final = is_certain and isinstance(error, _REFUSALS)
         """True if the row will fail again until it, or the topic, is changed."""
-        return isinstance(self.error, _REFUSALS)
 
 
 class ShardProducer:
@@ -144,7 +142,8 @@ def _check(
     for number, delivery in enumerate(deliveries):
         error = delivery.exception() if delivery.done() else None
         if error is not None and not isinstance(error, TransactionAbortedError):
-            raise NotPublishedError(0 if transactional else number, batch.rows[number], error)
+            is_alone = len(batch.rows) == 1
+            raise NotPublishedError(0 if transactional else number, batch.rows[number], error, is_certain=is_alone)
     if failure is not None:
         number = len(deliveries)
-        raise NotPublishedError(0 if transactional else number, batch.rows[number], failure)
+        raise NotPublishedError(0 if transactional else number, batch.rows[number], failure, is_certain=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from .options import RelayOptions
 
 __all__ = ["Relay"]
+
+GIVE_WITHIN_S = 1.0
+"""Time for handing shards over when the time of `Relay.stop` has run out; a database may not answer."""
 
 RENEWALS = 3
 """Renewals of a lease before it expires. With each, the relay reviews its share of the shards."""
@@ -145,6 +149,7 @@ class Relay:
             return
         with anyio.move_on_after(None if timeout_ms is None else timeout_ms / 1000):
             await self._ended.wait()
+        self._store.hurry(time.monotonic() + GIVE_WITHIN_S)
         scope.cancel()
         await self._ended.wait()
 

@@ -6,13 +6,14 @@ A transaction that writes begins with a write: SQLite waits for its lock there, 
 from __future__ import annotations
 
 import json
+import math
+import time
 import uuid
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-import anyio
-
+from .._io.cancellation import Waits
 from ..errors import IllegalStateError
 from .databases import Database, Transaction
 from .shares import Lease
@@ -51,6 +52,13 @@ class Store:
         self._database = database
         self._relay = relay
         self._lease_s = lease_s
+        self._end_by = math.inf
+        self._transactions = Waits()
+
+    def hurry(self, until: float) -> None:
+        """Have no transaction last longer than until then, in monotonic seconds."""
+        self._end_by = until
+        self._transactions.hurry(until)
 
     async def check(self) -> None:
         """Raise the database's error, `ConfigError` or `IllegalStateError` if the tables cannot be used."""
@@ -200,9 +208,12 @@ class Store:
         A cancellation waits for its end: a cancelled statement costs the connection, and with SQLAlchemy and SQLite the
         database then stays locked for seconds.
         """
-        with anyio.fail_after(self._lease_s, shield=True):
+        within_s = max(0.0, min(self._lease_s, self._end_by - time.monotonic()))
+        with self._transactions.within(within_s, shield=True) as scope:
             async with self._database.begin() as transaction:
                 yield transaction
+        if scope.cancelled_caught:
+            raise TimeoutError(f"a transaction took longer than {within_s:.3g} s")
 
     async def _execute(self, transaction: Transaction, statement: str, **values: object) -> Sequence[Sequence[Any]]:
         return await transaction.execute(statement, values)

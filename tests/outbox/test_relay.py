@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from aiokafka_lead import Client
-from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError, InvalidRecordError
 from aiokafka_lead.outbox import Outbox, Relay
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -195,6 +195,19 @@ async def test_a_refused_record_is_set_aside_where_that_is_asked_for(
 
 
 @BOTH
+async def test_who_is_beside_a_refused_record_is_not_set_aside(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    """A broker refuses all records of a request for one of them."""
+    await put(engine, outbox, b"1", b"2", b"3")
+    cluster.faults.add("Produce", error_code=InvalidRecordError, count=1)
+    async with relaying(outbox, engine, client, set_aside=True, **options) as relay:
+        await until_empty(engine, outbox)
+        assert relay.metrics().records_set_aside == 0
+    assert values(await counted(cluster)) == [b"1", b"2", b"3"]
+
+
+@BOTH
 async def test_records_wait_while_kafka_is_away(
     cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
 ) -> None:
@@ -278,6 +291,26 @@ async def test_relays_that_end_at_random_add_up(
     }
     if options:
         assert len(found) == 100
+
+
+async def test_a_stop_does_not_wait_for_a_database_that_does_not_answer(
+    cluster: EmbeddedCluster, client: Client, postgres: Postgres
+) -> None:
+    outbox = Outbox("outbox_locked")
+    async with asyncpg.create_pool(postgres.url(), min_size=1, max_size=8) as pool:
+        async with pool.acquire() as connection, connection.transaction():
+            await outbox.create(connection)
+        async with relaying(outbox, pool, client, lease_ms=120_000) as relay:
+
+            async def has_its_shards() -> bool:
+                return relay.metrics().shards == outbox.shards
+
+            await until(has_its_shards)
+            async with pool.acquire() as other, other.transaction():
+                await other.execute("LOCK TABLE outbox_locked_shards IN ACCESS EXCLUSIVE MODE")
+                relay.wake()
+                with anyio.fail_after(30):
+                    await relay.stop(100)
 
 
 async def test_a_relay_looks_at_once_when_it_is_woken(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:

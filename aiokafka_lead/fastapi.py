@@ -17,6 +17,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from ._core.run.exactly_once import checked_producer
+from ._core.run.failures import quotes_input
 from ._core.run.options import HandlingConfig, RunConfig
 from ._core.run.routes import Route
 from ._core.share.run_options import ShareRunConfig
@@ -127,7 +128,9 @@ class _Consuming:
             return
         except Exception as error:
             self.ended = f"records are not handled any more: {error}"
-            _log.exception("a consumer of the app has ended")
+            # A traceback ends with the messages of all errors in the chain, and some of those repeat what was read.
+            shown = None if quotes_input(error) else error
+            _log.error("a consumer of the app has ended: %s", error, exc_info=shown)
 
 
 class _Relaying:

@@ -6,10 +6,11 @@ import re
 
 from opentelemetry.trace import Span, StatusCode
 
+from .._core.run.failures import described, quotes_input, reason_of
 from ..errors import BrokerError, KafkaError
 from .names import Attribute, Vocabulary
 
-__all__ = ["error_type", "mark"]
+__all__ = ["error_type", "mark", "record_exception"]
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -27,4 +28,12 @@ def error_type(error: BaseException) -> str:
 def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
     """Mark a span's operation as failed."""
     span.set_attributes(words((Attribute.ERROR_TYPE, error_type(error))))
-    span.set_status(StatusCode.ERROR, str(error))
+    span.set_status(StatusCode.ERROR, reason_of(error))
+
+
+def record_exception(span: Span, error: BaseException) -> None:
+    """Add the event of an exception, without what was read where a message in its chain repeats that."""
+    if quotes_input(error):
+        span.add_event("exception", {"exception.type": error_type(error), "exception.message": described(error)})
+    else:
+        span.record_exception(error)

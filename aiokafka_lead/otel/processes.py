@@ -10,11 +10,12 @@ from typing import Any
 from opentelemetry.context import Context, attach, get_current
 from opentelemetry.trace import Link, Span, SpanKind, get_current_span, set_span_in_context
 
+from .._core.run.failures import reason_of
 from .._core.tracing import TracedClient
 from .._records import ConsumerRecord
 from ..types import Headers
 from .current import is_suppressed, is_valid, with_origin
-from .failures import mark
+from .failures import mark, record_exception
 from .headers import extracted, may_be_sampled, read, trace_header
 from .kit import Kit
 from .names import Attribute
@@ -125,15 +126,15 @@ class Processes:
         """Do the same for an unmeasured one."""
         if process.span is not None:
             if error is not None:
-                process.span.record_exception(error)
+                record_exception(process.span, error)
                 mark(process.span, error, self.kit.words)
             process.span.end()
 
     def retry(self, process: Process, error: BaseException, attempts: int) -> None:
         """Record a failed attempt that will be repeated."""
         if process.span is not None:
-            process.span.record_exception(error)
-            process.span.add_event("retry", {"attempts": attempts, "exception.message": str(error)})
+            record_exception(process.span, error)
+            process.span.add_event("retry", {"attempts": attempts, "exception.message": reason_of(error)})
 
 
 def link(span: Span, every: Sequence[Headers]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypedDict
@@ -14,6 +15,7 @@ import pytest
 from aiokafka_lead import ConsumerRecord, Transaction
 from aiokafka_lead._core.run.binding import bound
 from aiokafka_lead._core.run.delays import Closed, delays
+from aiokafka_lead._core.run.failures import quotes_input
 from aiokafka_lead._core.run.later import RetryTopics
 from aiokafka_lead.errors import ConfigTypeError, DropRecordError, RecordDeserializationError
 from aiokafka_lead.errors.shown import shown_cause
@@ -141,6 +143,24 @@ async def test_a_bad_value_is_a_record_that_cannot_be_read(handler: Any, value: 
     assert caught.value.lasts
     assert caught.value.record.value == value
     assert "4111" not in str(caught.value)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
+    colour: Colour
+
+
+@pytest.mark.parametrize("value", [b'{"colour": "sec\'ret"}', b'{"secret": 1}'])
+async def test_what_msgspec_quotes_is_left_out(value: bytes) -> None:
+    async def handle(order: Strict) -> None: ...
+
+    with pytest.raises(RecordDeserializationError, match=r"Invalid enum value|unknown field") as caught:
+        await got(handle, record(value))
+    assert "ret" not in str(caught.value)
+    assert quotes_input(caught.value)
 
 
 async def test_parts_of_a_record_by_their_names() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import pydantic
 import pytest
 from opentelemetry.trace import StatusCode, get_current_span
 
@@ -110,6 +111,24 @@ async def test_attempts_are_events_of_one_span(cluster: EmbeddedCluster, spans: 
     ]
     assert span.status.status_code is StatusCode.UNSET
     assert "error.type" not in attributes(span)
+
+
+async def test_what_was_read_stays_out_of_spans(cluster: EmbeddedCluster, spans: Spans) -> None:
+    """pydantic's errors quote it."""
+
+    async def handle(record: Record) -> None:
+        pydantic.TypeAdapter(int).validate_json(b'"4111x"')
+        raise AssertionError
+
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"1")
+    async with member(cluster) as consumer:
+        with pytest.raises(HandlerError):
+            await consumer.run(handle, retries=1, **QUICK)
+    span = spans.one("process events")
+    assert span.status.status_code is StatusCode.ERROR
+    assert [event.name for event in span.events] == ["exception", "retry", "exception"]
+    assert "4111" not in str([span.status.description, *(event.attributes for event in span.events)])
 
 
 async def test_a_dead_letter_goes_on_with_the_trace(cluster: EmbeddedCluster, spans: Spans) -> None:

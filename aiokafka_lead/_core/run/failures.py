@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,8 +19,12 @@ FRAMES = 10
 CHAIN = 20
 """Maximum number of errors of a chain that are looked at."""
 
-QUOTING = {"pydantic_core._pydantic_core.ValidationError"}
+PYDANTIC, MSGSPEC = "pydantic_core._pydantic_core.ValidationError", "msgspec.ValidationError"
+QUOTING = {PYDANTIC, MSGSPEC}
 """Errors whose messages repeat their input."""
+
+_QUOTED = re.compile(r"""(value|field) ('.*'|".*"|`.*`|-?\d+)""", re.DOTALL)
+"""What msgspec repeats: values that an enum does not have, and names of unknown fields."""
 
 
 class Verdict(NamedTuple):
@@ -58,8 +63,9 @@ def innermost_frames(error: BaseException) -> str:
 
 def reason_of(error: BaseException) -> str:
     """Return the message of a parser's error, without its input."""
-    if _name(error) not in QUOTING:
-        return shown_cause(error, str)
+    text = shown_cause(error, str)
+    if _name(error) != PYDANTIC:
+        return _QUOTED.sub(r"\1", text) if _name(error) == MSGSPEC else text
     problems = error.errors(include_input=False, include_url=False, include_context=False)  # type: ignore[attr-defined]
     return some_of([f"{'.'.join(map(str, each['loc']))} {each['type']}".strip() for each in problems])
 

@@ -135,7 +135,8 @@ class Relay:
         config = HandlingConfig.from_options(
             {"stop_on_signals": stop_on_signals, "health_port": health_port, "health_host": health_host}
         )
-        await attended(self, self._config.close_timeout_ms or 10_000, config, self._run)
+        within_ms = self._config.close_timeout_ms
+        await attended(self, 10_000 if within_ms is None else within_ms, config, self._run)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """End `run` after the batches at work, and hand the shards to other relays.

@@ -135,13 +135,14 @@ async def retry_topics(
     else:
         more = [TopicPartition(name, tp.partition) for tp in assigned for name in names[tp.topic]]
         subscription.assign([*assigned, *more])
+    ours = subscription.topics, subscription.assigned
     engine.reading.from_beginning.update(name for each in names.values() for name in each)
     engine.subscription_changed()
     routing.retry_topics = found
     try:
         yield
     finally:
-        if not engine.reader.stopped and subscription.kind is kind:
+        if not engine.reader.stopped and (subscription.topics, subscription.assigned) == ours:
             if kind is SubscriptionKind.TOPICS:
                 subscription.subscribe(topics, listener)
             else:

@@ -70,10 +70,9 @@ class _Held:
         self.wake()
 
     async def sleep(self) -> None:
-        """Wait for `wake` or `leave`. An earlier `wake` does not count: `Relay._look` repeats it."""
-        if not self.left.is_set():
-            self._awoken = anyio.Event()
-            await self._awoken.wait()
+        """Wait for `wake` or `leave`. An earlier one counts: the rows may have come after the latest query."""
+        await self._awoken.wait()
+        self._awoken = anyio.Event()
 
 
 class Relay:

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from aiokafka_lead import Client
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError, InvalidRecordError
 from aiokafka_lead.outbox import Outbox, Relay
+from aiokafka_lead.outbox.relay import _Held
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .postgres import Postgres
@@ -323,6 +324,16 @@ async def test_a_relay_looks_at_once_when_it_is_woken(client: Client, engine: As
         await put(engine, outbox, b"1")
         relay.wake()
         await until_empty(engine, outbox)
+
+
+async def test_a_shard_that_is_woken_while_it_is_at_work_looks_again() -> None:
+    held = _Held(0, float("inf"))
+    held.wake()
+    with anyio.fail_after(5):
+        await held.sleep()
+    with anyio.move_on_after(0.01) as waited:
+        await held.sleep()
+    assert waited.cancelled_caught
 
 
 async def test_tables_that_are_not_there_or_others_end_the_run(client: Client, engine: AsyncEngine) -> None:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import Consumer, ConsumerRecord, Producer
-from aiokafka_lead.errors import ConfigError, ConfigTypeError, HandlerError
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, HandlerError, PermanentError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, committed, fill, runner_of, until
@@ -153,6 +153,20 @@ async def test_exactly_once(cluster: EmbeddedCluster) -> None:
         with anyio.fail_after(20):
             found = [(await reader.getone()).value for _ in range(4)]
     assert sorted(found) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_topics_that_were_chosen_meanwhile_stay(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest"}
+    async with Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+
+        async def handle(record: Record) -> None:
+            consumer.subscribe(["failed"])
+            raise PermanentError("stop")
+
+        with anyio.fail_after(30), pytest.raises(HandlerError):
+            await consumer.run(handle, **LATER)
+        assert consumer.subscription() == {"failed"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What programs written for aiokafka cost on `aiokafka_lead.compat`, beside themselves on aiokafka.
+"""Cost of programs written for aiokafka on `aiokafka_lead.compat`, beside the same programs on aiokafka.
 
 ``python -m benchmarks compat``: client CPU a record of the same programs, unchanged but for one line, on a sink broker.
 They produce and consume with aiokafka's own calls, and with FastStream where that is installed: then also on a client
@@ -23,7 +23,7 @@ from .suite.sink import SinkTopic
 
 CLIENTS = ("compat", "aiokafka")
 NOTHING = "nothing"
-"""The client that sends nothing, and gets the same record again and again."""
+"""The client that sends no requests and gets the same record repeatedly."""
 AT_ONCE = 500
 """Records that are on their way before a program waits for them."""
 IN_BATCH = 100
@@ -41,7 +41,7 @@ class Meter:
         self.seen = 0
 
     def count(self, records: int = 1) -> bool:
-        """So many records more; whether that was enough."""
+        """Count further records; returns True once there are enough."""
         before, self.seen = self.seen, self.seen + records
         if before < self._warm <= self.seen:
             self._warm = self.seen

@@ -1,4 +1,4 @@
-"""What consuming costs: client CPU a record, and records a second, of this client and others.
+"""Cost of consuming: client CPU a record, and records a second, of this client and others.
 
 ``python -m benchmarks consume``: record objects one by one, many at a time and by `run`, batches' values, Apache Arrow.
 On a sink broker, which serves from memory, and on Apache Kafka.

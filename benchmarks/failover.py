@@ -41,9 +41,9 @@ EARLIER_S = 0.05
 """Records sent this long before the broker goes may still be on their way to it."""
 """Of steady load before anything happens."""
 NOTICED_AFTER_MS = 100.0
-"""How long the embedded cluster takes a killed broker for alive."""
+"""Time for which the embedded cluster takes a killed broker for alive."""
 EMBEDDED_WATCH_S = 2.0
-"""How long records are sent after the broker went."""
+"""Time for which records are sent after the broker went."""
 APACHE_WATCH_S = 6.0
 PROBER_STARTS_S = 3.0
 REAL_PROPERTIES = {
@@ -52,12 +52,12 @@ REAL_PROPERTIES = {
     "replica.fetch.backoff.ms": "20",
     "replica.fetch.wait.max.ms": "20",
 }
-"""A controller takes a killed broker for alive for so long; quick followers, as in `leader_move`."""
+"""Time for which a controller takes a killed broker for alive; followers are quick, as in `leader_move`."""
 SENT_AT = struct.Struct(">d")
 
 
 class Trouble(Protocol):
-    """A cluster, and what can be done to it."""
+    """A cluster and the ways to disturb it."""
 
     bootstrap: str
 
@@ -65,7 +65,7 @@ class Trouble(Protocol):
         """Move leaders, one by one, for `MOVES_TAKE_S`."""
 
     async def remove(self, broker: int, how: str, topic: str, partitions: int) -> float:
-        """Kill or stop a broker, and wait until that is over; how many ms the brokers had no leader."""
+        """Kill or stop a broker and wait until it has ended; returns the ms for which the brokers had no leader."""
         ...
 
     async def restore(self, broker: int) -> None:
@@ -116,7 +116,7 @@ async def embedded() -> AsyncIterator[Trouble]:
 
 
 async def serve() -> None:
-    """Do what standard input says, until it ends."""
+    """Follow the commands on standard input, until it ends."""
     async with EmbeddedCluster(BROKERS, failover_delay_ms=NOTICED_AFTER_MS) as cluster:
         print(cluster.bootstrap_servers, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
@@ -182,7 +182,7 @@ async def apache() -> AsyncIterator[Trouble]:
 # --- clients ---------------------------------------------------------------------------------------------------------
 
 Send = Callable[[int, bytes], Awaitable[Awaitable[object]]]
-"""To a partition; returns what to await the acknowledgement on."""
+"""Send to a partition; returns an awaitable for the acknowledgement."""
 
 
 @asynccontextmanager
@@ -239,7 +239,7 @@ class Figures(NamedTuple):
 
 
 class Times:
-    """When each record was sent, and how long it took; those of a run."""
+    """Send times and latencies of the records of a run."""
 
     def __init__(self) -> None:
         self.acknowledged: list[tuple[float, float]] = []
@@ -264,7 +264,7 @@ class Times:
             self.acknowledged.append((sent_at, 1000 * (time.monotonic() - sent_at)))
 
     async def write(self, send: Send, partitions: int, rate: float) -> None:
-        """Send each record at its time, whether earlier ones are acknowledged or not, until cancelled."""
+        """Send each record at its time, until cancelled, even if earlier ones are not acknowledged."""
         began, padding = time.monotonic(), bytes(92)
         async with asyncio.TaskGroup() as confirming:
             try:
@@ -276,7 +276,7 @@ class Times:
                         confirming.create_task(self.confirm(delivery, sent_at))
                     await asyncio.sleep(0.001)
             except asyncio.CancelledError:
-                pass  # what was sent is still confirmed
+                pass  # records already sent are still confirmed
 
 
 def longest(samples: list[tuple[float, float]], since: float) -> float:

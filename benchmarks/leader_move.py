@@ -115,7 +115,7 @@ async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> d
 
 
 def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
-    """What became of every record of a run."""
+    """Return the fate of every record of a run."""
     first, last = result["moved"]
     for number, sent, ms in result["samples"]:
         phase = "before" if sent < first else "leaders move" if sent < last else "after"
@@ -165,7 +165,7 @@ def report(title: str, runs: dict[str, list[dict[str, Any]]], options: argparse.
 
 
 async def run(options: argparse.Namespace) -> None:
-    """The embedded cluster, and the real one where it is named."""
+    """Yield the embedded cluster, and the real one if it is named."""
     if options.traces:
         await prepare_topic(options.traces, TRACES)
     if not options.only_real:

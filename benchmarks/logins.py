@@ -1,10 +1,10 @@
-"""What a login that goes wrong costs: ``python -m benchmarks logins``.
+"""Cost of a login that goes wrong: ``python -m benchmarks logins``.
 
 For each trouble of an identity provider, or of a KDC where Kerberos is installed: the error that a client's start
-raises and after how long; the longest time for which the event loop was held up meanwhile; and how soon a client that
-waits has logged in once the trouble is over. What this process's threads waited for a processor is left out where the
-system says it (Linux), and the least of several runs counts: other programs are no client's doing, and what a client
-does it does in each run. The broker is on this event loop, too.
+raises and the time until then; the longest time for which the event loop was blocked meanwhile; and the time from the
+end of the trouble until a waiting client has logged in. Time for which this process's threads waited for a processor is
+left out if the system reports it (Linux), and the minimum of several runs counts: delays by other programs vary, while
+the client's own work is the same in each run. The broker is on this event loop, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .stats import table
 
 SECRET = "orders-secret"
 TIMEOUT_S = 1.0
-"""How long a provider may take, and a connection to be set up."""
+"""Time limit for a provider's answer, and for setting up a connection."""
 
 LARGE: Answer = (200, {}, bytes(100_000_000))
 PARTS: Answer = (200, {}, b'{"parts":[' + b"{}," * 340_000 + b"{}]}")
@@ -49,7 +49,7 @@ def held(provider: IdentityProvider, seconds: float) -> Answer:
 
 
 def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | None]:
-    """What the identity provider answers."""
+    """The identity provider's answer."""
     return {
         "none": None,
         "slow, 500 ms": partial(held, provider, 0.5),
@@ -64,9 +64,10 @@ def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | Non
 
 
 def waits_ms() -> dict[str, float]:
-    """How long each thread has been ready to run and without a processor; none where the system does not say.
+    """Return the time for which each thread was ready to run without a processor; empty if the system does not report
+    it.
 
-    Any of them may hold the interpreter's lock meanwhile, and so hold up the event loop's.
+    Each of them may hold the interpreter's lock meanwhile, and so block the event loop's thread.
     """
     found: dict[str, float] = {}
     for place in Path("/proc/self/task").glob("*/schedstat"):
@@ -184,7 +185,7 @@ def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
 
 async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) -> None:
     """The troubles of a KDC."""
-    nowhere = realm.write_config("nowhere.conf", port=9)  # the port of "discard", which nobody serves
+    nowhere = realm.write_config("nowhere.conf", port=9)  # the port of "discard", which has no listener
     made = 0
 
     def options() -> dict[str, Any]:
@@ -205,7 +206,7 @@ async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) 
 
 
 def main(arguments: list[str]) -> None:
-    """All troubles, one after the other."""
+    """Run all troubles in turn."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks logins", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     parser.add_argument("--runs", type=int, default=3)

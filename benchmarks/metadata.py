@@ -1,4 +1,4 @@
-"""What metadata costs the event loop: a refresh of many known partitions, and a leader hint.
+"""Cost of metadata for the event loop: a refresh of many known partitions, and a leader hint.
 
     python -m benchmarks.metadata [--partitions 9000]
 
@@ -87,7 +87,7 @@ class Refreshes:
         self.turns_ms.append(max(self._slices) * 1000)
 
     def _in_slices(self, steps: Generator[None, None, T]) -> T:
-        """What the generator returns; notes how long its slices took."""
+        """Run the generator and return its value; records the time of its slices."""
         began = process_time()
         while True:
             try:

@@ -1,7 +1,7 @@
-"""The pictures of the documentation, from the results that stand beside them: ``python -m benchmarks pictures``.
+"""The pictures of the documentation, from the results beside them: ``python -m benchmarks pictures``.
 
-Costs and rates are those of the tables in docs/benchmarks.md. The picture of each latency while leaders move is made by
-its own benchmark, ``leader_move``.
+Costs and rates are taken from the tables in docs/benchmarks.md. The picture of each latency while leaders move is made
+by its own benchmark, ``leader_move``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def pictures() -> dict[str, str]:
-    """By file name, each as SVG."""
+    """SVG pictures by file name."""
     moves = moves_of(RESULTS / "each_move.csv")
     rates: dict[str, dict[str, list[float]]] = json.loads((RESULTS / "transactions.json").read_text())
     per_second = {
@@ -61,7 +61,7 @@ def pictures() -> dict[str, str]:
 
 
 def moves_of(path: Path) -> dict[str, list[float]]:
-    """By client, how long each move was beyond the time without a leader: of idle brokers and the default backoff."""
+    """Return, by client, each move's time beyond the leaderless time, with idle brokers and the default backoff."""
     found: dict[str, list[float]] = defaultdict(list)
     for move in read_csv(path.read_text()):
         if move["condition"] == IDLE and move["backoff_ms"] == 100:

@@ -1,4 +1,4 @@
-"""What producing costs: client CPU a record, and records a second, of this client and others.
+"""Cost of producing: client CPU a record, and records a second, of this client and others.
 
 ``python -m benchmarks produce``: 100-byte and 1 KB records, compressed or not, with keys or not, acks 1 and all, by
 each of this client's ways to send. On a sink broker, which is never the limit, and on Apache Kafka.

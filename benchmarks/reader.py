@@ -109,7 +109,7 @@ CLIENTS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "aiokafka": aiokafka,
     "confluent": confluent,
 }
-"""By client: called with the options, and with more of the client's own configuration."""
+"""Functions by client, called with the options and with additional configuration of the client."""
 
 
 async def run(options: argparse.Namespace) -> list[tuple[int, float]]:

@@ -14,7 +14,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 BROKERS = 3
 DOWN_S = 1.0
 DRAIN_MS = 300
-"""A broker that shuts down in order answers for so long after its leaders have moved."""
+"""Time for which a broker that shuts down in order still answers after its leaders have moved."""
 REAL_OPTIONS = {
     # With Kafka's defaults a follower that meets a move waits a second, and every acknowledgement with it.
     "replica.fetch.backoff.ms": "20",

@@ -133,7 +133,7 @@ async def _reading(cluster: EmbeddedCluster, records: int, look: Callable[[Any],
 
 
 async def read_bytes(cluster: EmbeddedCluster, url: str, records: int) -> float:
-    """What reading costs without schemas."""
+    """Cost of reading without schemas."""
     return await _reading(cluster, records, lambda batch: batch.values)
 
 

@@ -1,4 +1,4 @@
-"""Share groups: what a record costs, and what a leader move costs, beside other clients in the same run.
+"""Share groups: cost of a record and of a leader move, beside other clients in the same run.
 
 ``python -m benchmarks share``: records acquired and accepted, by this client, confluent-kafka's ShareConsumer and
 Java's KafkaShareConsumer, on Apache Kafka; implicit and explicit acknowledgements, and this client's other ways.
@@ -103,10 +103,10 @@ async def moved(client: str, place: Brokers, topic: str, count: int) -> list[tup
 def gaps(
     moves: Sequence[Move], taken: Sequence[float], floor: Sequence[tuple[float, int]]
 ) -> list[tuple[float, float]]:
-    """Those of the moves whose end the client and the prober have seen.
+    """Return the figures of the moves whose end both the client and the prober have seen.
 
-    The client's gap is the longest that has to do with the time in which the prober had nothing taken: on a busy
-    machine there are others.
+    The client's gap is the longest one around the time without acknowledgements to the prober: on a busy machine there
+    are unrelated gaps.
     """
     found = []
     for this, following in itertools.pairwise(moves):

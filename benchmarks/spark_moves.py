@@ -1,4 +1,4 @@
-"""The tables of ``each_move`` from its traces: what each leader move has cost each client, as Spark finds it.
+"""The tables of ``each_move`` from its traces: cost of each leader move for each client, computed by Spark.
 
     python -m benchmarks spark_moves --bootstrap localhost:9092 [--csv FILE]
 
@@ -53,7 +53,7 @@ def read_figures(spark: SparkSession, bootstrap: str, records: str, moves: str, 
         ((f.col("longest.gap_us") - floor_us) / 1e3).alias("over_floor"),
         ((f.col("longest.gap_us") - f.col("leaderless_us")) / 1e3).alias("over_leaderless"),
         ((f.col("longest.acked_us") - f.col("at_once_us")) / 1e3).alias("behind"),
-        # Spark's greatest takes no notice of what is missing.
+        # Spark's greatest ignores missing values.
         f.when(f.col("longest.consumed_us").isNotNull(), consumed_us / 1e3).alias("consumed"),
     )
 

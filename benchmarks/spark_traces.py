@@ -45,7 +45,7 @@ def session(name: str) -> SparkSession:
 
 
 def read_values(spark: SparkSession, bootstrap: str, topic: str, schema: str) -> DataFrame:
-    """What `benchmarks.traces.write_traces` has written to a topic."""
+    """Contents of a topic that `benchmarks.traces.write_traces` wrote."""
     reader = spark.read.format(kafka.FORMAT).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
     values = reader.load().select(f.from_json(f.col("value").cast("string"), schema).alias("trace"))
     return values.select("trace.*").where("run is not null")
@@ -66,9 +66,9 @@ def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 
 def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
-    """Phase, client, p50, p99, p99.9, max, records, and how many of them never got there.
+    """Phase, client, p50, p99, p99.9, max, number of records, and number of records that never arrived.
 
-    Phases as they came; after those of several, all together.
+    Phases in the order of their begin; if there are several, all of them together at the end.
     """
     both = traces.withColumn("phase", f.explode(f.array("phase", f.lit(EVERYTHING))))
     summed = both.groupBy("phase", "client").agg(

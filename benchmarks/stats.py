@@ -13,7 +13,7 @@ RESAMPLES = 2_000
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which ``share`` (0 to 1) of the ordered values lie; NaN where there are none."""
+    """Return the value below which ``share`` (0 to 1) of the ordered values lie; NaN if there are none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else math.nan
 
 
@@ -62,7 +62,7 @@ def within(value: float, resamples: Sequence[float]) -> Estimate:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table, aligned so that it reads well as plain text: the first column left, the others right."""
+    """Format a Markdown table, aligned to read well as plain text: the first column left, the rest right."""
     cells = [[_cell(value) for value in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
 
@@ -90,7 +90,7 @@ _WIDTH, _PANEL, _LEFT, _TOP = 920, 150, 70, 40
 
 
 def canvas(title: str, width: int, height: int, left: int = 16) -> list[str]:
-    """The first lines of an SVG, on a page that is dark where the reader's system is; ``</svg>`` ends it."""
+    """Return the first lines of an SVG, on a page that is dark if the reader's system is; ``</svg>`` ends it."""
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',

@@ -1,4 +1,4 @@
-"""What encoding and decoding cost: ns a partition for the large messages, and each codec's first use.
+"""Cost of encoding and decoding: ns a partition for the large messages, and each codec's first use.
 
     python -m benchmarks.wire_codec [--seconds 0.3]
 

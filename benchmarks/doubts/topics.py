@@ -80,7 +80,7 @@ async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outc
 
 
 async def fewer_for_writer(trial: Trial) -> Outcome:
-    """A producer writes nothing meanwhile: until the first `KEYED` records with keys that it writes then are stored."""
+    """A producer is idle meanwhile: until the first `KEYED` records with keys that it writes then are stored."""
     cluster = await trial.cluster()
     cluster.create_topic("t", 4)
     program = await trial.program("write", cluster.bootstrap_servers, partitions=(None,))

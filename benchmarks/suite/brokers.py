@@ -16,14 +16,14 @@ from .sink import SinkTopic
 
 @dataclass(frozen=True)
 class Brokers:
-    """Where to connect to, and how to come by a topic."""
+    """An address to connect to, and a way to get a topic."""
 
     name: str
     bootstrap: str
     topic: Callable[[SinkTopic], str]
-    """Makes a topic of that kind, filled where it has records; returns its name."""
+    """Makes a topic of that kind, filled if it has records; returns its name."""
     is_cold: bool = False
-    """Whether it has just been started, and is slow for as long as its JVM compiles."""
+    """True if it has just been started, and is slow while its JVM compiles."""
 
 
 @contextmanager

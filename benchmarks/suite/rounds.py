@@ -38,7 +38,7 @@ class Contender(NamedTuple):
     loop: str = "asyncio"
     pure: bool = False
     speed: float = 1.0
-    """It gets this times the records of this client, so that its turn does not last for ever."""
+    """Factor applied to this client's number of records, so that its turn does not take too long."""
 
     @property
     def label(self) -> str:
@@ -79,7 +79,7 @@ class Sample(NamedTuple):
     case: str
     contender: str
     figures: Any
-    """By name; of the latency of single records a list."""
+    """Figures by name; single records' latency is a list."""
 
     def quantiles(self, *percents: float) -> Sample:
         """The same turn with figures like ``p50`` instead of the list."""
@@ -116,7 +116,7 @@ def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.B
 
 
 def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namespace) -> list[Sample]:
-    """All rounds of all cases, each in another order, behind one that does not count where the brokers are cold.
+    """Run all rounds of all cases, each in another order, after one that does not count if the brokers are cold.
 
     A contender that fails is named on standard error, and has no figures there.
     """
@@ -165,7 +165,7 @@ class Spread(NamedTuple):
 
 
 def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] = min) -> dict[tuple[str, str], Spread]:
-    """By case and contender."""
+    """Samples by case and contender."""
     found: dict[tuple[str, str], list[float]] = {}
     for sample in samples:
         found.setdefault((sample.case, sample.contender), []).append(sample.figures.get(figure, math.nan))

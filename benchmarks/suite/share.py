@@ -1,7 +1,7 @@
-"""Share groups: what records cost that are acquired, handled by nobody, and accepted.
+"""Share groups: cost of records that are acquired, not processed, and accepted.
 
-``method``: ``implicit`` (what came is accepted by the next poll), ``explicit`` (each record is acknowledged by a call),
-and of this client ``async_for``, ``batches`` and ``run``. Every client takes at most 500 records at a time.
+``method``: ``implicit`` (the next poll accepts the records), ``explicit`` (each record is acknowledged by a call), and
+of this client ``async_for``, ``batches`` and ``run``. Every client takes at most 500 records at a time.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
 
 
 async def moves_of_this_client(work: Workload) -> list[float]:
-    """Wall-clock seconds of acknowledgements, one after the other, for so many seconds."""
+    """Return the wall-clock seconds of successive acknowledgements during a number of seconds."""
     taken: list[float] = []
     end = time.monotonic() + work.seconds
     async with ShareConsumer(

@@ -50,7 +50,7 @@ async def _send(producer: Any, work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other."""
+    """Return the milliseconds of each record, each awaited before the next."""
     from ..latency import timed
 
     one = producer(work, linger_ms=0)
@@ -67,7 +67,7 @@ async def latency(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other."""
+    """Commit transactions in succession."""
     from ..transactions import back_to_back, new_id
 
     one = producer(work, transactional_id=new_id())
@@ -112,7 +112,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    """Return the KiB of memory that an idle consumer takes, except for the first."""
     everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
     consumers = []
     before = 0

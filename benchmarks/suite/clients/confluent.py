@@ -64,7 +64,7 @@ def _send(producers: list[Any], work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other."""
+    """Return the milliseconds of each record, each awaited before the next."""
     from ..latency import timed
 
     one = Producer(producer_options(work, linger_ms=0))
@@ -96,7 +96,7 @@ async def steady(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other. Its calls block, and nothing else runs beside them."""
+    """Commit transactions in succession. Its calls block, and no other task runs beside them."""
     from ..transactions import back_to_back, new_id
 
     one = Producer({**producer_options(work), "transactional.id": new_id()})
@@ -128,7 +128,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    """Return the KiB of memory that an idle consumer takes, except for the first."""
     consumers = []
     before = 0
     for number in range(work.clients + 1):

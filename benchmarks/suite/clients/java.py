@@ -10,7 +10,7 @@ from ..workload import Workload
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other."""
+    """Commit transactions in succession."""
     return await of_another_language("java", work)
 
 

@@ -1,6 +1,8 @@
-"""This client. ``method`` is the producer's: ``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
-``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``run``, ``values``, ``arrow``.
-Forgotten: nobody looks at what became of the records, but `flush` waits for all.
+"""This client.
+
+``method`` names the producer's way: ``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
+``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``run``, ``values``, ``arrow``. Forgotten: the
+fate of single records is not checked, but `flush` waits for all.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ METHODS = {
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other."""
+    """Return the milliseconds of each record, each awaited before the next."""
     from ..latency import timed
 
     async with producer(work, linger_ms=0) as one:
@@ -138,7 +140,7 @@ async def steady(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other."""
+    """Commit transactions in succession."""
     from ..transactions import back_to_back, new_id
 
     async with producer(work, transactional_id=new_id()) as one:
@@ -159,7 +161,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    """Return the KiB of memory that an idle consumer takes, except for the first."""
     everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
     async with AsyncExitStack() as stack:
         before = 0

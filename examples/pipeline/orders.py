@@ -1,4 +1,4 @@
-"""What an order is, how shops come by them, and what an exact report has to say of them.
+"""Orders, their generator, and the sums that an exact report has to show.
 
 Time in the events is the shops' own: it goes by the orders, not by the clock, so that a slow machine makes no order
 late. A day of it holds 864,000 orders.
@@ -37,7 +37,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Takings:
-    """What was sold of a product in a window of time."""
+    """Sales of a product in a window of time."""
 
     start: str
     product: str
@@ -61,7 +61,7 @@ def first_of_next_day() -> Order:
 
 
 def takings(accepted: Iterable[Order]) -> list[Takings]:
-    """What the report must say if nothing was lost and nothing counted twice."""
+    """Return the report expected if no order was lost or counted twice."""
     number: Counter[tuple[str, str]] = Counter()
     cents: Counter[tuple[str, str]] = Counter()
     for order in accepted:

@@ -1,7 +1,7 @@
 """Takes orders: ``uvicorn --factory shop.api:create_app``.
 
-An order and its event are written in one transaction of the database, so that a request needs no Kafka. The outbox is
-published by this process, too, beside those of the other replicas.
+An order and its event are written in one transaction of the database, so that a request needs no Kafka. This process
+publishes the outbox, too, together with the other replicas.
 """
 
 import uuid
@@ -55,7 +55,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @app.get("/customers/{customer}/total")
     async def total(customer: str) -> dict[str, int]:
-        """What is billed so far."""
+        """Return the sum billed so far."""
         async with engine.connect() as connection:
             return {"cents": await total_of(connection, customer)}
 

@@ -21,7 +21,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def settings(kafka_cluster: ClusterThread, tmp_path: Path) -> Settings:
-    """Those of a test."""
+    """Settings of a test."""
     kafka_cluster.create_topic("orders", 3)
     kafka_cluster.create_topic("orders.failed")
     return Settings(kafka_cluster.bootstrap_servers, f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}", health_port=0)

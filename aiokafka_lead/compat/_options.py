@@ -20,7 +20,7 @@ __all__ = ["CLIENT", "client_options", "consumer_options", "producer_options"]
 _log = logging.getLogger("aiokafka_lead.compat")
 
 _NEVER_MS = INT32_MAX
-"""Lets connections stay idle without limit; aiokafka writes None."""
+"""Idle time without a limit, None in aiokafka."""
 
 _producers = itertools.count(1)
 
@@ -156,7 +156,7 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
 
 
 def _choose(partitioner: Callable[..., int], key: Any, every: Sequence[int], available: Sequence[int]) -> int:
-    """Adapts aiokafka's partitioner, which expects lists."""
+    """Return the choice of aiokafka's partitioner, which expects lists."""
     return partitioner(key, list(every), list(available))
 
 

@@ -117,7 +117,7 @@ class AIOKafkaClient:
 
 
 class AllTopics(ClusterMetadata):
-    """Return the cluster's metadata with every topic in it."""
+    """The cluster's metadata with every topic in it."""
 
     def __init__(self, client: Client, topics: dict[str, Any]) -> None:
         super().__init__(client)

@@ -114,7 +114,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._coordinator = None if group_id is None else GroupCoordinator(self._native, group_id)
         """FastStream reads its ``member_id``."""
         self._telling: asyncio.Task[None] | None = None
-        """Partitions assigned before the listener was added, to report to it."""
+        """Calls a listener again that was subscribed with the same topics."""
         self._turn = asyncio.Lock()
         """Lock of the task that waits for records."""
         self._in_order = engine.reader.records()

@@ -51,7 +51,7 @@ class RecordFuture:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        """Makes ``isinstance(sent, asyncio.Future)`` hold, which programs check."""
+        """Make ``isinstance(sent, asyncio.Future)`` hold, which programs check."""
         return asyncio.Future
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
@@ -141,7 +141,7 @@ class RecordFuture:
         return len(found)
 
     def _source(self) -> Any:
-        """Callbacks for the time when it is done."""
+        """Return the source of callbacks, which calls when it is done."""
         return self._delivery if self._batch is None else self._batch
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
@@ -209,7 +209,7 @@ def new_batch_future(batch: DeliveryBatch, noack: bool, loop: asyncio.AbstractEv
 
 
 _last = TopicPartition("", -1)
-"""The timestamp type of the latest result: most records share it with the one before."""
+"""Partition of the latest result: most records share it with the one before."""
 
 
 def _where(topic: str, partition: int) -> TopicPartition:

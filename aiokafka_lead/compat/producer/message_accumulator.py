@@ -48,7 +48,7 @@ class BatchBuilder:
         value_serializer: Callable[[Any], bytes] | None = None,
     ) -> None:
         self.builder = builder
-        """Return the batch as it is sent."""
+        """The batch as it is sent."""
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._closed = False

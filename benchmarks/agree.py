@@ -1,4 +1,4 @@
-"""Tests if several runs of ``each_move`` agree, and compares a leader move's cost with hints off and with each peer.
+"""Agreement of several runs of ``each_move``, and a leader move's cost beside hints off and beside each peer.
 
 ``python -m benchmarks agree RUN RUN ...``: each RUN is the JSON of a run of ``each_move``, or the CSV of a published
 one (``benchmarks/results/each_move.csv``). For each condition and backoff there are three tables of a move's time

@@ -121,7 +121,7 @@ async def _ask(server: str, seconds: float, took: list[float]) -> None:
 
 
 async def keep_busy(options: argparse.Namespace) -> None:
-    """One batch after the other on each connection."""
+    """Send batches on each connection, each after the previous one's answer."""
     async with AdminClient(options.bootstrap) as admin:
         described = (await admin.describe_topics([options.topic]))[options.topic].partitions
         brokers = {each.node_id: (each.host, each.port) for each in (await admin.describe_cluster()).brokers}

@@ -25,7 +25,7 @@ from .stats import percentile, table
 PARTITIONS = 30
 TOPIC = "cold"
 SECONDS = (0, 2, 6, 12)
-"""Begins and ends of the parts of a run, from its first record on."""
+"""Boundaries of the parts of a run, in seconds from its first record."""
 SHARES = (0.5, 0.9, 0.99)
 
 
@@ -46,7 +46,7 @@ async def measure(client: str, rate: float) -> list[list[float]]:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Every client in every round, in random order."""
+    """Run every client in every round, in random order."""
     found: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in SECONDS[1:]])
     for _ in range(options.rounds):
         for client in random.sample(options.clients, len(options.clients)):

@@ -1,4 +1,4 @@
-"""Time for which each client stays with something that answers, but wrongly and without end.
+"""Time that each client spends on servers that keep answering wrongly and never recover.
 
 ``python -m benchmarks doubt [--clients lead confluent aiokafka] [--only WORDS] [--rounds 1] [--csv FILE]``: seconds
 from a fault to the first progress after it, for each client in a process of its own, with its own defaults, on an

@@ -69,7 +69,7 @@ async def move(admin: AdminClient, topic: str, servers: Sequence[str]) -> Move:
 
 
 async def measure(client: str, bootstrap: str, backoff_ms: int, options: argparse.Namespace) -> Round:
-    """One client's moves of one round."""
+    """Measure one client's moves of one round."""
     topic = f"each-move-{uuid.uuid4().hex[:8]}"
     every_s = max(BUSY_EVERY_S if options.busy else EVERY_S, BACKOFFS * backoff_ms / 1000)
     seconds = options.moves * (every_s + 0.2) + 2 * SETTLE_S
@@ -128,7 +128,7 @@ def end(process: asyncio.subprocess.Process) -> None:
 
 @asynccontextmanager
 async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
-    """The brokers as they are, or under load; gives the condition's name."""
+    """Leave the brokers as they are, or load them; yields the condition's name."""
     if not busy:
         yield IDLE
         return
@@ -137,7 +137,7 @@ async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Every client in every round, in random order."""
+    """Run every client in every round, in random order."""
     found: dict[tuple[int, str], list[Figures]] = defaultdict(list)
     warm_up = argparse.Namespace(**{**vars(options), "moves": WARM_UP_MOVES, "busy": False})
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topics may have runs of other times

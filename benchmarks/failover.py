@@ -52,7 +52,7 @@ REAL_PROPERTIES = {
     "replica.fetch.backoff.ms": "20",
     "replica.fetch.wait.max.ms": "20",
 }
-"""Time for which a controller takes a killed broker for alive; followers are quick, as in `leader_move`."""
+"""A controller takes a killed broker for alive for two seconds; followers are quick, as in `leader_move`."""
 SENT_AT = struct.Struct(">d")
 
 
@@ -102,7 +102,7 @@ class Embedded:
 
 @asynccontextmanager
 async def embedded() -> AsyncIterator[Trouble]:
-    """Runs `serve`."""
+    """Run `serve` in a process of its own."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.failover", "--serve", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -168,7 +168,7 @@ class Apache:
 
 @asynccontextmanager
 async def apache() -> AsyncIterator[Trouble]:
-    """Starts them."""
+    """Start brokers of Apache Kafka."""
     from tests.kafka.harness import NEWEST, KafkaCluster
 
     cluster = KafkaCluster(NEWEST, brokers=BROKERS, properties=REAL_PROPERTIES, heap_mib=512, optimise=True)
@@ -201,7 +201,7 @@ async def reading(consumer: AsyncIterable[Any], note: Callable[[bytes], None]) -
 
 @asynccontextmanager
 async def lead(bootstrap: str, topic: str, partitions: int, note: Callable[[bytes], None]) -> AsyncIterator[Send]:
-    """This client, with default options but for the linger."""
+    """Run this client, with default options except for the linger."""
     async with (
         Producer(bootstrap, linger_ms=0) as producer,
         Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
@@ -239,7 +239,7 @@ class Figures(NamedTuple):
 
 
 class Times:
-    """Send times and latencies of the records of a run."""
+    """When each record of a run was sent, and its latency."""
 
     def __init__(self) -> None:
         self.acknowledged: list[tuple[float, float]] = []
@@ -280,12 +280,12 @@ class Times:
 
 
 def longest(samples: list[tuple[float, float]], since: float) -> float:
-    """The longest time of the records sent since then."""
+    """Return the longest time of the records sent since then."""
     return max((ms for sent_at, ms in samples if sent_at >= since), default=0.0)
 
 
 async def measure(cluster: Trouble, client: str, how: str, moves: bool, options: argparse.Namespace) -> Figures:
-    """One run."""
+    """Measure one run."""
     topic, broker = f"failover-{uuid.uuid4().hex[:8]}", random.randint(1, BROKERS)
     async with AdminClient(cluster.bootstrap) as admin:
         await admin.create_topics([NewTopic(topic, options.partitions, BROKERS)])
@@ -313,7 +313,7 @@ async def measure(cluster: Trouble, client: str, how: str, moves: bool, options:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Every case as often as asked for, in random order."""
+    """Run every case as often as requested, in random order."""
     figures: dict[tuple[str, str, bool], list[Figures]] = defaultdict(list)
     async with apache() if options.real else embedded() as cluster:
         for number in range(options.runs):

@@ -15,7 +15,7 @@ TABLES = {
     "behind": "from the first acknowledgement of a client that knew the move at once to this one's",
     "consumed": "from the acknowledgement to the consumer's hands, of a new leader's first record",
 }
-"""Parameters of a report's tables."""
+"""Subjects of a report's tables."""
 SHARES = (0.5, 0.9, 0.99)
 IDLE = "idle brokers"
 """The condition of idle brokers."""
@@ -92,7 +92,7 @@ class Round(NamedTuple):
 
     @property
     def ends(self) -> list[float]:
-        """Request time of the next move after each one; for the last move, the last acknowledgement."""
+        """Return, for each move, the request time of the next one; for the last one, the last acknowledgement."""
         last = max((sent + ms / 1000 for _, sent, ms in self.samples), default=0.0)
         return [*(move.at for move in self.moves[1:]), last]
 
@@ -131,7 +131,7 @@ def figures(round_: Round) -> list[Figures]:
 
 
 def read_csv(text: str) -> Iterator[dict[str, Any]]:
-    """The moves of a file of moves, as the JSON of ``each_move`` has them."""
+    """Yield the moves of a file of moves, in the form of the JSON of ``each_move``."""
     for row in csv.DictReader(text.splitlines()):
         texts = {field: row[column] for column, field in CSV_FIELDS.items()}
         figures = {field: float(texts[field]) if texts[field] else None for field in Figures._fields}
@@ -153,7 +153,7 @@ def longest_gap(times: Sequence[float], this: Move, wrote: Change, until: float)
 
 
 def record_traces(round_: Round, run: str, client: str) -> Iterator[Trace]:
-    """Return the fate of every record."""
+    """Yield the times of every record."""
     for number, sent, ms in round_.samples:
         seen = round_.seen.get(number)
         times = [sent, sent + ms / 1000, *([] if seen is None else [seen])]
@@ -161,7 +161,7 @@ def record_traces(round_: Round, run: str, client: str) -> Iterator[Trace]:
 
 
 def move_traces(round_: Round, run: str, client: str, condition: str, backoff_ms: int) -> Iterator[MoveTrace]:
-    """Return the time that the brokers needed for every move."""
+    """Yield the times of every move at the brokers."""
     for this, until in zip(round_.moves, round_.ends, strict=True):
         led, wrote = (change(answers, this, until) for answers in (round_.led, round_.wrote))
         known = at_once(round_.wrote, this, until)
@@ -191,7 +191,7 @@ def change(answers: Answers, this: Move, until: float) -> Change | None:
 
 
 def at_once(answers: Answers, this: Move, until: float) -> float | None:
-    """The second of the new leader's first answer to a question of the time after the old one's last answer."""
+    """Return the second of the new leader's first answer to a question asked after the old one's last answer."""
     old = [at for at, leader, _ in answers if leader != this.leader and at < until]
     new = [at for at, leader, asked in answers if leader == this.leader and old and old[-1] <= asked < until]
     return min(new, default=None)

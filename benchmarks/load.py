@@ -28,7 +28,7 @@ Send = Callable[[int | None, bytes, Callable[[bool], None]], Awaitable[None]]
 
 
 def key_of(partition: int | None, value: bytes) -> bytes | None:
-    """The key of a record whose partition the client is to choose."""
+    """Return the key of a record whose partition the client chooses."""
     return None if partition is not None else value[: NUMBER.size]
 
 

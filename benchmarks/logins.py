@@ -43,13 +43,13 @@ Trouble = Callable[[], Any]
 
 
 def held(provider: IdentityProvider, seconds: float) -> Answer:
-    """An answer that comes late."""
+    """Return an answer that comes late."""
     provider.released.wait(seconds)
     return provider.answer_now({"grant_type": "client_credentials", "client": "orders", "secret": SECRET})
 
 
 def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | None]:
-    """The identity provider's answer."""
+    """Return answers of an identity provider by trouble; None for a working one."""
     return {
         "none": None,
         "slow, 500 ms": partial(held, provider, 0.5),
@@ -88,7 +88,7 @@ class Gaps:
         self.longest_ms = 0.0
 
     async def watch(self) -> None:
-        """Runs until it is cancelled."""
+        """Measure until cancelled."""
         before, waits, work = time.perf_counter(), waits_ms(), time.thread_time()
         while True:
             await anyio.sleep(0.001)
@@ -100,7 +100,7 @@ class Gaps:
 
 @asynccontextmanager
 async def watched() -> AsyncIterator[Gaps]:
-    """Gaps during the block."""
+    """Yield the gaps during the block."""
     gaps = Gaps()
     async with anyio.create_task_group() as group:
         group.start_soon(gaps.watch)
@@ -123,7 +123,7 @@ async def log_in(cluster: EmbeddedCluster, options: dict[str, Any], request_time
 
 
 async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, Any]], over: Trouble) -> list[object]:
-    """One trouble, which is there now: error, seconds until it, the longest gap, milliseconds to recover."""
+    """Measure the present trouble: error, seconds until it, the longest gap, milliseconds to recover."""
     async with watched() as gaps:
         begun = time.monotonic()
         error = "none"
@@ -154,7 +154,7 @@ async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, 
 
 
 async def oauth(rows: list[list[object]]) -> None:
-    """The troubles of an identity provider."""
+    """Measure the troubles of an identity provider."""
     with IdentityProvider({"orders": SECRET}).running() as provider:
 
         def options() -> dict[str, Any]:
@@ -173,7 +173,7 @@ async def oauth(rows: list[list[object]]) -> None:
 
 @contextmanager
 def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
-    """A KDC that runs, and room for keytabs: tickets of each are kept for themselves."""
+    """Yield a running KDC, and a folder for keytabs: tickets of each are kept apart."""
     realm = kerberos.Realm()
     realm.start()
     try:
@@ -184,7 +184,7 @@ def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
 
 
 async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) -> None:
-    """The troubles of a KDC."""
+    """Measure the troubles of a KDC."""
     nowhere = realm.write_config("nowhere.conf", port=9)  # the port of "discard", which has no listener
     made = 0
 

@@ -74,7 +74,7 @@ class Refreshes:
         self._slices: list[float] = []
 
     def take(self, frame: bytes) -> None:
-        """An answer: it is read and mostly merged in slices, and then taken over in one go."""
+        """Take an answer: read and mostly merge it in slices, then take it over in one go."""
         gc.collect()
         self._slices.clear()
         began = process_time()
@@ -100,7 +100,7 @@ class Refreshes:
                 began = process_time()
 
     def row(self, what: str) -> str:
-        """The fastest refresh's figures."""
+        """Format the fastest refresh's figures."""
         return f"  {what:32}  {min(self.totals_ms):8.2f} ms, in turns of at most {min(self.turns_ms):.2f} ms"
 
 

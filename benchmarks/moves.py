@@ -24,7 +24,7 @@ PAUSE_S = 0.02
 
 
 async def single_moves(hints: bool) -> list[list[object]]:
-    """Each record is the first one after a move."""
+    """Send single records, each the first one after a move."""
     acknowledged: list[float] = []  # in ms
     consumed: list[float] = []
     caps: dict[Any, int] = {} if hints else {"Produce": 9, "Fetch": 15}

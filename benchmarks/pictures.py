@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def pictures() -> dict[str, str]:
-    """SVG pictures by file name."""
+    """Return SVG pictures by file name."""
     moves = moves_of(RESULTS / "each_move.csv")
     rates: dict[str, dict[str, list[float]]] = json.loads((RESULTS / "transactions.json").read_text())
     per_second = {
@@ -70,7 +70,7 @@ def moves_of(path: Path) -> dict[str, list[float]]:
 
 
 def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spread]:
-    """Figures of the first table of a section of the page, by row and client."""
+    """Return the figures of the first table of a section of the page, by row and client."""
     text = re.split(f"^#+ {section}$", PAGE.read_text(), maxsplit=1, flags=re.MULTILINE)[1]
     lines = takewhile(lambda line: line.startswith("|"), dropwhile(lambda line: line[:1] != "|", text.splitlines()))
     (_, *clients), _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
@@ -85,7 +85,7 @@ def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spre
 
 
 def strips(title: str, series: Mapping[str, Sequence[float]]) -> str:
-    """An SVG: a row for each client, a dot for each of its milliseconds on a logarithmic scale, and p50 and p99."""
+    """Draw an SVG: a row for each client, a dot for each of its milliseconds on a logarithmic scale, p50 and p99."""
     bottom = 40 + _ROW * len(series)
     out = canvas(title, _WIDTH, bottom + 30)
 

@@ -50,15 +50,15 @@ class Question(ABC):
 
     @abstractmethod
     def frame(self, correlation_id: int) -> bytes:
-        """The request, as it is written."""
+        """Return the request, encoded."""
 
     @abstractmethod
     def led(self, frame: memoryview) -> Iterable[int]:
-        """The partitions for which this answer shows a leader at work."""
+        """Return the partitions for which this answer shows a leader at work."""
 
 
 class Leads(Question):
-    """Return True if the broker leads the partitions."""
+    """Asks a broker if it leads the partitions."""
 
     VERSION = 6
     LEADS = (0, OffsetNotAvailableError.code)
@@ -77,7 +77,7 @@ class Leads(Question):
 
 
 class Writes(Question):
-    """Return True if the broker acknowledges a record, which a reader takes for one of the load's warm-up."""
+    """Sends a broker a record to acknowledge, which a reader takes for one of the load's warm-up."""
 
     VERSION = 9
 
@@ -158,7 +158,7 @@ async def leaders(
 
 
 def gaps_in(seen: Seen) -> list[tuple[float, float]]:
-    """Every gap that was longer than the sampling itself explains: (wall-clock second, milliseconds)."""
+    """Return every gap longer than the sampling itself explains: (wall-clock second, milliseconds)."""
     return sorted(
         (earlier, (later - earlier) * 1000)
         for answers in seen.values()

@@ -25,7 +25,7 @@ FEW = [OURS[0], *(peer for peer in PEERS if peer.loop == "asyncio")]
 
 
 def case(name: str, contenders: list[Contender], records: int, **details: object) -> Case:
-    """A case of records to six partitions."""
+    """Return a case of records to six partitions."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

@@ -99,7 +99,7 @@ async def confluent(options: argparse.Namespace, note: Note, **more: Any) -> Non
 
 
 def group_of(options: argparse.Namespace) -> str:
-    """The group that is named, else one with the topic's name."""
+    """Return the named group, or one with the topic's name."""
     return str(getattr(options, "group", options.topic))
 
 

@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[bytes | None, bytes, list[tuple[str, bytes | None]]]] = {
 
 
 def ours(codec: Any) -> dict[str, Job]:
-    """The operation timed for one variant of the codec."""
+    """Return the operations timed for one variant of the codec."""
     jobs: dict[str, Job] = {}
     values = [b"x" * 100] * RECORDS
 
@@ -80,7 +80,7 @@ def arrow(codec: Any) -> dict[str, Job]:
 
 
 def aiokafkas() -> dict[str, Job]:
-    """The operation timed for aiokafka's compiled codec."""
+    """Return the operations timed for aiokafka's compiled codec."""
     jobs: dict[str, Job] = {}
 
     def encode(key: bytes | None, value: bytes, headers: list[tuple[str, bytes | None]]) -> bytes:

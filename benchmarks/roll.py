@@ -81,7 +81,7 @@ class Clients:
 async def roll(
     bootstrap: str, restart: Restart, shape: Shape, options: argparse.Namespace, *, hints: bool
 ) -> dict[str, Any]:
-    """One roll over all brokers; the figures of it."""
+    """Roll once over all brokers; returns the figures."""
     topic = f"roll-{shape.partitions}-{'hints' if hints else 'none'}"
     client = "lead" if hints else "lead-no-hints"
     async with AdminClient(bootstrap, request_timeout_ms=120_000) as admin:
@@ -188,7 +188,7 @@ async def _at(at: float) -> None:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Every shape that was asked for, with hints and without."""
+    """Run every requested shape, with hints and without."""
     rows: list[dict[str, Any]] = []
     if options.traces:
         await prepare_topic(options.traces, TRACES)

@@ -28,7 +28,7 @@ Restart = Callable[[int], Awaitable[None]]
 
 @asynccontextmanager
 async def embedded() -> AsyncIterator[tuple[str, Restart]]:
-    """An embedded cluster in a process of its own, which takes orders line by line."""
+    """Run an embedded cluster in a process of its own, which takes orders line by line."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.roll_clusters", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

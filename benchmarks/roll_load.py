@@ -75,7 +75,7 @@ class Kept:
         self._due, self._acked, self._read = array("d"), array("d"), array("d")
 
     def due(self, at: float) -> None:
-        """Of the next number."""
+        """Return the time at which a number is due."""
         self._due.append(at)
         self._acked.append(math.nan)
         self._read.append(math.nan)
@@ -88,7 +88,7 @@ class Kept:
             self._read[number] = at
 
     def traces(self, run: str, client: str, restarts: Sequence[float]) -> Iterator[Trace]:
-        """Return the fate of every record; ``restarts`` are the times at which brokers began to shut down, in order."""
+        """Yield the times of every record; ``restarts`` are the times at which brokers began to shut down, in order."""
         for number, times in enumerate(zip(self._due, self._acked, self._read, strict=True)):
             due, *reached = times
             before = bisect_right(restarts, due)
@@ -154,7 +154,7 @@ class Load:
             self._progress.set()
 
     def pending(self) -> tuple[int, int]:
-        """Records that are not acknowledged, and those that some subscription has not read."""
+        """Return the number of records not acknowledged, and of those that a subscription has not read."""
         unread = self.sent - self.failed - min(each.read for each in self.subscriptions)
         return self.sent - self.acknowledged - self.failed, unread
 

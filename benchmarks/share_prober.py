@@ -45,7 +45,7 @@ class Probe:
         """Records of the previous answer, to acknowledge."""
 
     def frame(self, correlation_id: int) -> bytes:
-        """The next request, as it is written."""
+        """Return the next request, encoded."""
         wanted = FetchPartition(partition_index=0, acknowledgement_batches=self._given)
         request = ShareFetchRequest(
             group_id=self._group,

@@ -327,7 +327,7 @@ def _stream(spark: SparkSession, formats: list[str], bootstrap: str, batches: in
 
 
 async def _send(bootstrap: str, topic: str, count: int) -> None:
-    """All rows at once, so that one micro-batch gets them."""
+    """Send all rows at once, so that one micro-batch gets them."""
     async with Producer(bootstrap, linger_ms=50) as producer:
         each = count // _PARTITIONS
         for partition in range(_PARTITIONS):

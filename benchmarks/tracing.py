@@ -69,7 +69,7 @@ async def by_send_many(producer: Producer, topic: str, count: int) -> None:
 
 
 async def produce(servers: str, case: Case, way: Way, records: int) -> float:
-    """Microseconds for each record."""
+    """Return the microseconds for each record sent."""
     tracer = TracerProvider(sampler=case.sampler or ALWAYS_OFF).get_tracer("benchmark")
     topic = SinkTopic(6).name
     async with Producer(servers, acks=1, enable_idempotence=False) as producer:
@@ -90,7 +90,7 @@ async def produce(servers: str, case: Case, way: Way, records: int) -> float:
 
 
 async def consume(servers: str, case: Case, records: int) -> float:
-    """The same of a loop over records that carry no context."""
+    """Return the microseconds for each record of a loop over records without a context."""
     topic = SinkTopic(1, records).name
     async with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         left = records

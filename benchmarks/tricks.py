@@ -30,7 +30,7 @@ FRAME_BYTES = 1024 * 1024
 
 
 def compiled(folder: Path, without: str) -> Any:
-    """The module in a build without this."""
+    """Compile the module in a build without this."""
     package = folder / "aiokafka_lead"
     if not package.exists():
         shutil.copytree(ROOT / "aiokafka_lead/_cpython", package / "_cpython")
@@ -55,7 +55,7 @@ def compiled(folder: Path, without: str) -> Any:
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    """A coroutine that returns at once."""
+    """Return at once."""
     try:
         coroutine.send(None)
     except StopIteration:

@@ -157,7 +157,7 @@ FIRST_USES = [
 
 
 def first_use(key: int) -> None:
-    """Prints ms of importing the module, making the request's encoder and the response's decoder."""
+    """Print ms of importing the module, making the request's encoder and the response's decoder."""
     start = perf_counter()
     request = request_class(key)
     imported = perf_counter()

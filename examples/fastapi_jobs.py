@@ -48,7 +48,7 @@ class Job(BaseModel):
 
 @kafka.share_consumer(TOPIC, group_id=GROUP, run={"concurrency": 32, "dead_letter_topic": f"{TOPIC}.failed"})
 async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """One job. It may take longer than the record's lock lasts, which is renewed meanwhile."""
+    """Do one job. It may take longer than the record's lock lasts, which is renewed meanwhile."""
     job = Job.model_validate_json(record.value or b"")
     await anyio.sleep(0.1)  # in place of the work
     log.info("thumbnail of %s, %d wide (delivery %d)", job.image, job.width, record.delivery_count)

@@ -50,7 +50,7 @@ async def place_order(engine: AsyncEngine, customer: str, cents: int) -> str:
 
 
 async def waiting(engine: AsyncEngine) -> int:
-    """Events that are not published yet."""
+    """Return the number of events that are not published yet."""
     async with engine.connect() as connection:
         found: int = (await connection.execute(text(f"SELECT count(*) FROM {outbox.name}"))).scalar_one()
     return found

@@ -61,7 +61,7 @@ class Balances:
         self._partitions: dict[int, dict[str, int]] = {}
 
     def of(self, partition: int) -> dict[str, int]:
-        """Balances by account, as of the last committed transaction.
+        """Return balances by account, as of the last committed transaction.
 
         Empty for a partition that was revoked: a transaction with records of it can no longer be committed.
         """
@@ -160,7 +160,7 @@ async def work(servers: str, prefix: str, number: int) -> None:
 
 
 async def learn_outcome(producer: Producer[Any, Any], txn: Transaction[Any, Any]) -> None:
-    """The balances are those behind the transaction, or those before it: ask until that is known."""
+    """Ask for the outcome until it is known: the balances are the ones after the transaction, or before it."""
     while txn.outcome is None:
         with suppress(CommitOutcomeUnknownError, TransactionAbortedError):
             await producer.commit_transaction()
@@ -175,7 +175,7 @@ def credit(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[
 
 
 def book(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[str, int]) -> dict[str, Any] | None:
-    """The payment, whose money has left the payer's balance; None if that does not cover it."""
+    """Take the money from the payer's balance; returns the payment, or None if the balance does not cover it."""
     payment: dict[str, Any] = json.loads(record.value)
     left = now.get(payment["from"], 0) - payment["cents"]
     if left < 0:
@@ -251,7 +251,7 @@ async def pay(servers: str, prefix: str, count: int, over_s: float) -> list[dict
 
 
 async def read_outcomes(servers: str, prefix: str, count: int) -> list[tuple[dict[str, Any], str]]:
-    """Yield payments and their outcomes as they arrive; reads for a moment longer than needed, to catch duplicates."""
+    """Return payments and their outcomes in order of arrival; reads a moment longer than needed, to find duplicates."""
     found: list[tuple[dict[str, Any], str]] = []
     options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     async with Consumer(bootstrap_servers=servers, **options) as reader:
@@ -265,7 +265,7 @@ async def read_outcomes(servers: str, prefix: str, count: int) -> list[tuple[dic
 
 
 async def settled_balances(servers: str, prefix: str) -> Counter[str]:
-    """The balances when no money is on its way any more."""
+    """Return the balances when no money is on its way any more."""
     while True:
         found: Counter[str] = Counter()
         for partition in range(PARTITIONS):
@@ -307,7 +307,7 @@ async def audit(servers: str, prefix: str, count: int, over_s: float, outage_s: 
 
 
 async def be_away(cluster: EmbeddedCluster, after_s: float, for_s: float) -> None:
-    """All brokers are down for a while."""
+    """Take all brokers down for a while."""
     await asyncio.sleep(after_s)
     for broker in cluster.broker_ids:
         await cluster.kill_broker(broker)

@@ -71,7 +71,7 @@ class Hub:
 
 
 def event_of(record: ConsumerRecord[bytes | None, bytes | None]) -> str:
-    """The record as an event. A line break would end a field of it."""
+    """Format the record as an event. A line break would end a field of it."""
     text = (record.value or b"").decode(errors="replace").replace("\r", " ").replace("\n", "\ndata: ")
     return f"id: {record.partition}-{record.offset}\ndata: {text}\n\n"
 
@@ -84,7 +84,7 @@ hub = Hub()
 
 @kafka.consumer(TOPIC, auto_offset_reset="latest", run={"order": "partition"})
 async def publish(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
-    """Every record goes to all that listen now."""
+    """Pass every record to all present listeners."""
     hub.publish(event_of(record))
 
 
@@ -104,5 +104,5 @@ app.include_router(kafka.router())
 
 @app.get("/orders")
 async def orders() -> StreamingResponse:
-    """The orders from now on."""
+    """Stream the orders from now on."""
     return StreamingResponse(hub.listen(), media_type="text/event-stream", headers={"cache-control": "no-store"})

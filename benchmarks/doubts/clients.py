@@ -55,24 +55,24 @@ class Options(argparse.Namespace):
 
 
 def emit(what: str, **more: Any) -> None:
-    """One line, from any thread."""
+    """Print one line, from any thread."""
     sys.stdout.write(json.dumps({"what": what, "at": time.time(), **more}) + "\n")
     sys.stdout.flush()
 
 
 def value_of_now() -> bytes:
-    """A record's value, which says when it was written."""
+    """Return a record's value, which says when it was written."""
     return NUMBER.pack(int(time.time() * 1000))
 
 
 def note(value: bytes | None) -> None:
-    """A record was read."""
+    """Report a record that was read."""
     (written_ms,) = NUMBER.unpack(value or b"")
     emit("read", written=written_ms / 1000)
 
 
 def config_of(client: str, options: Options) -> dict[str, Any]:
-    """The client's own names for its configuration."""
+    """Return the client's own names for its configuration."""
     config = {"client_id": CLIENT_ID, **options.config}
     if client != "confluent":
         return config
@@ -83,7 +83,7 @@ def config_of(client: str, options: Options) -> dict[str, Any]:
 
 
 async def write(client: str, options: Options) -> None:
-    """A record every now and then, whether those before are acknowledged or not."""
+    """Write a record every now and then, even if earlier ones are not acknowledged."""
     async with load.CLIENTS[client](options, **config_of(client, options)) as send:
         for partition in itertools.cycle(options.partitions):
             value = value_of_now()
@@ -252,7 +252,7 @@ async def work(client: str, role: str, options: Options) -> None:
 
 
 def main() -> None:
-    """The command line is a program's: no help."""
+    """Run the role; programs write the command line, so it has no help."""
     client, role, options = sys.argv[1:]
     asyncio.run(work(client, role, Options(**json.loads(options))))
 

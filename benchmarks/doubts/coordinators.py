@@ -44,7 +44,7 @@ async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
 
 
 async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
-    """The same to a group that works: until it commits offsets again."""
+    """A coordinator refuses a working group in the same way: until it commits offsets again."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t")
     async with feeding(cluster), AdminClient(cluster.bootstrap_servers) as admin:

@@ -38,9 +38,7 @@ async def preferred_replica(trial: Trial, how: str, *, noticed: bool) -> Outcome
 
 
 async def asked_for_records(trial: Trial, api: str, code: int) -> Outcome:
-    """A leader refuses from now on the requests of a reader, or of a member of a share group; another one leads by
-    then.
-    """
+    """A leader refuses requests of a reader, or of a share group's member, from now on; another one leads by then."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     cluster.shares.configure(GROUP, {"share.auto.offset.reset": "earliest"})

@@ -46,7 +46,7 @@ class _Names:
         self._addresses = Path(folder, "names")
 
     def compile(self) -> dict[str, str]:
-        """The environment in which programs ask this."""
+        """Return the environment in which programs resolve the name so."""
         source = Path(__file__).with_name("names.c")
         command = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(self._library), str(source), "-ldl"]
         subprocess.run(command, check=True)

@@ -20,7 +20,7 @@ COUNTED = ("Produce", "Fetch", "Metadata", "FindCoordinator")
 
 
 def waits() -> list[Row]:
-    """Seconds from a fault to the first progress after it."""
+    """Return the rows with seconds from a fault to the first progress after it."""
     return [*_of_leaders(), *_of_coordinators(), *_of_what_passes(), *_of_topics()]
 
 
@@ -93,7 +93,7 @@ def _of_topics() -> list[Row]:
 
 
 def rates() -> list[Row]:
-    """Requests a second while every broker refuses, without end."""
+    """Return the rows with requests a second while every broker refuses, without end."""
     return [
         *(
             Row(f"all brokers: {api} {code}", partial(refused, api=api, code=code, role=role))

@@ -83,7 +83,7 @@ class Program:
         self.process.stdin.write(f"{word}\n".encode())
 
     def found(self, what: str, written_since: float = 0.0) -> list[dict[str, Any]]:
-        """The events of this kind, of records that were written since then."""
+        """Return the events of this kind, of records written since then."""
         return [
             each for each in self._events if each["what"] == what and each.get("written", math.inf) >= written_since
         ]
@@ -122,11 +122,11 @@ class Trial:
         await asyncio.gather(*self._listening)
 
     async def cluster(self, brokers: int = 3, **options: Any) -> EmbeddedCluster:
-        """Brokers that do not make topics by themselves."""
+        """Start brokers that do not make topics by themselves."""
         return await self._stack.enter_async_context(EmbeddedCluster(brokers, auto_create_topics=False, **options))
 
     async def program(self, role: str, bootstrap: str, **options: Any) -> Program:
-        """The client at work."""
+        """Start the client's program."""
         log = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.doubts.clients", self.client, role,

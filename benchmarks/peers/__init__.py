@@ -15,7 +15,7 @@ FOREIGN = {"franz-go": "go", "java": "mvn"}
 
 
 def available() -> list[str]:
-    """The clients that can be built on this machine."""
+    """Return the clients that can be built on this machine."""
     return [client for client, program in FOREIGN.items() if shutil.which(program)]
 
 

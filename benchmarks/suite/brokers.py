@@ -28,7 +28,7 @@ class Brokers:
 
 @contextmanager
 def sink() -> Iterator[Brokers]:
-    """The broker that is never the limit, in a process of its own."""
+    """Run the broker that is never the limit, in a process of its own."""
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.suite.sink"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -40,7 +40,7 @@ def sink() -> Iterator[Brokers]:
 
 @contextmanager
 def kafka(bootstrap: str | None, count: int = 3) -> Iterator[Brokers]:
-    """The Apache Kafka cluster at an address, or one of so many brokers that lives as long as this does."""
+    """Use the Apache Kafka cluster at an address, or start one of this number of brokers."""
     if bootstrap is not None:
         yield Brokers("kafka", bootstrap, _maker(bootstrap))
         return

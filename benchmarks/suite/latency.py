@@ -17,7 +17,7 @@ from .workload import Workload
 
 WARM_UP = 200
 SAMPLES = 1000
-"""Number of records at a steady rate that are followed until they are acknowledged."""
+"""Number of records a second, out of those at a steady rate, that are followed until they are acknowledged."""
 WARMING = 0.2
 """The part of the records at a steady rate that does not count."""
 TICK_S = 0.001
@@ -68,7 +68,7 @@ async def paced(
 
 
 async def bare(work: Workload) -> list[float]:
-    """The same request, ready made, over a blocking socket to the only broker, or to whichever leads partition 0."""
+    """Time the same request, ready made, over a blocking socket to the only broker, or to the leader of partition 0."""
     from aiokafka_lead import AdminClient
 
     async with AdminClient(work.bootstrap) as admin:

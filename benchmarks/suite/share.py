@@ -117,7 +117,7 @@ async def _run(consumer: Consumer, work: Workload) -> dict[str, Any]:
 
 
 async def of_confluent(work: Workload) -> dict[str, Any]:
-    """The same of confluent-kafka's, which has no asyncio."""
+    """Measure confluent-kafka's consumer, which has no asyncio."""
     from confluent_kafka import ShareConsumer as Confluent
 
     explicit = work.method == "explicit"
@@ -150,7 +150,7 @@ async def of_confluent(work: Workload) -> dict[str, Any]:
 
 
 async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
-    """The same of a client that runs in a process of its own."""
+    """Measure a client that runs in a process of its own."""
     numbers = [round(work.records * WARM_UP), work.records]
     command = [*share_command(client), work.bootstrap, work.topic, work.group, work.method, *map(str, numbers)]
     done = await anyio.run_process(command, stderr=None)
@@ -176,7 +176,7 @@ async def moves_of_this_client(work: Workload) -> list[float]:
 
 
 async def moves_of_confluent(work: Workload) -> list[float]:
-    """The same of confluent-kafka's."""
+    """Measure moves with confluent-kafka's consumer."""
     from confluent_kafka import ShareConsumer as Confluent
 
     consumer = Confluent(
@@ -197,7 +197,7 @@ async def moves_of_confluent(work: Workload) -> list[float]:
 
 
 async def moves_of_another_language(client: str, work: Workload) -> list[float]:
-    """The same of a client that runs in a process of its own."""
+    """Measure moves with a client that runs in a process of its own."""
     numbers = [MOVED_AT_ONCE, round(work.seconds * 1000)]
     command = [*share_command(client), work.bootstrap, work.topic, work.group, "moves", *map(str, numbers)]
     done = await anyio.run_process(command, stderr=None)

@@ -55,7 +55,7 @@ class SinkTopic(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that `parse` understands."""
+        """Return the name that `parse` understands."""
         content = f"-{self.records}-{self.size}-{self.compression}" if self.records else ""
         return f"sink-{self.partitions}{content}"
 
@@ -101,7 +101,7 @@ class Sink:
         self._producers = 0
 
     def topic(self, name: str) -> SinkTopic | None:
-        """The topic of that name, which is remembered."""
+        """Return the topic of that name, and remember it."""
         found = self.topics.get(name) or SinkTopic.parse(name)
         if found is not None and name not in self.topics:
             self.topics[name] = found
@@ -217,7 +217,7 @@ class Sink:
 
 
 def topic_id(name: str) -> uuid.UUID:
-    """A topic's id: the same in every run."""
+    """Return a topic's id, the same in every run."""
     return uuid.uuid5(uuid.NAMESPACE_OID, name)
 
 

@@ -67,7 +67,7 @@ async def back_to_back(
 
 
 async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
-    """The same figures of a client that runs in a process of its own."""
+    """Return the same figures of a client that runs in a process of its own."""
     count = max(1, work.records // work.transaction)
     numbers = [work.partitions, work.transaction, work.size, LINGER_MS, max(1, round(count * WARM_UP)), count]
     command = [*transactions_command(client), work.bootstrap, work.topic, *map(str, numbers)]

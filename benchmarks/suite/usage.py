@@ -41,7 +41,7 @@ class Meter:
         self.machine_busy = busy / total if total else 0.0
 
     def figures(self) -> dict[str, Any]:
-        """For the report."""
+        """Return the figures for the report."""
         return {
             "records": self.records,
             "cpu_us": self.cpu_s / self.records * 1e6,

@@ -54,10 +54,10 @@ class Workload:
     """True to measure the event loop's pauses, which costs CPU."""
 
     def to_json(self) -> str:
-        """For the command line of a worker."""
+        """Return it in the form of a worker's command line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The reverse."""
+        """Parse the form of `to_json`."""
         return cls(**json.loads(text))

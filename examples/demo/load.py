@@ -18,7 +18,7 @@ EVENT = struct.Struct(">Qd")
 """An event's number, and when it was sent (monotonic seconds of this process)."""
 PADDING = bytes(84)
 SLICE_S = 0.25
-"""Events drawn as one bar."""
+"""Time drawn as one bar."""
 CATCH_UP_S = 0.1
 """A machine that is further behind sends fewer events: to catch up with all would keep it behind."""
 PATIENCE_S = 20

@@ -40,11 +40,11 @@ class Screen:
         self._seconds = seconds
         self._started = time.monotonic()
         self._marks: list[str] = []
-        """Describe the phase in each slice of time."""
+        """Mark of the phase in each slice of time."""
         self._levels = LEVELS if console.encoding.startswith("utf") else ASCII_LEVELS
 
     async def show(self) -> None:
-        """Until cancelled: four frames a second on a terminal, one line a second elsewhere."""
+        """Show the state until cancelled: four frames a second on a terminal, one line a second elsewhere."""
         if not self._console.is_terminal:
             self._console.print(f"{self._trouble.about}\n", soft_wrap=True)
             while True:

@@ -15,7 +15,7 @@ from aiokafka_lead.admin import NewTopic
 from aiokafka_lead.testing import EmbeddedCluster
 
 QUIET, MOVING, DEAD, BACK = "quiet", "moves", "death", "return"
-"""A phase of the cluster: normal, leaders move, a broker is dead, it has come back."""
+"""Phases of the cluster: nothing happens, leaders move, a broker is dead, it has come back."""
 METADATA_DELAY_MS = 100
 
 
@@ -110,7 +110,7 @@ class EmbeddedTrouble:
 
 @asynccontextmanager
 async def embedded(topics: Sequence[str], partitions: int) -> AsyncIterator[Trouble]:
-    """An embedded cluster with the topics."""
+    """Run an embedded cluster with the topics."""
     async with EmbeddedCluster(brokers=3) as cluster:
         for topic in topics:
             await cluster.create_topic(topic, partitions=partitions, replication_factor=3)
@@ -178,7 +178,7 @@ class RealTrouble:
 
 @asynccontextmanager
 async def real(bootstrap_servers: str, topics: Sequence[str], partitions: int) -> AsyncIterator[Trouble]:
-    """A real cluster, with the topics for as long as this lasts."""
+    """Use a real cluster; the topics exist during the block."""
     async with AdminClient(bootstrap_servers) as admin:
         brokers = len((await admin.describe_cluster()).brokers)
         await admin.create_topics([NewTopic(topic, partitions, min(3, brokers)) for topic in topics])

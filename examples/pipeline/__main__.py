@@ -42,7 +42,7 @@ SHOWN = 12
 
 @asynccontextmanager
 async def embedded_cluster() -> AsyncIterator[str]:
-    """The bootstrap servers of a cluster in another process."""
+    """Yield the bootstrap servers of a cluster in another process."""
     command = ("-m", "aiokafka_lead.testing", "--brokers", "3", "--port", "0")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -159,7 +159,7 @@ async def report(shop: Shop, bootstrap: str, topic: str, directory: Path, stages
 
 
 async def run(options: argparse.Namespace) -> int:
-    """The pipeline, from the first order to the report; returns the exit status, 0 if the report is exact."""
+    """Run the pipeline, from the first order to the report; returns the exit status, 0 if the report is exact."""
     directory: Path = options.out
     topic = f"orders-{uuid.uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
@@ -187,7 +187,7 @@ def killed(times: int) -> str:
 
 
 def show(console: Console, report: Report, shop: Shop, options: argparse.Namespace) -> None:
-    """The takings, and one sentence."""
+    """Print the takings, and one sentence."""
     table = Table("15 minutes from", box=None, padding=(0, 3, 0, 0), header_style="dim")
     for title in ("orders", "counted", "cents", "summed up"):
         table.add_column(title, justify="right")

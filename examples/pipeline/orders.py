@@ -31,7 +31,7 @@ class Order:
     """When it was placed: ISO 8601, UTC."""
 
     def event(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         return json.dumps(asdict(self)).encode()
 
 
@@ -46,7 +46,7 @@ class Takings:
 
 
 def orders(seed: int = 0) -> Iterator[Order]:
-    """The day's orders, the same ones for the same seed."""
+    """Yield the day's orders, the same ones for the same seed."""
     chance = random.Random(seed)
     at = DAY
     while at < NEXT_DAY:
@@ -56,7 +56,7 @@ def orders(seed: int = 0) -> Iterator[Order]:
 
 
 def first_of_next_day() -> Order:
-    """The order that closes the day: event time moves on when an event says so."""
+    """Return the order that closes the day: event time moves on when an event says so."""
     return Order("next-day", PRODUCTS[0], 1, (NEXT_DAY + timedelta(hours=1)).isoformat())
 
 

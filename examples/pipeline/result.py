@@ -39,11 +39,11 @@ class Report:
         return not (self.lost or self.repeated or self.wrong) and self.published == self.rows and self.events == sent
 
     def to_json(self) -> str:
-        """For a file."""
+        """Return it as JSON, for a file."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The reverse."""
+        """Parse the form of `to_json`."""
         fields = json.loads(text)
         return cls(**fields | {"windows": [Window(**window) for window in fields["windows"]]})

@@ -31,7 +31,7 @@ class Stage:
             self._progress.console.print(f"{self._title}: {state}", soft_wrap=True)
 
     def end(self) -> None:
-        """The stage is through."""
+        """Mark the stage as finished."""
         if not self._is_over:
             self._is_over = True
             self.note(self._state)
@@ -63,7 +63,7 @@ class Stages(AbstractContextManager["Stages"]):
 
     @contextmanager
     def stage(self, title: str, total: float | None = None) -> Iterator[Stage]:
-        """A stage for as long as this lasts."""
+        """Show a stage during the block."""
         stage = Stage(self._progress, title, total)
         yield stage
         stage.end()

@@ -35,7 +35,7 @@ class Shop:
         self.garbled = 0
 
     async def accept(self, order: Order) -> None:
-        """One request: returns when every in-sync replica has the order."""
+        """Accept one request: returns when every in-sync replica has the order."""
         key, value = order.order_id.encode(), order.event()
         times = 2 if self._chance.random() < TWICE else 1
         if self._chance.random() < GARBLED:

@@ -23,7 +23,7 @@ LATENESS = "2 minutes"
 
 
 def takings(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """Orders and cents by product and window."""
+    """Sum orders and cents by product and window."""
     reader = spark.readStream.format("aiokafka_lead").option("kafka.bootstrap.servers", bootstrap)
     records = reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
     events = records.select(f.from_json(f.col("value").cast("string"), EVENT).alias("event")).select("event.*")

@@ -18,7 +18,7 @@ ANYWHERE = -1
 
 
 def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, Any]:
-    """The workload's options in librdkafka's words."""
+    """Return the workload's options in librdkafka's words."""
     return {
         "bootstrap.servers": work.bootstrap,
         "acks": work.acks,
@@ -78,7 +78,7 @@ async def latency(work: Workload) -> list[float]:
 
 
 async def steady(work: Workload) -> list[float]:
-    """Milliseconds until records at a steady rate are acknowledged."""
+    """Return the milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced
 
     took: list[float] = []
@@ -115,7 +115,7 @@ async def transactions(work: Workload) -> dict[str, Any]:
 
 
 async def buffered(work: Workload) -> dict[str, float]:
-    """Bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
+    """Return the bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
     one = Producer({**producer_options(work), "queue.buffering.max.messages": 2_000_000})
     one.list_topics(work.topic)
     content = values(work.size, CHUNK)
@@ -145,7 +145,7 @@ async def idle(work: Workload) -> dict[str, float]:
 
 
 def consumer_options(work: Workload) -> dict[str, Any]:
-    """The workload's options in librdkafka's words."""
+    """Return the workload's options in librdkafka's words."""
     return {
         "bootstrap.servers": work.bootstrap,
         "group.id": "benchmark",
@@ -183,7 +183,7 @@ async def share(work: Workload) -> dict[str, Any]:
 
 
 async def share_moves(work: Workload) -> list[float]:
-    """The same while leaders move."""
+    """Acknowledge records of a share group while leaders move."""
     from ..share import moves_of_confluent
 
     return await moves_of_confluent(work)

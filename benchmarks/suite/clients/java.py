@@ -20,5 +20,5 @@ async def share(work: Workload) -> dict[str, Any]:
 
 
 async def share_moves(work: Workload) -> list[float]:
-    """The same while leaders move."""
+    """Acknowledge records of a share group while leaders move."""
     return await share_groups.moves_of_another_language("java", work)

@@ -13,7 +13,7 @@ from ..workload import LINGER_MS, Workload
 
 
 def producer(work: Workload, linger_ms: int = LINGER_MS, transactional_id: str | None = None) -> Any:
-    """A producer with the workload's options."""
+    """Create a producer with the workload's options."""
     compression: Any = None if work.compression == "none" else work.compression
     return KafkaProducer(
         bootstrap_servers=work.bootstrap,

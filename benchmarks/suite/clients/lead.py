@@ -26,7 +26,7 @@ from ..workload import LINGER_MS, WINDOW, Workload
 
 
 def producer(work: Workload, **options: Any) -> Producer:
-    """A producer with the workload's options."""
+    """Create a producer with the workload's options."""
     settings: dict[str, Any] = {
         "acks": work.acks if work.acks == "all" else int(work.acks),
         "enable_idempotence": work.acks == "all",
@@ -119,7 +119,7 @@ async def latency(work: Workload) -> list[float]:
 
 
 async def steady(work: Workload) -> list[float]:
-    """Milliseconds until records at a steady rate are acknowledged."""
+    """Return the milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced
 
     took: list[float] = []
@@ -148,7 +148,7 @@ async def transactions(work: Workload) -> dict[str, Any]:
 
 
 async def buffered(work: Workload) -> dict[str, float]:
-    """Bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
+    """Return the bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
     one = producer(work, buffer_memory=1 << 30, linger_ms=0)
     await one.start()
     await one.partitions_for(work.topic)
@@ -259,7 +259,7 @@ async def share(work: Workload) -> dict[str, Any]:
 
 
 async def share_moves(work: Workload) -> list[float]:
-    """The same while leaders move."""
+    """Acknowledge records of a share group while leaders move."""
     from ..share import moves_of_this_client
 
     return await moves_of_this_client(work)

@@ -23,7 +23,7 @@ __all__ = ["create_app"]
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The app, with a database and a cluster of its own."""
+    """Create the app, with a database and a cluster of its own."""
     settings = settings or Settings()
     engine = create_async_engine(settings.database)
     kafka = Kafka(settings.bootstrap_servers, client_id="shop-api", request_timeout_ms=5_000, close_timeout_ms=10_000)

@@ -15,7 +15,7 @@ from aiokafka_lead.testing import ClusterThread
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The event loop of the tests."""
+    """Event loop of the tests."""
     return "asyncio"
 
 
@@ -29,7 +29,7 @@ def settings(kafka_cluster: ClusterThread, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
-    """The database, with its tables."""
+    """Database with its tables."""
     made = create_async_engine(settings.database)
     await create_tables(made)
     yield made

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 def customer_of(app: object) -> httpx.AsyncClient:
-    """Client of the app, without a server between."""
+    """Create a client of the app, without a server between."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop")  # type: ignore[arg-type]
 
 

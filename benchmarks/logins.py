@@ -64,8 +64,7 @@ def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | Non
 
 
 def waits_ms() -> dict[str, float]:
-    """Return the time for which each thread was ready to run without a processor; empty if the system does not report
-    it.
+    """Return the time for which each thread was ready without a processor; empty if the system does not report it.
 
     Each of them may hold the interpreter's lock meanwhile, and so block the event loop's thread.
     """

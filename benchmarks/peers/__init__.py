@@ -34,9 +34,7 @@ def reader_command(client: str) -> list[str]:
 
 
 def transactions_command(client: str) -> list[str]:
-    """Return the command of this client's transactions, after building it if that is due; its sources list the
-    arguments.
-    """
+    """Return the command of this client's transactions, built first if that is due; its sources list the arguments."""
     return _built(client, "transactions", "./transactions", "JavaTransactions")
 
 

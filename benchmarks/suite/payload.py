@@ -15,9 +15,7 @@ DIFFERENT = 1000
 
 @lru_cache
 def values(size: int, count: int) -> list[bytes]:
-    """Return this number of different values of this many bytes; change none. Made once: a client's warm-up pays for
-    it.
-    """
+    """Return different values of this many bytes; change none. Made once: a client's warm-up pays for it."""
     return [_value(size, number) for number in range(count)]
 
 

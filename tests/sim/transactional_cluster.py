@@ -258,9 +258,7 @@ class TransactionalCluster(Cluster):
             return error.code, -1, None
 
     def _append(self, partition: TransactionalPartition, raw: memoryview) -> int:
-        """Return the base offset, after the checks that a partition's leader and the coordinator make before it
-        appends.
-        """
+        """Return the base offset, after the checks of a partition's leader and of the coordinator before an append."""
         header = transactional_header(raw)
         assert header is not None
         producer = header.producer_id, header.producer_epoch

@@ -167,8 +167,7 @@ class AIOKafkaProducer(Life):
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int | None
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Send a batch's records to a partition. The future is done when all are acknowledged; its result is the
-        first's.
+        """Send a batch's records to a partition; the result is the first record's, once all are acknowledged.
 
         ``partition`` None leaves the choice to ``partitioner``. The records are one batch of the log, unless the broker
         finds it too large and it is split.

@@ -1,6 +1,6 @@
 """``python -m benchmarks NAME [OPTIONS]``: run one benchmark; without a name, list them.
 
-``all``: every comparison with other clients, one after the other, with the same options; about an hour.
+``all``: every comparison with other clients in turn, with the same options; about an hour.
 """
 
 from __future__ import annotations

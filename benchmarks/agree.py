@@ -1,12 +1,12 @@
-"""Whether several runs of ``each_move`` agree, and what a leader move costs beside hints off and beside each peer.
+"""Agreement of several runs of ``each_move``, and a leader move's cost beside hints off and beside each peer.
 
-``python -m benchmarks agree RUN RUN ...``: each the JSON of a run of ``each_move``, or the CSV of a published one
-(``benchmarks/results/each_move.csv``). For each condition and backoff there are three tables of what a move takes over
-the brokers' own time for that very move (or, with ``--measure behind``, after a client that knew the move at once, and
-that waits in the same lines of busy brokers): what each client takes; how many times as long this client takes as each
-other one; and how many milliseconds less. Every figure stands for one run, and at the end for all moves together, with
-its 95 % confidence interval (percentile bootstrap over moves, each client's drawn by itself). Runs agree where their
-intervals have a point in common. There is no ratio where the other client's figure may well be 0.
+``python -m benchmarks agree RUN RUN ...``: each RUN is the JSON of a run of ``each_move``, or the CSV of a published
+one (``benchmarks/results/each_move.csv``). For each condition and backoff there are three tables of a move's time
+beyond the brokers' own time for that very move (or, with ``--measure behind``, beyond a client that knew of the move at
+once and waits in the same queues of busy brokers): the time of each client; this client's ratio to each other one; and
+the difference in milliseconds. Each figure covers one run, and the last one all moves together, with its 95 %
+confidence interval (percentile bootstrap over moves, drawn for each client separately). Runs agree if their intervals
+have a point in common. There is no ratio if the other client's figure may well be 0.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ STATISTICS: Mapping[str, Statistic] = {
 }
 
 Moves: TypeAlias = Mapping[str, Sequence[float]]
-"""By client, what each move took over the brokers' own time, in milliseconds."""
+"""Time of each move beyond the brokers' own, in milliseconds, by client."""
 Case: TypeAlias = tuple[str, int]
 """A condition, and the retry backoff in milliseconds."""
 Run: TypeAlias = Mapping[Case, Moves]
 Figure: TypeAlias = Callable[[Moves, str, Statistic], Estimate | None]
-"""What a table says of a client, where it can."""
+"""A statistic of a client in a table, if it can be computed."""
 
 
 def read(path: Path, measure: str = "over") -> Run:
-    """A run's moves, by one of `MEASURES`. Raises `ValueError` for a file that has none."""
+    """Read a run's moves, by one of `MEASURES`. Raises `ValueError` for a file without any."""
     found: dict[Case, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     text = path.read_text()
     try:
         for move in read_csv(text) if path.suffix == ".csv" else json.loads(text):
-            # How long Metadata took is each run's own.
+            # Each run measures the time of Metadata for itself.
             case = move["condition"].partition(",")[0], move["backoff_ms"]
             over = move["gap"] - move["floor"] if measure == "over" else move["behind"]
             if over is not None:
@@ -60,12 +60,12 @@ def read(path: Path, measure: str = "over") -> Run:
 
 
 def taken(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
-    """What a client takes."""
+    """Return a client's time."""
     return estimate(moves[client], statistic) if moves.get(client) else None
 
 
 def ratio(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
-    """How many times as long this client takes as another one."""
+    """Return the ratio of this client's time to another one's."""
     pairs = _pairs(moves, client, statistic)
     if not pairs or within(0, [theirs for _, theirs in pairs]).low <= 0:
         return None
@@ -74,7 +74,7 @@ def ratio(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
 
 
 def less(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
-    """How many milliseconds less this client takes than another one."""
+    """Return the milliseconds that this client's time is below another one's."""
     pairs = _pairs(moves, client, statistic)
     if not pairs:
         return None
@@ -83,7 +83,7 @@ def less(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
 
 
 def _pairs(moves: Moves, client: str, statistic: Statistic) -> list[tuple[float, float]]:
-    """This client's figure and another one's, resample by resample; none where one of them has no moves."""
+    """Pair this client's figure with another one's, resample by resample; none if one of them has no moves."""
     if client == OURS or not moves.get(OURS) or not moves.get(client):
         return []
     return list(zip(resampled(moves[OURS], statistic), resampled(moves[client], statistic, seed=2), strict=True))
@@ -97,7 +97,7 @@ FIGURES: Mapping[str, Figure] = {
 
 
 def pooled(runs: Sequence[Run], case: Case) -> Moves:
-    """The moves of all runs."""
+    """Return the moves of all runs."""
     found: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         for client, moves in run.get(case, {}).items():
@@ -106,7 +106,7 @@ def pooled(runs: Sequence[Run], case: Case) -> Moves:
 
 
 def rows(runs: Sequence[Run], case: Case, figure: Figure) -> list[list[object]]:
-    """For each client and statistic: the figure of each run, whether they agree, and that of all moves."""
+    """Return, for each client and statistic, the figure of each run, the agreement, and the figure of all moves."""
     everything = pooled(runs, case)
     found: list[list[object]] = []
     for client in [one for one in CLIENTS if one in everything]:
@@ -121,7 +121,7 @@ def rows(runs: Sequence[Run], case: Case, figure: Figure) -> list[list[object]]:
 
 
 def _verdict(figures: Sequence[Estimate | None]) -> str:
-    """Whether the intervals of all runs that have one share a point."""
+    """Return True if the intervals of all runs that have one share a point."""
     known = [each for each in figures if each is not None]
     if len(known) < 2:
         return ""

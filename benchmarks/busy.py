@@ -34,7 +34,7 @@ SLOW_DISK = Path(__file__).with_name("slow_disk.c")
 SLOW_MS = 50.0
 FLUSH_MS = 10
 FIRST_CONNECTIONS, LAST_CONNECTIONS = 2, 128
-"""To each broker; doubled until its answers are slow."""
+"""Number of connections to each broker, doubled until its answers are slow."""
 BROKERS = ConfigResource(ConfigResourceType.BROKER, "")
 PARTITIONS = 30
 BATCH = 1_000
@@ -46,7 +46,7 @@ _VERSION = 9
 
 @contextmanager
 def slow_disks() -> Iterator[None]:
-    """Brokers started meanwhile take `FLUSH_MS` to flush what `busy_brokers` lets others write. Needs gcc."""
+    """Make brokers started meanwhile take `FLUSH_MS` to flush writes that `busy_brokers` causes. Needs gcc."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "slow_disk.so")
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, SLOW_DISK, "-ldl"], check=True)
@@ -62,9 +62,9 @@ def slow_disks() -> Iterator[None]:
 
 @asynccontextmanager
 async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
-    """Load the brokers until they take `SLOW_MS` for Metadata; gives the median milliseconds that they take then.
+    """Load the brokers until Metadata takes `SLOW_MS`; returns the median milliseconds that it takes then.
 
-    Raises `RuntimeError` where they do not become so slow.
+    Raises `RuntimeError` if they do not become so slow.
     """
     topic = f"busy-{uuid.uuid4().hex[:8]}"
     connections, took = FIRST_CONNECTIONS, 0.0
@@ -77,7 +77,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
         await admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=config)])
         for handlers in HANDLERS:
             await admin.incremental_alter_configs({BROKERS: [ConfigChange("num.io.threads", str(handlers))]})
-            await asyncio.sleep(1)  # until every broker has it: the next change is judged by what it has now
+            await asyncio.sleep(1)  # until every broker has it: the next change is checked against the current number
     while connections <= LAST_CONNECTIONS:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.busy", "--bootstrap", bootstrap, "--topic", topic,
@@ -97,7 +97,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
 
 
 async def metadata_ms(bootstrap: str, seconds: float) -> float:
-    """The median time that the brokers take to answer Metadata."""
+    """Return the median time that the brokers take to answer Metadata."""
     took: list[float] = []
     async with asyncio.TaskGroup() as tasks:
         for server in bootstrap.split(","):
@@ -121,7 +121,7 @@ async def _ask(server: str, seconds: float, took: list[float]) -> None:
 
 
 async def keep_busy(options: argparse.Namespace) -> None:
-    """One batch after the other on each connection."""
+    """Send batches on each connection, each after the previous one's answer."""
     async with AdminClient(options.bootstrap) as admin:
         described = (await admin.describe_topics([options.topic]))[options.topic].partitions
         brokers = {each.node_id: (each.host, each.port) for each in (await admin.describe_cluster()).brokers}

@@ -1,4 +1,4 @@
-"""What each implementation of lz4 and zstd costs: CPU us a batch, compressing and decompressing.
+"""Cost of each implementation of lz4 and zstd: CPU us a batch, compressing and decompressing.
 
     python -m benchmarks.codecs [--seconds 0.3]
 

@@ -25,12 +25,12 @@ from .stats import percentile, table
 PARTITIONS = 30
 TOPIC = "cold"
 SECONDS = (0, 2, 6, 12)
-"""Where the parts of a run begin and end, from its first record on."""
+"""Boundaries of the parts of a run, in seconds from its first record."""
 SHARES = (0.5, 0.9, 0.99)
 
 
 async def measure(client: str, rate: float) -> list[list[float]]:
-    """The milliseconds in each part of one client's run, on brokers of its own."""
+    """Return the milliseconds in each part of one client's run, on brokers of its own."""
     async with apache() as cluster:
         async with AdminClient(cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
@@ -46,7 +46,7 @@ async def measure(client: str, rate: float) -> list[list[float]]:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Every client in every round, in random order."""
+    """Run every client in every round, in random order."""
     found: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in SECONDS[1:]])
     for _ in range(options.rounds):
         for client in random.sample(options.clients, len(options.clients)):

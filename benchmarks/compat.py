@@ -1,4 +1,4 @@
-"""What programs written for aiokafka cost on `aiokafka_lead.compat`, beside themselves on aiokafka.
+"""Cost of programs written for aiokafka on `aiokafka_lead.compat`, beside the same programs on aiokafka.
 
 ``python -m benchmarks compat``: client CPU a record of the same programs, unchanged but for one line, on a sink broker.
 They produce and consume with aiokafka's own calls, and with FastStream where that is installed: then also on a client
@@ -23,7 +23,7 @@ from .suite.sink import SinkTopic
 
 CLIENTS = ("compat", "aiokafka")
 NOTHING = "nothing"
-"""The client that sends nothing, and gets the same record again and again."""
+"""The client that sends no requests and gets the same record repeatedly."""
 AT_ONCE = 500
 """Records that are on their way before a program waits for them."""
 IN_BATCH = 100
@@ -41,7 +41,7 @@ class Meter:
         self.seen = 0
 
     def count(self, records: int = 1) -> bool:
-        """So many records more; whether that was enough."""
+        """Count further records; returns True once there are enough."""
         before, self.seen = self.seen, self.seen + records
         if before < self._warm <= self.seen:
             self._warm = self.seen
@@ -49,12 +49,12 @@ class Meter:
         return self.seen >= self._records
 
     def us(self) -> float:
-        """Microseconds of CPU a record."""
+        """Return the microseconds of CPU a record."""
         return (time.process_time() - self._began) / (self.seen - self._warm) * 1e6
 
 
 async def produce(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Futures by the hundred, each awaited."""
+    """Produce futures by the hundred, and await each."""
     from aiokafka import AIOKafkaProducer
 
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=5) as producer:
@@ -94,7 +94,7 @@ async def consume_many(bootstrap: str, topic: str, meter: Meter) -> None:
 
 
 async def faststream_publish(bootstrap: str, topic: str, meter: Meter) -> None:
-    """A FastStream broker that publishes, and waits for many at once."""
+    """Publish by a FastStream broker, and wait for many at once."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     async with KafkaBroker(bootstrap, linger_ms=5, logger=None) as broker:
@@ -105,7 +105,7 @@ async def faststream_publish(bootstrap: str, topic: str, meter: Meter) -> None:
 
 
 async def faststream_publish_one(bootstrap: str, topic: str, meter: Meter) -> None:
-    """A FastStream broker whose every message waits for the one before."""
+    """Publish by a FastStream broker, waiting for each message before the next."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     async with KafkaBroker(bootstrap, logger=None) as broker:
@@ -114,7 +114,7 @@ async def faststream_publish_one(bootstrap: str, topic: str, meter: Meter) -> No
 
 
 async def faststream_publish_batch(bootstrap: str, topic: str, meter: Meter) -> None:
-    """A FastStream broker that publishes a hundred messages at once, and waits for them."""
+    """Publish a hundred messages at once by a FastStream broker, and wait for them."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     async with KafkaBroker(bootstrap, logger=None) as broker:
@@ -123,7 +123,7 @@ async def faststream_publish_batch(bootstrap: str, topic: str, meter: Meter) -> 
 
 
 async def faststream_subscribe(bootstrap: str, topic: str, meter: Meter) -> None:
-    """A FastStream subscriber."""
+    """Subscribe by FastStream."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     broker = KafkaBroker(bootstrap, logger=None)
@@ -140,7 +140,7 @@ async def faststream_subscribe(bootstrap: str, topic: str, meter: Meter) -> None
 
 
 async def faststream_subscribe_batch(bootstrap: str, topic: str, meter: Meter) -> None:
-    """A FastStream subscriber that takes a hundred records at a time."""
+    """Subscribe by FastStream, to a hundred records at a time."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     broker = KafkaBroker(bootstrap, logger=None)

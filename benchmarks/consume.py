@@ -1,4 +1,4 @@
-"""What consuming costs: client CPU a record, and records a second, of this client and others.
+"""Cost of consuming: client CPU a record, and records a second, of this client and others.
 
 ``python -m benchmarks consume``: record objects one by one, many at a time and by `run`, batches' values, Apache Arrow.
 On a sink broker, which serves from memory, and on Apache Kafka.
@@ -17,7 +17,7 @@ SPEEDS = {"lead": 1.0, "aiokafka": 0.3, "confluent": 0.5, "confluent_aio": 0.3, 
 
 
 def case(name: str, contenders: list[Contender], records: int, method: str, compression: str = "none") -> Case:
-    """A case of records of six partitions."""
+    """Return a case of records of six partitions."""
     topic = SinkTopic(6, -(-records // 3), 100, compression)  # twice the number that is read: no end in sight
 
     def workload(contender: Contender, place: Brokers) -> Workload:

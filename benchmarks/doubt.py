@@ -1,12 +1,12 @@
-"""Something answers, and is wrong for ever: how long does each client stay with it?
+"""Time that each client spends on servers that keep answering wrongly and never recover.
 
 ``python -m benchmarks doubt [--clients lead confluent aiokafka] [--only WORDS] [--rounds 1] [--csv FILE]``: seconds
 from a fault to the first progress after it, for each client in a process of its own, with its own defaults, on an
-embedded cluster of its own. Progress is that a record which was written since then is read, or acknowledged, unless the
+embedded cluster of its own. Progress means that a record written since the fault is read or acknowledged, unless the
 row says otherwise. ``> 30`` is no progress within the bound, ``-`` a client without the feature, ``lost`` records that
-the client gave up, ``ended`` an error that came out of the client's own loop, as it ends a program. Another table has
-how many requests a second the brokers see of a client whom all of them refuse, each after 10 ms. Ten minutes; needs
-gcc, for names with several addresses.
+the client gave up, ``ended`` an error raised by the client's own loop, as it ends a program. Another table has the
+number of requests a second that the brokers see from a client that all of them refuse, each after 10 ms. Takes ten
+minutes; needs gcc, for names with several addresses.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CLIENTS = {"lead": "aiokafka_lead", "confluent": "confluent-kafka", "aiokafka": 
 AT_ONCE = 6
 """Trials; each of them waits most of the time."""
 SAME_S = 0.2
-"""What is less is the moment's chance: records are written every 50 ms."""
+"""Smaller differences are noise: records are written every 50 ms."""
 Found = dict[Row, dict[str, list[Outcome]]]
 """The outcomes of each row, by client, in the rounds' order."""
 
 
 async def meet(client: str, row: Row, bound_s: float) -> Outcome:
-    """What becomes of one client in one row."""
+    """Return the outcome of one client in one row."""
     if client in row.not_in:
         return ABSENT
     try:
@@ -48,7 +48,7 @@ async def meet(client: str, row: Row, bound_s: float) -> Outcome:
 
 
 async def measure(chosen: Sequence[Row], options: argparse.Namespace) -> Found:
-    """Every client in every row, some at once."""
+    """Run every client in every row, some at once."""
     found: Found = {row: defaultdict(list) for row in chosen}
     places = asyncio.Semaphore(options.at_once)
 
@@ -67,13 +67,13 @@ async def measure(chosen: Sequence[Row], options: argparse.Namespace) -> Found:
 
 
 def median(outcomes: Sequence[Outcome]) -> Outcome:
-    """The one in the middle, those without progress after all others."""
+    """Return the median outcome; outcomes without progress count as the longest."""
     ordered = sorted(outcomes, key=lambda outcome: math.inf if outcome.seconds is None else outcome.seconds)
     return ordered[len(ordered) // 2]
 
 
 def slower(found: Found) -> list[str]:
-    """Where this client falls short of another one, in words."""
+    """Describe in words how this client falls short of another one."""
     said = []
     for row, by_client in found.items():
         middle = {client: median(outcomes) for client, outcomes in by_client.items()}
@@ -88,7 +88,7 @@ def slower(found: Found) -> list[str]:
 
 
 def show(title: str, found: Found, clients: Sequence[str]) -> None:
-    """One of the tables, with medians."""
+    """Format one of the tables, with medians."""
     header = ["", *(CLIENTS[client] for client in clients)]
     print(f"\n{title}\n")
     print(
@@ -97,7 +97,7 @@ def show(title: str, found: Found, clients: Sequence[str]) -> None:
 
 
 def write_csv(path: Path, found: Found) -> None:
-    """Every outcome, a line each."""
+    """Format every outcome, a line each."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -110,7 +110,7 @@ def write_csv(path: Path, found: Found) -> None:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Both tables."""
+    """Format both tables."""
 
     def chosen(known: Sequence[Row]) -> list[Row]:
         return [row for row in known if not options.only or any(word in row.what for word in options.only)]

@@ -1,15 +1,15 @@
-"""What one leader move costs, move by move, beside the time that the brokers themselves needed for that very move.
+"""Cost of one leader move, move by move, beside the time that the brokers themselves needed for that very move.
 
 ``python -m benchmarks each_move [--rounds 10] [--moves 20] [--busy]``: three brokers of the newest Apache Kafka, and
-one client at a time, in random order within each round. Each writes at a steady rate to a partition whose leader moves,
-again and again (the replicas are put in another order, and the preferred one is elected), while a consumer of the same
-client reads it. A move's figure is the time between the last acknowledgement before it and the first one after it, less
-what the brokers themselves needed for that move: the time in which a prober that sends a record to every broker every 2
-ms got none acknowledged (a new leader waits for its followers), and, in another table, the time in which no broker led
-the partition. A third table compares with a client that knew the move at once: the first acknowledgement after the gap,
-less that of the first record that the prober sent to the new leader once the old one had stopped; so both wait in the
-same line where brokers are busy. For the consumer it is how long after its acknowledgement the first record of the new
-leader was in its hands; with ``--group`` it is the one member of a group instead of being assigned the partition.
+one client at a time, in random order within each round. Each writes at a steady rate to a partition whose leader moves
+repeatedly (its replicas are reordered, and the preferred one is elected), while a consumer of the same client reads it.
+A move's figure is the time between the last acknowledgement before it and the first one after it, less the time that
+the brokers themselves needed for that move: the time in which a prober that sends a record to every broker every 2 ms
+got none acknowledged (a new leader waits for its followers), and, in another table, the time in which no broker led the
+partition. A third table compares with a client that knew of the move at once: the first acknowledgement after the gap,
+less that for the first record that the prober sent to the new leader once the old one had stopped; so both wait in the
+same queue if brokers are busy. The consumer's figure is the time from that acknowledgement until the first record of
+the new leader reaches it; with ``--group`` it is the single member of a group instead of being assigned the partition.
 Medians and percentiles come with 95 % confidence intervals (percentile bootstrap over moves). With ``--busy`` other
 producers load the brokers until their answer to Metadata takes 50 ms or more: KIP-951's own condition. ``agree``
 compares the results of several runs. With ``--traces HOST:PORT`` the times of every record and of every move go to
@@ -69,7 +69,7 @@ async def move(admin: AdminClient, topic: str, servers: Sequence[str]) -> Move:
 
 
 async def measure(client: str, bootstrap: str, backoff_ms: int, options: argparse.Namespace) -> Round:
-    """One client's moves of one round."""
+    """Measure one client's moves of one round."""
     topic = f"each-move-{uuid.uuid4().hex[:8]}"
     every_s = max(BUSY_EVERY_S if options.busy else EVERY_S, BACKOFFS * backoff_ms / 1000)
     seconds = options.moves * (every_s + 0.2) + 2 * SETTLE_S
@@ -118,7 +118,7 @@ async def measure(client: str, bootstrap: str, backoff_ms: int, options: argpars
 
 
 def end(process: asyncio.subprocess.Process) -> None:
-    """Leave nothing behind when a run fails."""
+    """Clean up when a run fails."""
     if process.returncode is None:
         process.kill()
 
@@ -128,7 +128,7 @@ def end(process: asyncio.subprocess.Process) -> None:
 
 @asynccontextmanager
 async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
-    """The brokers as they are, or under load; gives the condition's name."""
+    """Leave the brokers as they are, or load them; yields the condition's name."""
     if not busy:
         yield IDLE
         return
@@ -137,7 +137,7 @@ async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Every client in every round, in random order."""
+    """Run every client in every round, in random order."""
     found: dict[tuple[int, str], list[Figures]] = defaultdict(list)
     warm_up = argparse.Namespace(**{**vars(options), "moves": WARM_UP_MOVES, "busy": False})
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topics may have runs of other times
@@ -147,7 +147,7 @@ async def run(options: argparse.Namespace) -> None:
     async with AsyncExitStack() as started:
         with slow_disks() if options.busy else nullcontext():
             cluster = await started.enter_async_context(apache())
-        await measure("lead", cluster.bootstrap, options.backoff_ms[0], warm_up)  # a young JVM's seconds are nobody's
+        await measure("lead", cluster.bootstrap, options.backoff_ms[0], warm_up)  # discarded: the JVM is young
         async with condition(cluster.bootstrap, options.busy) as name:
             for number in range(options.rounds):
                 cases = [(backoff_ms, client) for backoff_ms in options.backoff_ms for client in options.clients]

@@ -24,7 +24,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 @asynccontextmanager
 async def embedded_cluster(*, metadata_delay_ms: float = 0) -> AsyncIterator[str]:
-    """Its bootstrap servers, while it runs."""
+    """Run a cluster; yields its bootstrap servers."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.embedded", "--metadata-delay-ms", str(metadata_delay_ms),
         stdout=subprocess.PIPE,

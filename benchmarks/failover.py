@@ -41,9 +41,9 @@ EARLIER_S = 0.05
 """Records sent this long before the broker goes may still be on their way to it."""
 """Of steady load before anything happens."""
 NOTICED_AFTER_MS = 100.0
-"""How long the embedded cluster takes a killed broker for alive."""
+"""Time for which the embedded cluster takes a killed broker for alive."""
 EMBEDDED_WATCH_S = 2.0
-"""How long records are sent after the broker went."""
+"""Time for which records are sent after the broker went."""
 APACHE_WATCH_S = 6.0
 PROBER_STARTS_S = 3.0
 REAL_PROPERTIES = {
@@ -52,12 +52,12 @@ REAL_PROPERTIES = {
     "replica.fetch.backoff.ms": "20",
     "replica.fetch.wait.max.ms": "20",
 }
-"""A controller takes a killed broker for alive for so long; quick followers, as in `leader_move`."""
+"""A controller takes a killed broker for alive for two seconds; followers are quick, as in `leader_move`."""
 SENT_AT = struct.Struct(">d")
 
 
 class Trouble(Protocol):
-    """A cluster, and what can be done to it."""
+    """A cluster and the ways to disturb it."""
 
     bootstrap: str
 
@@ -65,7 +65,7 @@ class Trouble(Protocol):
         """Move leaders, one by one, for `MOVES_TAKE_S`."""
 
     async def remove(self, broker: int, how: str, topic: str, partitions: int) -> float:
-        """Kill or stop a broker, and wait until that is over; how many ms the brokers had no leader."""
+        """Kill or stop a broker and wait until it has ended; returns the ms for which the brokers had no leader."""
         ...
 
     async def restore(self, broker: int) -> None:
@@ -102,7 +102,7 @@ class Embedded:
 
 @asynccontextmanager
 async def embedded() -> AsyncIterator[Trouble]:
-    """Runs `serve`."""
+    """Run `serve` in a process of its own."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.failover", "--serve", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -116,7 +116,7 @@ async def embedded() -> AsyncIterator[Trouble]:
 
 
 async def serve() -> None:
-    """Do what standard input says, until it ends."""
+    """Follow the commands on standard input, until it ends."""
     async with EmbeddedCluster(BROKERS, failover_delay_ms=NOTICED_AFTER_MS) as cluster:
         print(cluster.bootstrap_servers, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
@@ -168,7 +168,7 @@ class Apache:
 
 @asynccontextmanager
 async def apache() -> AsyncIterator[Trouble]:
-    """Starts them."""
+    """Start brokers of Apache Kafka."""
     from tests.kafka.harness import NEWEST, KafkaCluster
 
     cluster = KafkaCluster(NEWEST, brokers=BROKERS, properties=REAL_PROPERTIES, heap_mib=512, optimise=True)
@@ -182,7 +182,7 @@ async def apache() -> AsyncIterator[Trouble]:
 # --- clients ---------------------------------------------------------------------------------------------------------
 
 Send = Callable[[int, bytes], Awaitable[Awaitable[object]]]
-"""To a partition; returns what to await the acknowledgement on."""
+"""Send to a partition; returns an awaitable for the acknowledgement."""
 
 
 @asynccontextmanager
@@ -201,7 +201,7 @@ async def reading(consumer: AsyncIterable[Any], note: Callable[[bytes], None]) -
 
 @asynccontextmanager
 async def lead(bootstrap: str, topic: str, partitions: int, note: Callable[[bytes], None]) -> AsyncIterator[Send]:
-    """This client, with default options but for the linger."""
+    """Run this client, with default options except for the linger."""
     async with (
         Producer(bootstrap, linger_ms=0) as producer,
         Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
@@ -239,7 +239,7 @@ class Figures(NamedTuple):
 
 
 class Times:
-    """When each record was sent, and how long it took; those of a run."""
+    """When each record of a run was sent, and its latency."""
 
     def __init__(self) -> None:
         self.acknowledged: list[tuple[float, float]] = []
@@ -264,7 +264,7 @@ class Times:
             self.acknowledged.append((sent_at, 1000 * (time.monotonic() - sent_at)))
 
     async def write(self, send: Send, partitions: int, rate: float) -> None:
-        """Send each record at its time, whether earlier ones are acknowledged or not, until cancelled."""
+        """Send each record at its time, until cancelled, even if earlier ones are not acknowledged."""
         began, padding = time.monotonic(), bytes(92)
         async with asyncio.TaskGroup() as confirming:
             try:
@@ -276,16 +276,16 @@ class Times:
                         confirming.create_task(self.confirm(delivery, sent_at))
                     await asyncio.sleep(0.001)
             except asyncio.CancelledError:
-                pass  # what was sent is still confirmed
+                pass  # records already sent are still confirmed
 
 
 def longest(samples: list[tuple[float, float]], since: float) -> float:
-    """The longest time of the records sent since then."""
+    """Return the longest time of the records sent since then."""
     return max((ms for sent_at, ms in samples if sent_at >= since), default=0.0)
 
 
 async def measure(cluster: Trouble, client: str, how: str, moves: bool, options: argparse.Namespace) -> Figures:
-    """One run."""
+    """Measure one run."""
     topic, broker = f"failover-{uuid.uuid4().hex[:8]}", random.randint(1, BROKERS)
     async with AdminClient(cluster.bootstrap) as admin:
         await admin.create_topics([NewTopic(topic, options.partitions, BROKERS)])
@@ -313,7 +313,7 @@ async def measure(cluster: Trouble, client: str, how: str, moves: bool, options:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Every case as often as asked for, in random order."""
+    """Run every case as often as requested, in random order."""
     figures: dict[tuple[str, str, bool], list[Figures]] = defaultdict(list)
     async with apache() if options.real else embedded() as cluster:
         for number in range(options.runs):

@@ -37,7 +37,7 @@ RUNS_OF_IMPORT = 4
 
 
 def imports(rounds: int) -> list[Sample]:
-    """Each import in an interpreter of its own, turn by turn; the first turn, which compiles, does not count."""
+    """Measure each import in an interpreter of its own, in turn; the first turn, which compiles, does not count."""
     samples = []
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}

@@ -1,4 +1,4 @@
-"""What each leader move has cost a client, from what was seen of a round of ``each_move``."""
+"""Cost of each leader move for a client, computed from the observations of a round of ``each_move``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ TABLES = {
     "behind": "from the first acknowledgement of a client that knew the move at once to this one's",
     "consumed": "from the acknowledgement to the consumer's hands, of a new leader's first record",
 }
-"""What the tables of a report are about."""
+"""Subjects of a report's tables."""
 SHARES = (0.5, 0.9, 0.99)
 IDLE = "idle brokers"
-"""The condition of brokers that do nothing else."""
+"""The condition of idle brokers."""
 SETTLING_S = 0.1
-"""A client whose first record came through may have to wait for the next one: a pause that begins within so long after
-that is the move's, too. What comes later is not, such as a broker's garbage collection."""
+"""Seconds after a client's first record from the new leader within which another pause still belongs to the move.
+
+That client may have to wait for its next record. Later pauses have other causes, such as a broker's garbage collection.
+"""
 HEADER = ["client", "moves", "leaderless, p50", "brokers' own, p50", "p50", "p90", "p99"]
 """Of each of them; the last are of `SHARES`, with their confidence intervals."""
 
@@ -36,7 +38,7 @@ CSV_FIELDS = {
     "behind_ms": "behind",
     "consumed_ms": "consumed",
 }
-"""The columns of a file of moves, and what they are in the JSON of ``each_move``."""
+"""The columns of a file of moves, and their names in the JSON of ``each_move``."""
 
 
 class Move(NamedTuple):
@@ -76,13 +78,13 @@ Answers = Sequence[tuple[float, int, float]]
 
 
 class Round(NamedTuple):
-    """What was seen of one client's moves."""
+    """Observations of one client's moves."""
 
     moves: Sequence[Move]
     samples: Sequence[tuple[int, float, float]]
     """Of each record its number, the second of its send, and the milliseconds to its acknowledgement."""
     led: Answers
-    """Of the prober that asks who leads the partition."""
+    """Answers to the prober that asks who leads the partition."""
     wrote: Answers
     """Of the prober that writes to it."""
     seen: Mapping[int, float]
@@ -90,13 +92,13 @@ class Round(NamedTuple):
 
     @property
     def ends(self) -> list[float]:
-        """By move, when the next one was asked for: the last acknowledgement, after the last one."""
+        """Return, for each move, the request time of the next one; for the last one, the last acknowledgement."""
         last = max((sent + ms / 1000 for _, sent, ms in self.samples), default=0.0)
         return [*(move.at for move in self.moves[1:]), last]
 
 
 class Change(NamedTuple):
-    """What a prober saw of a move; the second of each answer."""
+    """A prober's observations of a move; the second of each answer."""
 
     stopped: float
     """The old leader's last one."""
@@ -105,12 +107,12 @@ class Change(NamedTuple):
 
     @property
     def ms(self) -> float:
-        """How long there was no answer."""
+        """Return the time without an answer."""
         return 1000 * max(0.0, self.started - self.stopped)
 
 
 def figures(round_: Round) -> list[Figures]:
-    """What each move has cost; those of which the prober or the load did not see the end are left out."""
+    """Return the cost of each move, without the moves whose end the prober or the load did not see."""
     acknowledged = sorted((sent + ms / 1000, number) for number, sent, ms in round_.samples)
     times = [at for at, _ in acknowledged]
     found = []
@@ -129,7 +131,7 @@ def figures(round_: Round) -> list[Figures]:
 
 
 def read_csv(text: str) -> Iterator[dict[str, Any]]:
-    """The moves of a file of moves, as the JSON of ``each_move`` has them."""
+    """Yield the moves of a file of moves, in the form of the JSON of ``each_move``."""
     for row in csv.DictReader(text.splitlines()):
         texts = {field: row[column] for column, field in CSV_FIELDS.items()}
         figures = {field: float(texts[field]) if texts[field] else None for field in Figures._fields}
@@ -137,10 +139,10 @@ def read_csv(text: str) -> Iterator[dict[str, Any]]:
 
 
 def longest_gap(times: Sequence[float], this: Move, wrote: Change, until: float) -> tuple[float, int] | None:
-    """The longest time between two acknowledgements around a move, in seconds, and the index of the second one.
+    """Return the longest time between two acknowledgements around a move, in seconds, and the index of the second one.
 
     It ends after the old leader stopped, and begins before `SETTLING_S` after the client's first acknowledgement since
-    the new one started. None where the client has none before the next move.
+    the new one started. None if the client has none before the next move.
     """
     first, last = max(1, bisect_left(times, max(this.at, min(wrote)))), bisect_left(times, until)
     again = bisect_left(times, max(wrote))
@@ -151,7 +153,7 @@ def longest_gap(times: Sequence[float], this: Move, wrote: Change, until: float)
 
 
 def record_traces(round_: Round, run: str, client: str) -> Iterator[Trace]:
-    """What became of every record."""
+    """Yield the times of every record."""
     for number, sent, ms in round_.samples:
         seen = round_.seen.get(number)
         times = [sent, sent + ms / 1000, *([] if seen is None else [seen])]
@@ -159,7 +161,7 @@ def record_traces(round_: Round, run: str, client: str) -> Iterator[Trace]:
 
 
 def move_traces(round_: Round, run: str, client: str, condition: str, backoff_ms: int) -> Iterator[MoveTrace]:
-    """What the brokers needed for every move."""
+    """Yield the times of every move at the brokers."""
     for this, until in zip(round_.moves, round_.ends, strict=True):
         led, wrote = (change(answers, this, until) for answers in (round_.led, round_.wrote))
         known = at_once(round_.wrote, this, until)
@@ -182,14 +184,14 @@ def _us(second: float) -> int:
 
 
 def change(answers: Answers, this: Move, until: float) -> Change | None:
-    """The old leader's last answer and the new one's first; None where there is none of either."""
+    """Return the old leader's last answer and the new one's first; None for a missing one."""
     new = [at for at, leader, _ in answers if leader == this.leader and this.at <= at < until]
     old = [at for at, leader, _ in answers if leader != this.leader and at < until]
     return Change(old[-1], new[0]) if new and old else None
 
 
 def at_once(answers: Answers, this: Move, until: float) -> float | None:
-    """The second of the new leader's first answer to a question of the time after the old one's last answer."""
+    """Return the second of the new leader's first answer to a question asked after the old one's last answer."""
     old = [at for at, leader, _ in answers if leader != this.leader and at < until]
     new = [at for at, leader, asked in answers if leader == this.leader and old and old[-1] <= asked < until]
     return min(new, default=None)

@@ -63,19 +63,19 @@ async def rotate(admin: AdminClient, topic: str, partitions: int, pause_s: float
 
 
 def start(command: list[str], *arguments: object) -> Awaitable[Process]:
-    """A program as a process of its own, its output to be read."""
+    """Start a program in a process of its own, with its output in a pipe."""
     return asyncio.create_subprocess_exec(
         *command, *map(str, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
 
 def program(module: str, *arguments: object) -> Awaitable[Process]:
-    """A program of this package."""
+    """Start a program of this package."""
     return start([sys.executable, "-m", f"benchmarks.{module}"], *arguments)
 
 
 async def output_of(process: Process) -> Any:
-    """The JSON that a program has written, when it has ended."""
+    """Return the JSON that a program has written, when it has ended."""
     stdout, stderr = await process.communicate()
     if process.returncode:
         raise RuntimeError(stderr.decode()[-2000:])
@@ -83,7 +83,7 @@ async def output_of(process: Process) -> Any:
 
 
 async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One client's run, with the brokers' own gaps beside it."""
+    """Measure one client's run, with the brokers' own gaps beside it."""
     topic = f"leader-move-{uuid.uuid4().hex[:8]}"
     async with AdminClient(bootstrap) as admin:
         await admin.create_topics([NewTopic(topic, options.partitions, 3)])
@@ -115,7 +115,7 @@ async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> d
 
 
 def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
-    """What became of every record of a run."""
+    """Yield the times of every record of a run."""
     first, last = result["moved"]
     for number, sent, ms in result["samples"]:
         phase = "before" if sent < first else "leaders move" if sent < last else "after"
@@ -126,7 +126,7 @@ def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
 
 
 async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
-    """Every client, turn by turn, as often as asked for; the results go to the screen, to files and to a topic."""
+    """Run every client, turn by turn, as often as requested; the results go to the screen, to files and to a topic."""
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topic may have runs of other times
     await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warms the brokers up
     runs: dict[str, list[dict[str, Any]]] = {client: [] for client in options.clients}
@@ -141,7 +141,7 @@ async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> No
 
 
 def report(title: str, runs: dict[str, list[dict[str, Any]]], options: argparse.Namespace) -> None:
-    """A table on the screen; the same as JSON, and a picture of the last runs."""
+    """Print a table; write the same as JSON, and a picture of the last runs."""
     rows: list[list[object]] = []
     series = {}
     for client, results in runs.items():
@@ -165,7 +165,7 @@ def report(title: str, runs: dict[str, list[dict[str, Any]]], options: argparse.
 
 
 async def run(options: argparse.Namespace) -> None:
-    """The embedded cluster, and the real one where it is named."""
+    """Yield the embedded cluster, and the real one if it is named."""
     if options.traces:
         await prepare_topic(options.traces, TRACES)
     if not options.only_real:

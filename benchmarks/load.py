@@ -3,7 +3,7 @@
 ``python -m benchmarks.load CLIENT --bootstrap HOST:PORT --topic T --partitions N ...``: CLIENT is ``lead``,
 ``lead-no-hints``, ``aiokafka`` or ``confluent``. A line ``ready`` is written to standard error when the load begins.
 Records go to the partitions in turn, each at its time whether earlier ones are acknowledged or not (an open loop). A
-record's value begins with its number; those of the warm-up are negative. Each client has its own default batch size.
+record's value begins with its number; in the warm-up it is negative. Each client has its own default batch size.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Any
 NUMBER = struct.Struct(">q")
 
 Send = Callable[[int | None, bytes, Callable[[bool], None]], Awaitable[None]]
-"""Sends a value to a partition (None: that of its key), and calls back with whether it was acknowledged."""
+"""Sends a value to a partition (None: the key's partition), and calls back with True once acknowledged, or False."""
 
 
 def key_of(partition: int | None, value: bytes) -> bytes | None:
-    """The key of a record whose partition the client is to choose."""
+    """Return the key of a record whose partition the client chooses."""
     return None if partition is not None else value[: NUMBER.size]
 
 
@@ -135,7 +135,7 @@ CLIENTS: dict[str, Callable[..., AbstractAsyncContextManager[Send]]] = {
     "aiokafka": aiokafka,
     "confluent": confluent,
 }
-"""By client: called with the options, and with more of the client's own configuration."""
+"""Functions by client, called with the options and with additional configuration of the client."""
 
 
 async def run(options: argparse.Namespace) -> dict[str, object]:

@@ -1,10 +1,10 @@
-"""What a login that goes wrong costs: ``python -m benchmarks logins``.
+"""Cost of a login that goes wrong: ``python -m benchmarks logins``.
 
 For each trouble of an identity provider, or of a KDC where Kerberos is installed: the error that a client's start
-raises and after how long; the longest time for which the event loop was held up meanwhile; and how soon a client that
-waits has logged in once the trouble is over. What this process's threads waited for a processor is left out where the
-system says it (Linux), and the least of several runs counts: other programs are no client's doing, and what a client
-does it does in each run. The broker is on this event loop, too.
+raises and the time until then; the longest time for which the event loop was blocked meanwhile; and the time from the
+end of the trouble until a waiting client has logged in. Time for which this process's threads waited for a processor is
+left out if the system reports it (Linux), and the minimum of several runs counts: delays by other programs vary, while
+the client's own work is the same in each run. The broker is on this event loop, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .stats import table
 
 SECRET = "orders-secret"
 TIMEOUT_S = 1.0
-"""How long a provider may take, and a connection to be set up."""
+"""Time limit for a provider's answer, and for setting up a connection."""
 
 LARGE: Answer = (200, {}, bytes(100_000_000))
 PARTS: Answer = (200, {}, b'{"parts":[' + b"{}," * 340_000 + b"{}]}")
@@ -43,13 +43,13 @@ Trouble = Callable[[], Any]
 
 
 def held(provider: IdentityProvider, seconds: float) -> Answer:
-    """An answer that comes late."""
+    """Return an answer that comes late."""
     provider.released.wait(seconds)
     return provider.answer_now({"grant_type": "client_credentials", "client": "orders", "secret": SECRET})
 
 
 def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | None]:
-    """What the identity provider answers."""
+    """Return answers of an identity provider by trouble; None for a working one."""
     return {
         "none": None,
         "slow, 500 ms": partial(held, provider, 0.5),
@@ -64,9 +64,9 @@ def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | Non
 
 
 def waits_ms() -> dict[str, float]:
-    """How long each thread has been ready to run and without a processor; none where the system does not say.
+    """Return the time for which each thread was ready without a processor; empty if the system does not report it.
 
-    Any of them may hold the interpreter's lock meanwhile, and so hold up the event loop's.
+    Each of them may hold the interpreter's lock meanwhile, and so block the event loop's thread.
     """
     found: dict[str, float] = {}
     for place in Path("/proc/self/task").glob("*/schedstat"):
@@ -87,7 +87,7 @@ class Gaps:
         self.longest_ms = 0.0
 
     async def watch(self) -> None:
-        """Runs until it is cancelled."""
+        """Measure until cancelled."""
         before, waits, work = time.perf_counter(), waits_ms(), time.thread_time()
         while True:
             await anyio.sleep(0.001)
@@ -99,7 +99,7 @@ class Gaps:
 
 @asynccontextmanager
 async def watched() -> AsyncIterator[Gaps]:
-    """Gaps during the block."""
+    """Yield the gaps during the block."""
     gaps = Gaps()
     async with anyio.create_task_group() as group:
         group.start_soon(gaps.watch)
@@ -122,7 +122,7 @@ async def log_in(cluster: EmbeddedCluster, options: dict[str, Any], request_time
 
 
 async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, Any]], over: Trouble) -> list[object]:
-    """One trouble, which is there now: error, seconds until it, the longest gap, milliseconds to recover."""
+    """Measure the present trouble: error, seconds until it, the longest gap, milliseconds to recover."""
     async with watched() as gaps:
         begun = time.monotonic()
         error = "none"
@@ -153,7 +153,7 @@ async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, 
 
 
 async def oauth(rows: list[list[object]]) -> None:
-    """The troubles of an identity provider."""
+    """Measure the troubles of an identity provider."""
     with IdentityProvider({"orders": SECRET}).running() as provider:
 
         def options() -> dict[str, Any]:
@@ -172,7 +172,7 @@ async def oauth(rows: list[list[object]]) -> None:
 
 @contextmanager
 def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
-    """A KDC that runs, and room for keytabs: tickets of each are kept for themselves."""
+    """Yield a running KDC, and a folder for keytabs: tickets of each are kept apart."""
     realm = kerberos.Realm()
     realm.start()
     try:
@@ -183,8 +183,8 @@ def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
 
 
 async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) -> None:
-    """The troubles of a KDC."""
-    nowhere = realm.write_config("nowhere.conf", port=9)  # the port of "discard", which nobody serves
+    """Measure the troubles of a KDC."""
+    nowhere = realm.write_config("nowhere.conf", port=9)  # the port of "discard", which has no listener
     made = 0
 
     def options() -> dict[str, Any]:
@@ -205,7 +205,7 @@ async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) 
 
 
 def main(arguments: list[str]) -> None:
-    """All troubles, one after the other."""
+    """Run all troubles in turn."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks logins", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     parser.add_argument("--runs", type=int, default=3)

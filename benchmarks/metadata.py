@@ -1,4 +1,4 @@
-"""What metadata costs the event loop: a refresh of many known partitions, and a leader hint.
+"""Cost of metadata for the event loop: a refresh of many known partitions, and a leader hint.
 
     python -m benchmarks.metadata [--partitions 9000]
 
@@ -74,7 +74,7 @@ class Refreshes:
         self._slices: list[float] = []
 
     def take(self, frame: bytes) -> None:
-        """An answer: it is read and mostly merged in slices, and then taken over in one go."""
+        """Take an answer: read and mostly merge it in slices, then take it over in one go."""
         gc.collect()
         self._slices.clear()
         began = process_time()
@@ -87,7 +87,7 @@ class Refreshes:
         self.turns_ms.append(max(self._slices) * 1000)
 
     def _in_slices(self, steps: Generator[None, None, T]) -> T:
-        """What the generator returns; notes how long its slices took."""
+        """Run the generator and return its value; records the time of its slices."""
         began = process_time()
         while True:
             try:
@@ -100,7 +100,7 @@ class Refreshes:
                 began = process_time()
 
     def row(self, what: str) -> str:
-        """The fastest refresh's figures."""
+        """Format the fastest refresh's figures."""
         return f"  {what:32}  {min(self.totals_ms):8.2f} ms, in turns of at most {min(self.turns_ms):.2f} ms"
 
 

@@ -1,8 +1,8 @@
-"""What one leader move costs, over and over, on an embedded cluster in this process.
+"""Cost of one leader move, repeated on an embedded cluster in this process.
 
 ``python -m benchmarks moves``: 100 moves under a retry backoff of a second, with the time from `send` to its
 acknowledgement, and from then to the consumer. ``python -m benchmarks moves storm [--seconds 60]``: a move every 50 ms
-under load, and whether every record was written once, in order.
+under load, with a check that every record was written once, in order.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .stats import latency_row, table
 MOVES = 100
 BACKOFF_MS = 1000
 PAUSE_S = 0.02
-"""Between two moves: so long the clients rest."""
+"""Pause between two moves, in which the clients rest."""
 
 
 async def single_moves(hints: bool) -> list[list[object]]:
-    """Each record is the first one after a move."""
+    """Send single records, each the first one after a move."""
     acknowledged: list[float] = []  # in ms
     consumed: list[float] = []
     caps: dict[Any, int] = {} if hints else {"Produce": 9, "Fetch": 15}

@@ -1,7 +1,7 @@
-"""The pictures of the documentation, from the results that stand beside them: ``python -m benchmarks pictures``.
+"""The pictures of the documentation, from the results beside them: ``python -m benchmarks pictures``.
 
-Costs and rates are those of the tables in docs/benchmarks.md. The picture of each latency while leaders move is made by
-its own benchmark, ``leader_move``.
+Costs and rates are taken from the tables in docs/benchmarks.md. The picture of each latency while leaders move is made
+by its own benchmark, ``leader_move``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def pictures() -> dict[str, str]:
-    """By file name, each as SVG."""
+    """Return SVG pictures by file name."""
     moves = moves_of(RESULTS / "each_move.csv")
     rates: dict[str, dict[str, list[float]]] = json.loads((RESULTS / "transactions.json").read_text())
     per_second = {
@@ -61,7 +61,7 @@ def pictures() -> dict[str, str]:
 
 
 def moves_of(path: Path) -> dict[str, list[float]]:
-    """By client, how long each move was beyond the time without a leader: of idle brokers and the default backoff."""
+    """Return, by client, each move's time beyond the leaderless time, with idle brokers and the default backoff."""
     found: dict[str, list[float]] = defaultdict(list)
     for move in read_csv(path.read_text()):
         if move["condition"] == IDLE and move["backoff_ms"] == 100:
@@ -70,7 +70,7 @@ def moves_of(path: Path) -> dict[str, list[float]]:
 
 
 def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spread]:
-    """Figures of the first table of a section of the page, by row and client."""
+    """Return the figures of the first table of a section of the page, by row and client."""
     text = re.split(f"^#+ {section}$", PAGE.read_text(), maxsplit=1, flags=re.MULTILINE)[1]
     lines = takewhile(lambda line: line.startswith("|"), dropwhile(lambda line: line[:1] != "|", text.splitlines()))
     (_, *clients), _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
@@ -85,7 +85,7 @@ def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spre
 
 
 def strips(title: str, series: Mapping[str, Sequence[float]]) -> str:
-    """An SVG: a row for each client, a dot for each of its milliseconds on a logarithmic scale, and p50 and p99."""
+    """Draw an SVG: a row for each client, a dot for each of its milliseconds on a logarithmic scale, p50 and p99."""
     bottom = 40 + _ROW * len(series)
     out = canvas(title, _WIDTH, bottom + 30)
 

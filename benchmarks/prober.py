@@ -1,14 +1,14 @@
-"""How long the brokers themselves had no leader: the floor that no client can beat.
+"""Time for which the brokers themselves had no leader: the floor that no client can beat.
 
 ``python -m benchmarks.prober --bootstrap A,B,C --topic T --partitions N --seconds S`` asks each broker every two
-milliseconds whether it leads the partitions (ListOffsets, which only a leader answers), on ``--connections`` of them in
+milliseconds if it leads the partitions (ListOffsets, which only a leader answers), on ``--connections`` of them in
 turn, since a busy broker takes long for each answer. A gap is the time from the last answer of the old leader to the
 first of the new one. Writes JSON to standard output: the gaps, or with ``--every-answer`` the first partition's leaders
 as [wall-clock second, the broker's index in ``--bootstrap``, second at which it was asked].
 
 With ``--writes`` each broker is sent a record every two milliseconds instead (Produce with ``acks=all``), and an answer
 is an acknowledgement. That gap is longer: a new leader acknowledges nothing before its followers fetch from it. It is
-what a writer would see that knew every move at once.
+the gap that a writer would see if it knew every move at once.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ LATEST = -1
 
 
 class Question(ABC):
-    """What every broker is asked, again and again. The versions are spoken by every broker from 2.8 to 4.x."""
+    """The request that every broker is asked repeatedly. Its versions are spoken by every broker from 2.8 to 4.x."""
 
     @abstractmethod
     def frame(self, correlation_id: int) -> bytes:
-        """The request, as it is written."""
+        """Return the request, encoded."""
 
     @abstractmethod
     def led(self, frame: memoryview) -> Iterable[int]:
-        """The partitions for which this answer shows a leader at work."""
+        """Return the partitions for which this answer shows a leader at work."""
 
 
 class Leads(Question):
-    """Whether the broker leads the partitions."""
+    """Asks a broker if it leads the partitions."""
 
     VERSION = 6
     LEADS = (0, OffsetNotAvailableError.code)
@@ -77,7 +77,7 @@ class Leads(Question):
 
 
 class Writes(Question):
-    """Whether the broker acknowledges a record, which a reader takes for one of the load's warm-up."""
+    """Sends a broker a record to acknowledge, which a reader takes for one of the load's warm-up."""
 
     VERSION = 9
 
@@ -96,7 +96,7 @@ class Writes(Question):
 
 
 Seen = dict[int, list[tuple[float, int, float]]]
-"""By partition: when a broker answered as its leader, which one, as an index among those asked, and when asked."""
+"""Answers of leaders by partition: time, index of the broker among those asked, and time of the request."""
 
 
 async def probe(
@@ -143,7 +143,7 @@ async def ask(
 async def leaders(
     bootstrap: str, kind: type[Any], topic: str, partitions: Sequence[int], seconds: float, connections: int
 ) -> Seen:
-    """Ask every broker for so long; the answers in the order of time."""
+    """Ask every broker for this time; returns the answers in the order of time."""
     seen: Seen = {index: [] for index in partitions}
     question: Question = kind(topic, partitions)
     until = time.monotonic() + seconds
@@ -158,7 +158,7 @@ async def leaders(
 
 
 def gaps_in(seen: Seen) -> list[tuple[float, float]]:
-    """Every gap that was longer than the sampling itself explains: (wall-clock second, milliseconds)."""
+    """Return every gap longer than the sampling itself explains: (wall-clock second, milliseconds)."""
     return sorted(
         (earlier, (later - earlier) * 1000)
         for answers in seen.values()

@@ -1,4 +1,4 @@
-"""What producing costs: client CPU a record, and records a second, of this client and others.
+"""Cost of producing: client CPU a record, and records a second, of this client and others.
 
 ``python -m benchmarks produce``: 100-byte and 1 KB records, compressed or not, with keys or not, acks 1 and all, by
 each of this client's ways to send. On a sink broker, which is never the limit, and on Apache Kafka.
@@ -25,7 +25,7 @@ FEW = [OURS[0], *(peer for peer in PEERS if peer.loop == "asyncio")]
 
 
 def case(name: str, contenders: list[Contender], records: int, **details: object) -> Case:
-    """A case of records to six partitions."""
+    """Return a case of records to six partitions."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

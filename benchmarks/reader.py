@@ -99,7 +99,7 @@ async def confluent(options: argparse.Namespace, note: Note, **more: Any) -> Non
 
 
 def group_of(options: argparse.Namespace) -> str:
-    """The group that is named, else one with the topic's name."""
+    """Return the named group, or one with the topic's name."""
     return str(getattr(options, "group", options.topic))
 
 
@@ -109,7 +109,7 @@ CLIENTS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "aiokafka": aiokafka,
     "confluent": confluent,
 }
-"""By client: called with the options, and with more of the client's own configuration."""
+"""Functions by client, called with the options and with additional configuration of the client."""
 
 
 async def run(options: argparse.Namespace) -> list[tuple[int, float]]:

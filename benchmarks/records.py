@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[bytes | None, bytes, list[tuple[str, bytes | None]]]] = {
 
 
 def ours(codec: Any) -> dict[str, Job]:
-    """What one variant of the codec is timed at."""
+    """Return the operations timed for one variant of the codec."""
     jobs: dict[str, Job] = {}
     values = [b"x" * 100] * RECORDS
 
@@ -68,7 +68,7 @@ def ours(codec: Any) -> dict[str, Job]:
 
 
 def arrow(codec: Any) -> dict[str, Job]:
-    """The same to Apache Arrow, where it is installed."""
+    """Return the operation that decodes to Apache Arrow, if it is installed."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -80,7 +80,7 @@ def arrow(codec: Any) -> dict[str, Job]:
 
 
 def aiokafkas() -> dict[str, Job]:
-    """What aiokafka's compiled codec is timed at."""
+    """Return the operations timed for aiokafka's compiled codec."""
     jobs: dict[str, Job] = {}
 
     def encode(key: bytes | None, value: bytes, headers: list[tuple[str, bytes | None]]) -> bytes:

@@ -8,7 +8,7 @@ consumers, and 234,000 a second. All clients are in this one process and share c
 to be ``--separate``. Each with leader hints and without. Leaders move when a broker shuts down, and again when they are
 given back to their preferred brokers, halfway to the next restart. Times are from when a record is due to its
 acknowledgement (produce), and to a consumer's hands (end to end), so that a client that falls behind cannot hide it;
-the figures are those of the minutes in which brokers are restarted, and nothing may be lost or come twice. With
+the figures cover the minutes in which brokers are restarted, and no record may be lost or come twice. With
 ``--traces HOST:PORT`` the times of every record go to the topic ``traces`` there, from which ``spark_traces`` makes its
 tables and pictures.
 """
@@ -81,7 +81,7 @@ class Clients:
 async def roll(
     bootstrap: str, restart: Restart, shape: Shape, options: argparse.Namespace, *, hints: bool
 ) -> dict[str, Any]:
-    """One roll over all brokers; the figures of it."""
+    """Roll once over all brokers; returns the figures."""
     topic = f"roll-{shape.partitions}-{'hints' if hints else 'none'}"
     client = "lead" if hints else "lead-no-hints"
     async with AdminClient(bootstrap, request_timeout_ms=120_000) as admin:
@@ -112,7 +112,7 @@ async def roll(
             await settled(readers, shape.partitions)
             await asyncio.sleep(WARM_UP_S)
             gc.collect()
-            gc.disable()  # a pass over hundreds of clients takes 0.1 s and more, and finds nothing
+            gc.disable()  # a pass over hundreds of clients takes 0.1 s and more, and frees nothing
             load.measuring = True
             cpu_s, began = time.process_time(), time.monotonic()
             restarts = await restart_all(restart, admin, load, 60 * options.minutes)
@@ -154,12 +154,12 @@ async def roll(
 async def settled(readers: Sequence[tuple[Consumer, int]], partitions: int) -> None:
     """Wait until each subscription's consumers own all partitions; raises TimeoutError."""
     async with asyncio.timeout(SETTLED_WITHIN_S):
-        while set(owned(readers).values()) != {partitions}:  # noqa: ASYNC110 (nobody tells who owns what)
+        while set(owned(readers).values()) != {partitions}:  # noqa: ASYNC110 (no event announces an assignment)
             await asyncio.sleep(0.2)
 
 
 def owned(readers: Sequence[tuple[Consumer, int]]) -> Counter[int]:
-    """How many partitions each subscription's consumers own."""
+    """Return the number of partitions that each subscription's consumers own."""
     found: Counter[int] = Counter()
     for consumer, number in readers:
         found[number] += len(consumer.assignment())
@@ -188,7 +188,7 @@ async def _at(at: float) -> None:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Every shape that was asked for, with hints and without."""
+    """Run every requested shape, with hints and without."""
     rows: list[dict[str, Any]] = []
     if options.traces:
         await prepare_topic(options.traces, TRACES)

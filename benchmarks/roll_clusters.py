@@ -14,7 +14,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 BROKERS = 3
 DOWN_S = 1.0
 DRAIN_MS = 300
-"""A broker that shuts down in order answers for so long after its leaders have moved."""
+"""Time for which a broker that shuts down in order still answers after its leaders have moved."""
 REAL_OPTIONS = {
     # With Kafka's defaults a follower that meets a move waits a second, and every acknowledgement with it.
     "replica.fetch.backoff.ms": "20",
@@ -28,7 +28,7 @@ Restart = Callable[[int], Awaitable[None]]
 
 @asynccontextmanager
 async def embedded() -> AsyncIterator[tuple[str, Restart]]:
-    """An embedded cluster in a process of its own, which takes orders line by line."""
+    """Run an embedded cluster in a process of its own, which takes orders line by line."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.roll_clusters", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

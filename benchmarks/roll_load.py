@@ -1,4 +1,4 @@
-"""What ``roll`` writes and reads, and what is measured of it."""
+"""The writers and readers of ``roll``, and their measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUBSCRIPTIONS = 3
 VALUE_BYTES = 512
 DRAIN_S = 60.0
 RESTART_S = 10.0
-"""From when a broker begins to shut down: what is due then is traced as of a restart."""
+"""Seconds from the begin of a broker's shutdown for which due records are traced as of a restart."""
 _HEAD = struct.Struct(">dq")
 """When a record was due, and its number; negative for those that are not counted."""
 
@@ -49,7 +49,7 @@ class Times:
 
 
 class Subscription:
-    """What the consumers of one group have read."""
+    """Records read by the consumers of one group."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -57,7 +57,7 @@ class Subscription:
         self._seen = bytearray()
 
     def note(self, number: int) -> bool:
-        """Count a record; whether it came for the first time."""
+        """Count a record; returns True if it came for the first time."""
         if number >= len(self._seen):
             self._seen.extend(bytes(number + 1_000_000 - len(self._seen)))
         if self._seen[number]:
@@ -75,7 +75,7 @@ class Kept:
         self._due, self._acked, self._read = array("d"), array("d"), array("d")
 
     def due(self, at: float) -> None:
-        """Of the next number."""
+        """Return the time at which a number is due."""
         self._due.append(at)
         self._acked.append(math.nan)
         self._read.append(math.nan)
@@ -88,7 +88,7 @@ class Kept:
             self._read[number] = at
 
     def traces(self, run: str, client: str, restarts: Sequence[float]) -> Iterator[Trace]:
-        """What became of every record; ``restarts`` are when brokers began to shut down, in order."""
+        """Yield the times of every record; ``restarts`` are the times at which brokers began to shut down, in order."""
         for number, times in enumerate(zip(self._due, self._acked, self._read, strict=True)):
             due, *reached = times
             before = bisect_right(restarts, due)
@@ -99,7 +99,7 @@ class Kept:
 
 
 class Load:
-    """Writes and reads, and what was measured."""
+    """Writers and readers, and their measurements."""
 
     def __init__(self, topic: str, per_second: float, producers: Sequence[Producer], *, keep: bool = False) -> None:
         """``keep``: the times of every record, in `kept`."""
@@ -114,7 +114,7 @@ class Load:
         self._progress = asyncio.Event()
 
     async def write(self) -> None:
-        """Send each record when it is due, whether earlier ones are acknowledged or not."""
+        """Send each record when it is due, even if earlier ones are not acknowledged."""
         rest = bytes(VALUE_BYTES - _HEAD.size)
         began, count = time.monotonic(), 0
         while True:
@@ -141,7 +141,7 @@ class Load:
             self.kept.acked(number, now)
 
     async def read(self, consumer: Consumer, number: int) -> None:
-        """Read for ever, as one consumer of a subscription."""
+        """Read until cancelled, as one consumer of a subscription."""
         subscription = self.subscriptions[number]
         async for batch in consumer.batches():
             now = time.monotonic()
@@ -154,12 +154,12 @@ class Load:
             self._progress.set()
 
     def pending(self) -> tuple[int, int]:
-        """Records that are not acknowledged, and those that some subscription has not read."""
+        """Return the number of records not acknowledged, and of those that a subscription has not read."""
         unread = self.sent - self.failed - min(each.read for each in self.subscriptions)
         return self.sent - self.acknowledged - self.failed, unread
 
     async def drain(self) -> None:
-        """Wait for what is pending; what takes longer is not counted."""
+        """Wait for pending records; records that take longer are not counted."""
         try:
             async with asyncio.timeout(DRAIN_S):
                 while any(self.pending()):

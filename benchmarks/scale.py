@@ -1,7 +1,7 @@
-"""Whether the cost of a record grows with what exists: ``python -m benchmarks scale``.
+"""Growth of the cost of a record with the number of partitions and clients: ``python -m benchmarks scale``.
 
-Producing to 1, 100 and 9,000 partitions, which the client chooses or which are given in runs of 20 records, and
-producing from 1, 10 and 100 clients in one process.
+Producing to 1, 100 and 9,000 partitions, chosen by the client or given in runs of 20 records, and producing from 1, 10
+and 100 clients in one process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SPEEDS = {"lead": 1.0, "aiokafka": 0.2, "confluent": 0.4}
 
 
 def case(name: str, records: int, partitions: int, *, spread: bool = False, clients: int = 1) -> Case:
-    """A case of so many partitions and clients."""
+    """Return a case of this number of partitions and clients."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

@@ -43,7 +43,7 @@ SCHEMA = {
 
 
 def order(number: int) -> dict[str, Any]:
-    """A value."""
+    """Return a value."""
     note = "gift" if number % 2 else None
     return {"id": number, "customer": f"customer-{number}", "cents": number % 10_000, "note": note, "at": number}
 
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
 
 
 async def measured(records: int) -> list[list[str]]:
-    """The table's rows."""
+    """Measure the table's rows."""
     rows: list[list[str]] = []
 
     def note(what: str, seconds: float, count: int, asked: int) -> None:
@@ -85,7 +85,7 @@ async def measured(records: int) -> list[list[str]]:
 
 
 def best(work: Callable[[Any], Any], contents: list[Any]) -> float:
-    """The least processor time that it takes for all of these."""
+    """Return the minimum processor time for all of these."""
     found: list[float] = []
     for _ in range(TRIES):
         began = time.process_time()
@@ -109,7 +109,7 @@ async def ours(url: str) -> Pair:
 
 
 async def theirs(url: str) -> Pair:
-    """The same of confluent-kafka's."""
+    """Return confluent-kafka's counterparts."""
     client: Any = SchemaRegistryClient({"url": url})
     context = SerializationContext("orders", MessageField.VALUE)
     serializer: Any = AvroSerializer(client, json.dumps(SCHEMA))  # pyright: ignore[reportCallIssue]
@@ -133,12 +133,12 @@ async def _reading(cluster: EmbeddedCluster, records: int, look: Callable[[Any],
 
 
 async def read_bytes(cluster: EmbeddedCluster, url: str, records: int) -> float:
-    """What reading costs without schemas."""
+    """Return the cost of reading without schemas."""
     return await _reading(cluster, records, lambda batch: batch.values)
 
 
 async def read_dicts(cluster: EmbeddedCluster, url: str, records: int) -> float:
-    """Each value as a dict."""
+    """Return the cost of reading each value as a dict."""
     deserializer = SchemaRegistry(url).deserializer()
     return await _reading(cluster, records, lambda batch: batch.values, value_deserializer=deserializer)
 

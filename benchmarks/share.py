@@ -1,4 +1,4 @@
-"""Share groups: what a record costs, and what a leader move costs, beside other clients in the same run.
+"""Share groups: cost of a record and of a leader move, beside other clients in the same run.
 
 ``python -m benchmarks share``: records acquired and accepted, by this client, confluent-kafka's ShareConsumer and
 Java's KafkaShareConsumer, on Apache Kafka; implicit and explicit acknowledgements, and this client's other ways.
@@ -47,7 +47,7 @@ MOVED_RECORDS = 20_000
 
 
 async def new_group(bootstrap: str) -> str:
-    """A share group that begins with a topic's first record."""
+    """Create a share group that begins with a topic's first record."""
     group = f"benchmark-{uuid.uuid4().hex}"
     resource = ConfigResource(ConfigResourceType.GROUP, group)
     async with AdminClient(bootstrap) as admin:
@@ -56,7 +56,7 @@ async def new_group(bootstrap: str) -> str:
 
 
 def case(name: str, contenders: list[Contender], records: int, method: str) -> Case:
-    """A case of records of three partitions."""
+    """Return a case of records of three partitions."""
     topic = SinkTopic(PARTITIONS, -(-records * 3 // 2 // PARTITIONS))
 
     def workload(contender: Contender, place: Brokers) -> Workload:
@@ -73,7 +73,7 @@ def case(name: str, contenders: list[Contender], records: int, method: str) -> C
 
 
 async def moved(client: str, place: Brokers, topic: str, count: int) -> list[tuple[float, float]]:
-    """For each move the client's gap and the brokers' own, in milliseconds."""
+    """Return the client's gap and the brokers' own for each move, in milliseconds."""
     seconds = count * (EVERY_S + 0.2) + 2 * SETTLE_S
     group = await new_group(place.bootstrap)
     work = Workload("share_moves", client, place.bootstrap, topic, group=group, seconds=seconds)
@@ -103,10 +103,10 @@ async def moved(client: str, place: Brokers, topic: str, count: int) -> list[tup
 def gaps(
     moves: Sequence[Move], taken: Sequence[float], floor: Sequence[tuple[float, int]]
 ) -> list[tuple[float, float]]:
-    """Those of the moves whose end the client and the prober have seen.
+    """Return the figures of the moves whose end both the client and the prober have seen.
 
-    The client's gap is the longest that has to do with the time in which the prober had nothing taken: on a busy
-    machine there are others.
+    The client's gap is the longest one around the time without acknowledgements to the prober: on a busy machine there
+    are unrelated gaps.
     """
     found = []
     for this, following in itertools.pairwise(moves):
@@ -123,7 +123,7 @@ def gaps(
 
 
 def compare_moves(place: Brokers, options: argparse.Namespace) -> None:
-    """Every client's moves, one client after the other; the first turn warms the brokers up."""
+    """Measure every client's moves in turn; the first turn warms the brokers up."""
     topic = place.topic(SinkTopic(1, MOVED_RECORDS * (options.moves + 5), replicas=3))
     asyncio.run(moved("lead", place, topic, 2))
     rows: list[list[object]] = []

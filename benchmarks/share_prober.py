@@ -1,10 +1,10 @@
-"""How long nobody's acknowledgements were taken: the floor of a share group's member while the leader moves.
+"""Time without any acknowledgement: the floor of a share group's member while the leader moves.
 
 ``python -m benchmarks.share_prober --bootstrap A,B,C --topic-id UUID --group G --seconds S``: on its own connection
 each broker is asked, every few milliseconds, for one record of the topic's only partition in the share group, and takes
 the acknowledgement of the one before with the same request. Only a leader gives and takes them, when it has read the
-group's state. Writes to standard output, as JSON, when acknowledgements were taken and by which broker: [wall-clock
-second, the broker's index in ``--bootstrap``].
+group's state. Writes the times of acknowledgements and their brokers to standard output, as JSON: [wall-clock second,
+the broker's index in ``--bootstrap``].
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Probe:
         self._topic_id = topic_id
         self._epoch = 0
         self._given: list[AcknowledgementBatch] = []
-        """What the answer before has given, to be acknowledged."""
+        """Records of the previous answer, to acknowledge."""
 
     def frame(self, correlation_id: int) -> bytes:
-        """The next request, as it is written."""
+        """Return the next request, encoded."""
         wanted = FetchPartition(partition_index=0, acknowledgement_batches=self._given)
         request = ShareFetchRequest(
             group_id=self._group,
@@ -62,7 +62,7 @@ class Probe:
         return b"".join(encode_request(request, VERSION, correlation_id, "prober"))
 
     def took(self, frame: memoryview) -> bool:
-        """Whether this answer says that an acknowledgement was taken."""
+        """Return True if this answer confirms an acknowledgement."""
         _, answer = decode_response(ShareFetchResponse, VERSION, frame)
         asked, self._given = self._given, []
         if answer.error_code:
@@ -101,7 +101,7 @@ async def probe(index: int, server: str, one: Probe, until: float, seen: Seen) -
 
 
 async def run(options: Any) -> Seen:
-    """Ask every broker; what was seen in the order of time."""
+    """Ask every broker; returns the observations in the order of time."""
     seen: Seen = []
     until = time.monotonic() + options.seconds
     async with asyncio.TaskGroup() as tasks:

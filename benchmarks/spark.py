@@ -3,8 +3,8 @@
     python -m benchmarks spark --bootstrap localhost:9092 --jars DIRECTORY
 
 Reads a topic of 100-byte records (made at the first run), compares rows of awkward records one by one, goes through
-options that are to be taken or refused, and times micro-batches and writes. Figures of one run are comparable, those of
-two are not. The jars are spark-sql-kafka-0-10, spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
+options that must be taken or refused, and times micro-batches and writes. Figures of one run are comparable, figures
+of two are not. The jars are spark-sql-kafka-0-10, spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main(args: Sequence[str]) -> None:
-    """Run what was asked for and print it."""
+    """Run the requested parts and print their results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks spark", description=__doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--jars", type=Path, help="a directory with the jars of Spark's connector")
@@ -327,7 +327,7 @@ def _stream(spark: SparkSession, formats: list[str], bootstrap: str, batches: in
 
 
 async def _send(bootstrap: str, topic: str, count: int) -> None:
-    """All rows at once, so that one micro-batch gets them."""
+    """Send all rows at once, so that one micro-batch gets them."""
     async with Producer(bootstrap, linger_ms=50) as producer:
         each = count // _PARTITIONS
         for partition in range(_PARTITIONS):

@@ -1,4 +1,4 @@
-"""The tables of ``each_move`` from its traces: what each leader move has cost each client, as Spark finds it.
+"""The tables of ``each_move`` from its traces: cost of each leader move for each client, computed by Spark.
 
     python -m benchmarks spark_moves --bootstrap localhost:9092 [--csv FILE]
 
@@ -26,7 +26,7 @@ from .traces import MOVE_SCHEMA, MOVES, SCHEMA, TRACES
 
 
 def read_figures(spark: SparkSession, bootstrap: str, records: str, moves: str, runs: str = "") -> DataFrame:
-    """Each move in milliseconds, from the topics of records and of moves; see `benchmarks.leader_gaps.Figures`."""
+    """Return each move in milliseconds, from the topics of records and moves; see `benchmarks.leader_gaps.Figures`."""
     one = ["run", "client"]
     order = Window.partitionBy(*one).orderBy("acked_us", "record")
     acked = read_values(spark, bootstrap, records, SCHEMA).where("acked_us is not null")
@@ -53,7 +53,7 @@ def read_figures(spark: SparkSession, bootstrap: str, records: str, moves: str, 
         ((f.col("longest.gap_us") - floor_us) / 1e3).alias("over_floor"),
         ((f.col("longest.gap_us") - f.col("leaderless_us")) / 1e3).alias("over_leaderless"),
         ((f.col("longest.acked_us") - f.col("at_once_us")) / 1e3).alias("behind"),
-        # Spark's greatest takes no notice of what is missing.
+        # Spark's greatest ignores missing values.
         f.when(f.col("longest.consumed_us").isNotNull(), consumed_us / 1e3).alias("consumed"),
     )
 
@@ -67,7 +67,7 @@ def _median(values: Sequence[float]) -> float:
 
 
 def rows(figures: DataFrame, condition: str, field: str) -> list[list[Any]]:
-    """One table of a condition's moves: client, how many, the brokers' medians, and the field's estimates."""
+    """Return one table of a condition's moves: client, number, the brokers' medians, and the field's estimates."""
     estimates, median = (
         f.udf(function, kind, useArrow=False)  # which would want pandas
         for function, kind in ((_estimates, "array<array<double>>"), (_median, "double"))
@@ -95,7 +95,7 @@ def rows(figures: DataFrame, condition: str, field: str) -> list[list[Any]]:
 
 
 def write_csv(figures: DataFrame, path: Path) -> None:
-    """Every move, by condition, client and time; milliseconds."""
+    """Write every move, by condition, client and time; milliseconds."""
     kept = figures.orderBy("condition", "backoff_ms", "client", "at_us").select(*CSV_FIELDS.values())
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

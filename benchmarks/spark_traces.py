@@ -45,14 +45,14 @@ def session(name: str) -> SparkSession:
 
 
 def read_values(spark: SparkSession, bootstrap: str, topic: str, schema: str) -> DataFrame:
-    """What `benchmarks.traces.write_traces` has written to a topic."""
+    """Return the contents of a topic that `benchmarks.traces.write_traces` wrote."""
     reader = spark.read.format(kafka.FORMAT).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
     values = reader.load().select(f.from_json(f.col("value").cast("string"), schema).alias("trace"))
     return values.select("trace.*").where("run is not null")
 
 
 def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """The topic's traces, with latencies in milliseconds and the second of the run at which each record was sent."""
+    """Return the topic's traces, with latencies in milliseconds and each record's second of the run."""
     traces = read_values(spark, bootstrap, topic, SCHEMA)
     starts = traces.groupBy("run", "client").agg(f.min("sent_us").alias("start_us"))
     return traces.join(f.broadcast(starts), ["run", "client"]).select(
@@ -66,9 +66,9 @@ def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 
 def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
-    """Phase, client, p50, p99, p99.9, max, records, and how many of them never got there.
+    """Return phase, client, p50, p99, p99.9, max, number of records, and number of records that never arrived.
 
-    Phases as they came; after those of several, all together.
+    Phases in the order of their begin; if there are several, all of them together at the end.
     """
     both = traces.withColumn("phase", f.explode(f.array("phase", f.lit(EVERYTHING))))
     summed = both.groupBy("phase", "client").agg(
@@ -90,7 +90,7 @@ def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
 
 
 def picture(traces: DataFrame, latency: str, title: str) -> str:
-    """An SVG of latency over time: p50, p99 and max of every slice of time, all runs of a client together."""
+    """Draw an SVG of latency over time: p50, p99 and max of every slice of time, all runs of a client together."""
     reached = traces.where(f.col(latency).isNotNull())
     phases = reached.groupBy("phase").agg(f.min("second").alias("begin"), f.max("second").alias("end")).collect()
     width = max((row.end for row in phases), default=1.0) / _SLICES

@@ -13,7 +13,7 @@ RESAMPLES = 2_000
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which ``share`` (0 to 1) of the ordered values lie; NaN where there are none."""
+    """Return the value below which ``share`` (0 to 1) of the ordered values lie; NaN if there are none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else math.nan
 
 
@@ -40,29 +40,29 @@ Statistic = Callable[[Sequence[float]], float]
 
 
 def quantile(share: float) -> Statistic:
-    """The percentile of a share from 0 to 1."""
+    """Return the percentile of a share from 0 to 1."""
     return lambda ordered: percentile(ordered, share)
 
 
 def resampled(values: Sequence[float], statistic: Statistic, seed: int = 1) -> list[float]:
-    """The statistic of each bootstrap resample of the values, whatever their order; the same ones in each call."""
+    """Return the statistic of each bootstrap resample of the values, in any order; the same ones in each call."""
     draw, ordered = random.Random(seed), sorted(values)
     return [statistic(sorted(draw.choices(ordered, k=len(ordered)))) for _ in range(RESAMPLES)]
 
 
 def estimate(values: Sequence[float], statistic: Statistic) -> Estimate:
-    """The statistic of the values, with a percentile bootstrap's interval."""
+    """Return the statistic of the values, with a percentile bootstrap's interval."""
     return within(statistic(sorted(values)), resampled(values, statistic))
 
 
 def within(value: float, resamples: Sequence[float]) -> Estimate:
-    """A figure with the interval that holds 95 % of its resamples."""
+    """Return a figure with the interval that holds 95 % of its resamples."""
     ordered = sorted(resamples)
     return Estimate(value, percentile(ordered, 0.025), percentile(ordered, 0.975))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table, aligned so that it reads well as plain text: the first column left, the others right."""
+    """Format a Markdown table, aligned to read well as plain text: the first column left, the rest right."""
     cells = [[_cell(value) for value in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
 
@@ -90,7 +90,7 @@ _WIDTH, _PANEL, _LEFT, _TOP = 920, 150, 70, 40
 
 
 def canvas(title: str, width: int, height: int, left: int = 16) -> list[str]:
-    """The first lines of an SVG, on a page that is dark where the reader's system is; ``</svg>`` ends it."""
+    """Return the first lines of an SVG, on a page that is dark if the reader's system is; ``</svg>`` ends it."""
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
@@ -102,7 +102,7 @@ def canvas(title: str, width: int, height: int, left: int = 16) -> list[str]:
 def latency_picture(
     title: str, series: Mapping[str, Sequence[tuple[float, float]]], marks: Sequence[float] = ()
 ) -> str:
-    """An SVG: one panel per client, every sample (seconds, milliseconds) a dot on one logarithmic scale.
+    """Draw an SVG: one panel per client, every sample (seconds, milliseconds) a dot on one logarithmic scale.
 
     ``marks`` are seconds at which something happened; each is a thin vertical line in every panel.
     """
@@ -136,7 +136,7 @@ def latency_picture(
 
 
 def _dots(samples: Sequence[tuple[float, float]], x: Callable[[float], float], y: Callable[[float], float]) -> str:
-    """A path with a dot for every sample; dots that touch within a column two pixels wide become one stroke."""
+    """Return a path with a dot for every sample; dots that touch within a column two pixels wide become one stroke."""
     columns: dict[int, set[int]] = {}
     for at, ms in samples:
         columns.setdefault(2 * round(x(at) / 2), set()).add(round(y(ms)))

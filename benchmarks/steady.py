@@ -1,4 +1,4 @@
-"""What a record waits for its acknowledgement while others come at a steady rate: ``python -m benchmarks steady``.
+"""Wait of a record for its acknowledgement under a steady rate of records: ``python -m benchmarks steady``.
 
 To six partitions with three replicas on Apache Kafka, acks all, with each client's own batch size and a linger of 5 ms.
 The time runs from when a record is due, so that a client that falls behind cannot hide it.
@@ -15,12 +15,12 @@ from .suite.workload import Workload
 
 SECONDS = 5
 RATES = {1_000: 5, 20_000: 5, 100_000: 2}
-"""By records a second, how many of the contenders stand it."""
+"""Number of contenders that can sustain each rate in records a second."""
 CONTENDERS = [OURS[0], PEERS[2], OURS[1], PEERS[0], PEERS[1]]
 
 
 def case(rate: int, contenders: list[Contender]) -> Case:
-    """A case of so many records a second."""
+    """Return a case of a number of records a second."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

@@ -1,4 +1,4 @@
-"""What became of every record of a benchmark, and of every leader move, written to topics for Spark.
+"""The fate of every record of a benchmark, and of every leader move, written to topics for Spark.
 
 ``python -m benchmarks spark_traces`` and ``spark_moves`` read them.
 """
@@ -27,13 +27,13 @@ _PARTITIONS = 6
 
 
 class Trace(NamedTuple):
-    """One record's times, in microseconds of any one clock; None where that never happened."""
+    """One record's times, in microseconds of any one clock; None for a step that never happened."""
 
     run: str
     client: str
-    """Whose record it was, such as ``lead`` and ``lead-no-hints``."""
+    """Name of the record's client, such as ``lead`` and ``lead-no-hints``."""
     phase: str
-    """What happened at that time, such as ``steady`` and ``leaders move``."""
+    """Phase of the benchmark, such as ``steady`` and ``leaders move``."""
     record: int
     sent_us: int
     acked_us: int | None = None
@@ -46,19 +46,19 @@ class MoveTrace(NamedTuple):
     run: str
     client: str
     condition: str
-    """What the brokers were like, such as ``idle brokers``."""
+    """Condition of the brokers, such as ``idle brokers``."""
     backoff_ms: int
     at_us: int
     until_us: int
     """The next move."""
     leaderless_us: int | None
-    """No broker led the partition; None where that was not seen."""
+    """Time from which no broker led the partition; None if that was not seen."""
     stopped_us: int | None
-    """The old leader's last acknowledgement to a prober; None where that was not seen."""
+    """The old leader's last acknowledgement to a prober; None if that was not seen."""
     started_us: int | None
     """The new leader's first one."""
     at_once_us: int | None
-    """When a client that knew the move at once got its first acknowledgement; None where that was not seen."""
+    """First acknowledgement for a client that knew of the move at once; None if that was not seen."""
 
 
 async def prepare_topic(bootstrap: str, topic: str) -> None:
@@ -69,7 +69,7 @@ async def prepare_topic(bootstrap: str, topic: str) -> None:
 
 
 async def write_traces(bootstrap: str, topic: str, traces: Iterable[Trace | MoveTrace]) -> int:
-    """Append traces to the topic; returns how many. Takes them as they come: they may be more than fit in memory."""
+    """Append traces to the topic, one by one, as they may be more than fit in memory; returns their number."""
     written = 0
     left = iter(traces)
     async with Producer(bootstrap, compression_type="zstd") as producer:

@@ -1,8 +1,8 @@
-"""What tracing and metrics cost: microseconds of CPU time for each record, off, not sampled, at 1 %, and sampled.
+"""Cost of tracing and metrics: microseconds of CPU time for each record, off, not sampled, at 1 %, and sampled.
 
 ``python -m benchmarks tracing [--records 50000] [--rounds 7]``: on a broker that is never the limit. Requests are spans
-of the application, with ten records each. Spans go to no exporter: its cost is the exporter's. Rounds of all cases take
-turns; the figure is the least of a case's rounds, and beside it what it takes more than the first.
+of the application, with ten records each. Spans go to no exporter, whose cost would be its own. Rounds of all cases
+take turns; the figure is the minimum of a case's rounds, and beside it the difference from the first case.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ VALUE = b"x" * 100
 
 
 class Case(NamedTuple):
-    """How records are traced."""
+    """A way to trace records."""
 
     name: str
     sampler: Sampler | None
     """None: not at all."""
     requests: bool
-    """Whether they belong to requests."""
+    """True if they belong to requests."""
     metrics: bool = False
 
 
@@ -69,7 +69,7 @@ async def by_send_many(producer: Producer, topic: str, count: int) -> None:
 
 
 async def produce(servers: str, case: Case, way: Way, records: int) -> float:
-    """Microseconds for each record."""
+    """Return the microseconds for each record sent."""
     tracer = TracerProvider(sampler=case.sampler or ALWAYS_OFF).get_tracer("benchmark")
     topic = SinkTopic(6).name
     async with Producer(servers, acks=1, enable_idempotence=False) as producer:
@@ -90,7 +90,7 @@ async def produce(servers: str, case: Case, way: Way, records: int) -> float:
 
 
 async def consume(servers: str, case: Case, records: int) -> float:
-    """The same of a loop over records that carry no context."""
+    """Return the microseconds for each record of a loop over records without a context."""
     topic = SinkTopic(1, records).name
     async with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         left = records

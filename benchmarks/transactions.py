@@ -36,7 +36,7 @@ CONTENDERS = [
 
 
 def case(name: str, contenders: list[Contender], partitions: int, count: int, records: int = RECORDS) -> Case:
-    """A case of so many transactions; slower clients have fewer."""
+    """Return a case of this number of transactions; slower clients have fewer."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         own_count = max(min(count, FEWEST), round(count * contender.speed))
@@ -103,7 +103,7 @@ def _costs(samples: list[Sample]) -> str:
 
 
 def _outside(who: str) -> str:
-    """The label of the same without transactions, on the same event loop."""
+    """Return the label of the same without transactions, on the same event loop."""
     return next(one.label for one in OUTSIDE if ("uvloop" in one.label) == ("uvloop" in who))
 
 

@@ -1,4 +1,4 @@
-"""What each module of `aiokafka_lead._cpython` gains: nanoseconds of CPU time for one use, with it and without.
+"""Gain by each module of `aiokafka_lead._cpython`: nanoseconds of CPU time for one use, with it and without.
 
 ``python -m benchmarks tricks``: compiles one small module that uses all of them, once as it is and once without each.
 Needs Cython and a C compiler; takes a minute of CPU time.
@@ -30,7 +30,7 @@ FRAME_BYTES = 1024 * 1024
 
 
 def compiled(folder: Path, without: str) -> Any:
-    """The module in a build without this."""
+    """Compile the module in a build without this."""
     package = folder / "aiokafka_lead"
     if not package.exists():
         shutil.copytree(ROOT / "aiokafka_lead/_cpython", package / "_cpython")
@@ -55,7 +55,7 @@ def compiled(folder: Path, without: str) -> Any:
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    """A coroutine that waits for nothing."""
+    """Return at once."""
     try:
         coroutine.send(None)
     except StopIteration:
@@ -64,7 +64,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 Use = Callable[[Any, int], Callable[[], None]]
-"""From the module and a number of times to what does it as often."""
+"""From the module and a number of times to a function that repeats the use that often."""
 
 
 def copies(module: Any, count: int) -> Callable[[], None]:

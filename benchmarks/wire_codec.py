@@ -1,4 +1,4 @@
-"""What encoding and decoding cost: ns a partition for the large messages, and each codec's first use.
+"""Cost of encoding and decoding: ns a partition for the large messages, and each codec's first use.
 
     python -m benchmarks.wire_codec [--seconds 0.3]
 
@@ -157,7 +157,7 @@ FIRST_USES = [
 
 
 def first_use(key: int) -> None:
-    """Prints ms of importing the module, making the request's encoder and the response's decoder."""
+    """Print ms of importing the module, making the request's encoder and the response's decoder."""
     start = perf_counter()
     request = request_class(key)
     imported = perf_counter()

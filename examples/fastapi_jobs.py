@@ -8,8 +8,8 @@ aiokafka_lead.testing --port 9092`` serves one):
     curl -X POST localhost:8000/thumbnails -H 'content-type: application/json' -d '{"image": "cat.png"}'
 
 Start it as often as you like: all processes share the work, however many partitions the topic has (KIP-932). At a stop
-jobs that were not begun go to the others at once, and those at work are finished. What fails is tried again by any of
-them, and then set aside in a topic of its own, with the cause. ``worker.py`` is a worker without an app.
+jobs not begun go to other processes at once, and running jobs are finished. A failed job is tried again by any process,
+and finally set aside in a topic of its own, with the cause. ``worker.py`` is a worker without an app.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Job(BaseModel):
 
 @kafka.share_consumer(TOPIC, group_id=GROUP, run={"concurrency": 32, "dead_letter_topic": f"{TOPIC}.failed"})
 async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """One job. It may take longer than the record's lock lasts, which is renewed meanwhile."""
+    """Do one job. It may take longer than the record's lock lasts, which is renewed meanwhile."""
     job = Job.model_validate_json(record.value or b"")
     await anyio.sleep(0.1)  # in place of the work
     log.info("thumbnail of %s, %d wide (delivery %d)", job.image, job.width, record.delivery_count)
@@ -56,7 +56,7 @@ async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> Non
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Set the group up, which would else pass over what was enqueued before its first worker came; then work."""
+    """Set the group up, since a new group would skip jobs enqueued before its first worker came; then work."""
     async with AdminClient(SERVERS) as admin:
         begin = ConfigChange("share.auto.offset.reset", "earliest")
         await admin.incremental_alter_configs({ConfigResource(ConfigResourceType.GROUP, GROUP): [begin]})

@@ -34,7 +34,7 @@ kafka.handle_errors(app)  # 413 and 503
 
 
 class Order(BaseModel):
-    """What a customer orders."""
+    """A customer's order."""
 
     customer: str = Field(min_length=1)
     cents: int = Field(gt=0)

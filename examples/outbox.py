@@ -1,10 +1,10 @@
-"""The outbox pattern: what is written to a database and what is published cannot differ.
+"""The outbox pattern: a database and the events published about it cannot differ.
 
     pip install 'aiokafka-lead[outbox]'
     python examples/outbox.py [HOST:PORT [DATABASE]]    # default localhost:9092, and a file of SQLite that is removed
 
 An order and its event are written in one transaction of the database; nothing is sent there. A relay publishes the
-events meanwhile, exactly once for those who read committed records: start it twice, or kill it. DATABASE is a URL of
+events meanwhile, exactly once for readers of committed records: start it twice, or kill it. DATABASE is a URL of
 SQLAlchemy, such as postgresql+asyncpg://user:password@host/shop.
 """
 
@@ -30,7 +30,7 @@ outbox = Outbox("orders_outbox", shards=1)
 
 
 async def open_database(engine: AsyncEngine) -> None:
-    """Create what is not there yet."""
+    """Create the tables that do not exist yet."""
     async with engine.begin() as connection:
         await connection.execute(
             text("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER)")
@@ -39,7 +39,7 @@ async def open_database(engine: AsyncEngine) -> None:
 
 
 async def place_order(engine: AsyncEngine, customer: str, cents: int) -> str:
-    """What a request does: the order and its event, both or neither."""
+    """Store the order and its event, both or neither, as a request would."""
     order_id = str(uuid.uuid4())
     order = {"id": order_id, "customer": customer, "cents": cents}
     async with engine.begin() as connection:
@@ -50,7 +50,7 @@ async def place_order(engine: AsyncEngine, customer: str, cents: int) -> str:
 
 
 async def waiting(engine: AsyncEngine) -> int:
-    """Events that are not published yet."""
+    """Return the number of events that are not published yet."""
     async with engine.connect() as connection:
         found: int = (await connection.execute(text(f"SELECT count(*) FROM {outbox.name}"))).scalar_one()
     return found
@@ -65,7 +65,7 @@ async def main(servers: str, url: str) -> None:
         tasks.create_task(relay.run())  # a service of its own: await relay.run(stop_on_signals=True)
         for number in range(ORDERS):
             await place_order(engine, f"customer-{number % 7}", 100 + number)
-        while await waiting(engine):  # noqa: ASYNC110 - the database tells nobody
+        while await waiting(engine):  # noqa: ASYNC110 - the database does not notify
             await asyncio.sleep(0.1)
         await relay.stop()
     print(f"published {relay.metrics().records} orders in {relay.metrics().batches} batches")

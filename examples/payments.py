@@ -1,17 +1,17 @@
-"""Payments that are booked exactly once, though the workers that book them are killed all the time.
+"""Payments that are booked exactly once, although the workers that book them are killed all the time.
 
     python -m examples.payments                              # on an embedded cluster, about ten seconds
     python -m examples.payments --bootstrap localhost:9092   # on a real one: makes topics "payments-...", leaves them
     python -m examples.payments --outage 300                 # the embedded cluster is away for five minutes meanwhile
 
 Accounts are spread over partitions. A worker takes payments of its accounts and books them: it takes the money from the
-payer's balance and sends a credit to the payee's partition, where the worker of that one adds it up, or it refuses what
-is not covered. What it takes, the new balances, the credits, the outcomes and its offsets are one transaction. A worker
-that is killed (SIGKILL) leaves nothing half done: its successor aborts what was open, reads the balances, and goes on.
-While the cluster is away, workers try again until it is back.
+payer's balance and sends a credit to the payee's partition, where that partition's worker adds it up, or it refuses
+payments that are not covered. The payments taken, the new balances, the credits, the outcomes and its offsets are one
+transaction. A worker that is killed (SIGKILL) leaves no booking half done: its successor aborts any open transaction,
+reads the balances, and goes on. While the cluster is away, workers try again until it is back.
 
 The auditor sends the payments, kills workers at random meanwhile, and checks at the end that each payment has one
-outcome, that no money was lost or made, and that each balance is what the outcomes say.
+outcome, that no money was lost or made, and that each balance agrees with the outcomes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TOPICS = ("orders", "credits", "balances", "outcomes")
 
 
 class Balances:
-    """The balances of the accounts in the partitions that this worker has; the topic "balances" is where they live."""
+    """Balances of the accounts in this worker's partitions; their source is the topic "balances"."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self._servers = servers
@@ -61,14 +61,14 @@ class Balances:
         self._partitions: dict[int, dict[str, int]] = {}
 
     def of(self, partition: int) -> dict[str, int]:
-        """By account, as of the last transaction that was committed.
+        """Return balances by account, as of the last committed transaction.
 
-        Empty for a partition that was taken away: a transaction with records of it cannot be committed any more.
+        Empty for a partition that was revoked: a transaction with records of it can no longer be committed.
         """
         return self._partitions.get(partition, {})
 
     async def on_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group waits: nothing of these partitions is handed out before their balances are known."""
+        """Load balances. The group waits, so no record of a partition is handed out before its balances are known."""
         for partition in {tp.partition for tp in partitions}:
             while True:
                 try:
@@ -85,10 +85,10 @@ class Balances:
 
 
 async def read_latest(servers: str, topic: str, partition: int) -> dict[str, int]:
-    """The latest value of each key.
+    """Return the latest value of each key.
 
-    The end is that of all records: where the worker before has left a transaction open, this waits until that is
-    committed or aborted, and does not take the balances of before for the present ones.
+    It reads up to the end of all records. If the previous worker left a transaction open, this waits until that is
+    committed or aborted, and does not mistake the balances before it for the present ones.
     """
     tp = TopicPartition(topic, partition)
     async with Consumer(bootstrap_servers=servers) as anything:
@@ -104,7 +104,7 @@ async def read_latest(servers: str, topic: str, partition: int) -> dict[str, int
 
 
 async def work(servers: str, prefix: str, number: int) -> None:
-    """Book what comes, until SIGTERM."""
+    """Book payments until SIGTERM."""
     orders, credits_, balances_, outcomes = (f"{prefix}-{name}" for name in TOPICS)
     balances = Balances(servers, balances_)
     name = f"{prefix}-worker-{number}"
@@ -119,7 +119,7 @@ async def work(servers: str, prefix: str, number: int) -> None:
         max_poll_records=50,
     )
     consumer.subscribe([orders, credits_], listener=balances)
-    # The id stays the same over restarts, so that a successor aborts at once what was left open.
+    # The id stays the same over restarts, so that a successor aborts at once any transaction left open.
     producer = Producer(servers, transactional_id=name, max_block_ms=5_000)
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         for client in (producer, consumer):
@@ -160,7 +160,7 @@ async def work(servers: str, prefix: str, number: int) -> None:
 
 
 async def learn_outcome(producer: Producer[Any, Any], txn: Transaction[Any, Any]) -> None:
-    """The balances are those behind the transaction, or those before it: ask until that is known."""
+    """Ask for the outcome until it is known: the balances are the ones after the transaction, or before it."""
     while txn.outcome is None:
         with suppress(CommitOutcomeUnknownError, TransactionAbortedError):
             await producer.commit_transaction()
@@ -175,7 +175,7 @@ def credit(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[
 
 
 def book(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[str, int]) -> dict[str, Any] | None:
-    """The payment, whose money has left the payer's balance; None if that does not cover it."""
+    """Take the money from the payer's balance; returns the payment, or None if the balance does not cover it."""
     payment: dict[str, Any] = json.loads(record.value)
     left = now.get(payment["from"], 0) - payment["cents"]
     if left < 0:
@@ -203,7 +203,7 @@ class Workers:
         self._running[number] = await asyncio.create_subprocess_exec(*self._command, "--worker", str(number))
 
     async def trouble(self, every_s: float, over: asyncio.Event) -> None:
-        """Until it is over; then all of them run."""
+        """Kill workers until the end is requested; then let all of them run."""
         while True:
             try:
                 await asyncio.wait_for(over.wait(), random.uniform(0.2, 1.8) * every_s)
@@ -251,7 +251,7 @@ async def pay(servers: str, prefix: str, count: int, over_s: float) -> list[dict
 
 
 async def read_outcomes(servers: str, prefix: str, count: int) -> list[tuple[dict[str, Any], str]]:
-    """Payments and what became of them, as they come; a moment more than are to come, to see what is there twice."""
+    """Return payments and their outcomes in order of arrival; reads a moment longer than needed, to find duplicates."""
     found: list[tuple[dict[str, Any], str]] = []
     options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     async with Consumer(bootstrap_servers=servers, **options) as reader:
@@ -265,7 +265,7 @@ async def read_outcomes(servers: str, prefix: str, count: int) -> list[tuple[dic
 
 
 async def settled_balances(servers: str, prefix: str) -> Counter[str]:
-    """The balances when no money is on its way any more."""
+    """Return the balances when no money is on its way any more."""
     while True:
         found: Counter[str] = Counter()
         for partition in range(PARTITIONS):
@@ -276,7 +276,7 @@ async def settled_balances(servers: str, prefix: str) -> Counter[str]:
 
 
 async def audit(servers: str, prefix: str, count: int, over_s: float, outage_s: float) -> bool:
-    """Whether everything adds up."""
+    """Return True if everything adds up."""
     async with AdminClient(servers) as admin:
         await admin.create_topics([NewTopic(f"{prefix}-{name}", num_partitions=PARTITIONS) for name in TOPICS])
     workers = Workers(servers, prefix)
@@ -307,7 +307,7 @@ async def audit(servers: str, prefix: str, count: int, over_s: float, outage_s: 
 
 
 async def be_away(cluster: EmbeddedCluster, after_s: float, for_s: float) -> None:
-    """All brokers are down for a while."""
+    """Take all brokers down for a while."""
     await asyncio.sleep(after_s)
     for broker in cluster.broker_ids:
         await cluster.kill_broker(broker)

@@ -1,13 +1,13 @@
-"""Server-sent events: one consumer for the process, and every browser that listens gets what it reads.
+"""Server-sent events: one consumer for the process, whose records go to every browser that listens.
 
     pip install 'aiokafka-lead[fastapi]' uvicorn
     uvicorn examples.sse_orders:app --timeout-graceful-shutdown 2
     curl -N localhost:8000/orders
 
-Each instance reads all of the topic, without a group, from when it starts, which is when Kafka is up; the probes say
-whether it does. The server's own signals end it: uvicorn ends the streams that are open after its bound, then the
-lifespan stops the consumer. A browser that does not keep up is dropped, and comes again by itself; it costs neither
-memory nor anybody else's time.
+Each instance reads the whole topic, without a group, from its start on, which waits for Kafka; the probes report if it
+is reading. The server's own signals end it: uvicorn ends open streams after its bound, then the lifespan stops the
+consumer. A browser that does not keep up is dropped, and reconnects by itself; it costs other browsers neither memory
+nor time.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ TOPIC = os.environ.get("ORDERS_TOPIC", "orders")
 QUEUED = 100
 """Events that may wait for one browser."""
 STILL_HERE_S = 15.0
-"""After so long without an event a comment goes out: proxies end connections that are silent."""
+"""Seconds without an event after which a comment is sent: proxies end silent connections."""
 
 
 class Hub:
-    """Gives every listener what is published while it listens."""
+    """Passes published events to every listener."""
 
     def __init__(self) -> None:
         self._listeners: set[asyncio.Queue[str | None]] = set()
@@ -71,7 +71,7 @@ class Hub:
 
 
 def event_of(record: ConsumerRecord[bytes | None, bytes | None]) -> str:
-    """The record as an event. A line break would end a field of it."""
+    """Format the record as an event. A line break would end a field of it."""
     text = (record.value or b"").decode(errors="replace").replace("\r", " ").replace("\n", "\ndata: ")
     return f"id: {record.partition}-{record.offset}\ndata: {text}\n\n"
 
@@ -84,7 +84,7 @@ hub = Hub()
 
 @kafka.consumer(TOPIC, auto_offset_reset="latest", run={"order": "partition"})
 async def publish(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
-    """Every record goes to all that listen now."""
+    """Pass every record to all present listeners."""
     hub.publish(event_of(record))
 
 
@@ -104,5 +104,5 @@ app.include_router(kafka.router())
 
 @app.get("/orders")
 async def orders() -> StreamingResponse:
-    """The orders from now on."""
+    """Stream the orders from now on."""
     return StreamingResponse(hub.listen(), media_type="text/event-stream", headers={"cache-control": "no-store"})

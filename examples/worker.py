@@ -5,8 +5,8 @@
 Needs Apache Kafka 4.2 or newer (share groups, KIP-932); ``python -m aiokafka_lead.testing --port 9092`` serves one.
 Any worker gets any job, however many partitions the topic has, and a slow one holds back none. A job that fails is
 tried again after a backoff, by this worker or another one, and ends up in ``images.failed`` with the cause in its
-headers. The lock of a job that takes long is renewed. At the first signal jobs that were not begun go to the others,
-and those at work are finished, within 10 s; a second one gives up these, too. With HEALTH_PORT in the environment it
+headers. The lock of a job that takes long is renewed. At the first signal jobs not begun go to other workers, and
+running jobs are finished, within 10 s; a second one gives up these, too. With HEALTH_PORT in the environment it
 answers an orchestrator's probes there, at ``/health/live`` and ``/health/ready``.
 """
 
@@ -25,14 +25,14 @@ TOPIC, GROUP = "images", "resizers"
 
 
 async def resize(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """One job. What it raises is tried again: a job may run twice, and has to bear that."""
+    """Do one job. It is tried again after an error: a job may run twice, and has to cope with that."""
     job = json.loads(record.value or b"")
     await anyio.sleep(job.get("seconds", 0.1))  # in place of the work
     print(f"{job['image']} resized to {job['width']} (delivery {record.delivery_count})")
 
 
 async def begin_at_the_first_job(servers: str) -> None:
-    """Set the group up: one that is new would pass over what was enqueued before its first worker came."""
+    """Set the group up: a new one would skip jobs enqueued before its first worker came."""
     group = ConfigResource(ConfigResourceType.GROUP, GROUP)
     async with AdminClient(servers) as admin:
         await admin.incremental_alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})

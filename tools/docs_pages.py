@@ -37,8 +37,10 @@ SCRIPTS = {
     "mermaid.tiny.js": ROOT / ".cache" / "mermaid" / "package" / "dist" / "mermaid.tiny.js",
     "iframe-worker.js": ROOT / ".cache" / "iframe-worker" / "package" / "shim" / "index.js",
 }
-"""Scripts for the reader's browser, which `make docs` has fetched: one draws the diagrams, the other lets the search
-work on pages that are opened from a folder."""
+"""Scripts for the reader's browser, which `make docs` has fetched.
+
+One draws the diagrams, the other lets the search work on pages that are opened from a folder.
+"""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -81,13 +81,13 @@ class Times:
 
 
 def _used() -> dict[str, float]:
-    """Seconds of processors since this process began, its children's included, and in line for one."""
+    """Return seconds of processors since this process began, its children's included, and of waiting for one."""
     queued = int(SCHEDSTAT.read_text().split()[1]) / 1e9 if SCHEDSTAT.exists() else 0.0
     return {CPU: sum(os.times()[:4]) + sum(map(_used_by, _children("self"))), QUEUED: queued}
 
 
 def _used_by(process: str) -> float:
-    """Seconds of processors of a process that runs, and of all that it has started."""
+    """Return seconds of processors used by a running process, and by all that it has started."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has ended meanwhile
@@ -96,7 +96,7 @@ def _used_by(process: str) -> float:
 
 
 def _children(process: str) -> list[str]:
-    """The ids of the processes that each thread of one has started, on Linux."""
+    """Return the ids of the processes that each thread of one has started, on Linux."""
     found = []
     for thread in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it has ended meanwhile

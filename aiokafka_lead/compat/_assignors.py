@@ -1,4 +1,4 @@
-"""aiokafka's assignors, and what each one is natively."""
+"""aiokafka's assignors and their native counterparts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIBRARIES = {"aiokafka", "kafka", __name__.partition(".")[0]}
 
 
 def native_assignors(strategy: Any) -> list[Any]:
-    """The same assignors natively: by name those that Kafka knows, and adapters for the application's own."""
+    """Return the native form of assignors: names of those that Kafka knows, adapters for the application's own."""
     given = [strategy] if isinstance(strategy, (str, type)) or not isinstance(strategy, Iterable) else list(strategy)
     return [_native(assignor) for assignor in given]
 
@@ -39,7 +39,7 @@ def _native(assignor: Any) -> Any:
 
 
 class OwnAssignor:
-    """An assignor that the application wrote for aiokafka, as a native one (`GroupAssignor`)."""
+    """Adapts an assignor that the application wrote for aiokafka to the native interface (`GroupAssignor`)."""
 
     cooperative = False
 
@@ -48,7 +48,7 @@ class OwnAssignor:
         self.name = name
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What its ``metadata`` says of these topics."""
+        """Return the metadata that the assignor gives for these topics."""
         if owned:
             assigned: dict[str, list[int]] = {}
             for topic, partition in owned:
@@ -58,7 +58,7 @@ class OwnAssignor:
         return said
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> dict[str, list[TopicPartition]]:
-        """What its ``assign`` gives for the same members and partitions."""
+        """Return the assignment that the assignor makes for the same members and partitions."""
         subscriptions = {
             member.member_id: ConsumerProtocolMemberMetadata(0, list(member.topics), member.user_data or b"")
             for member in members

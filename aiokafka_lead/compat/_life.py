@@ -1,4 +1,4 @@
-"""How the life of a producer and of a consumer goes."""
+"""Lifecycle shared by the producer and the consumer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["Life"]
 
 
 class Life:
-    """``async with``, and what is said of one that nobody has stopped. Belongs to one asyncio event loop."""
+    """``async with``, and the warning about a client that was never stopped. Belongs to one asyncio event loop."""
 
     _kind: ClassVar[str]
-    """What the event loop's exception handler knows it as."""
+    """Key of the client in the context of the event loop's exception handler."""
     _closed: bool | None = None
-    """Whether it was stopped, None before its options were checked; FastStream asks."""
+    """True once stopped, None until the options are checked. FastStream reads it."""
     _source_traceback: Any = None
     _loop: asyncio.AbstractEventLoop
 
     def _belongs_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Call it from ``__init__``."""
+        """Call this from ``__init__``."""
         self._loop = loop
         if loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(2))

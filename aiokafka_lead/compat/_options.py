@@ -1,4 +1,4 @@
-"""aiokafka's options, and what each one is natively."""
+"""aiokafka's options and their native counterparts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CLIENT", "client_options", "consumer_options", "producer_options"]
 _log = logging.getLogger("aiokafka_lead.compat")
 
 _NEVER_MS = INT32_MAX
-"""Connections that may be idle for ever; None is aiokafka's word for it."""
+"""Idle time without a limit, None in aiokafka."""
 
 _producers = itertools.count(1)
 
@@ -39,7 +39,7 @@ CLIENT: dict[str, Any] = {
     "sasl_kerberos_domain_name": None,
     "sasl_oauth_token_provider": None,
 }
-"""What every client takes, with aiokafka's defaults."""
+"""Options of every client, with aiokafka's defaults."""
 
 _MS, _BYTES = (1, INT32_MAX), (1, INT32_MAX)
 _RANGES: dict[str, tuple[int, int]] = {
@@ -61,7 +61,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "max_batch_size": (0, INT32_MAX),
     "max_request_size": _BYTES,
 }
-"""What native options take; aiokafka takes any number."""
+"""Ranges of native options; aiokafka accepts any number."""
 _WHOLE = {name for name in _RANGES if name.endswith(("_bytes", "_size"))} | {"transaction_timeout_ms"}
 _FLAGS = ("enable_auto_commit", "check_crcs", "exclude_internal_topics", "enable_idempotence")
 _NAMES = ("client_id", "client_rack", "group_instance_id")
@@ -71,11 +71,11 @@ _SASL_OF = {
     "GSSAPI": ("sasl_kerberos_service_name", "sasl_kerberos_domain_name"),
     "OAUTHBEARER": ("sasl_oauth_token_provider",),
 }
-"""The options of each mechanism: those of others are left out, as aiokafka does not look at them."""
+"""Options of each mechanism. Options of other mechanisms are left out, as aiokafka ignores them."""
 
 
 def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Native options of what every client takes; raises ValueError as aiokafka does."""
+    """Return the native options that every client takes. Raises ValueError as aiokafka does."""
     given = plain_values(given)
     protocol = given["security_protocol"]
     if protocol not in get_args(SecurityProtocol):
@@ -89,7 +89,7 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
         del options["ssl_context"]
     if options["client_id"] is None:
         del options["client_id"]
-    # aiokafka waits as long before each try: there the backoff does not grow.
+    # aiokafka waits equally long before each try; its backoff does not grow.
     options["retry_backoff_max_ms"] = options["retry_backoff_ms"]
     if protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
         mechanism = given["sasl_mechanism"]
@@ -104,10 +104,10 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as native options take them, where aiokafka is not so strict.
+    """Convert values where aiokafka is less strict than native options.
 
-    Enumerations' members, which kstreams gives, are their values, numbers the nearest that can be, flags what they
-    count as, and empty names none.
+    Members of enumerations, which kstreams passes, become their values; numbers become the nearest allowed ones; flags
+    become their truth value; empty names become None.
     """
     found = {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
     for name, (low, high) in _RANGES.items():
@@ -119,7 +119,7 @@ def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, Any]:
-    """Native options of a producer; raises ValueError as aiokafka does."""
+    """Return the native options of a producer. Raises ValueError as aiokafka does."""
     given = plain_values(given)
     acks, compression = given["acks"], given["compression_type"]
     if acks not in (0, 1, -1, "all"):
@@ -138,7 +138,7 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
     options |= {
         "acks": acks,
         "enable_idempotence": idempotent,
-        # Without sequences a batch that is sent again could overtake the next one.
+        # Without sequences, a retried batch could be overtaken by the next one.
         "max_in_flight_requests_per_connection": 5 if idempotent else 1,
         "compression_type": compression,
         "batch_size": given["max_batch_size"],
@@ -156,12 +156,15 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
 
 
 def _choose(partitioner: Callable[..., int], key: Any, every: Sequence[int], available: Sequence[int]) -> int:
-    """What aiokafka's partitioner chooses, which gets lists."""
+    """Return the choice of aiokafka's partitioner, which expects lists."""
     return partitioner(key, list(every), list(available))
 
 
 def is_default_partitioner(partitioner: object) -> bool:
-    """Whether it is aiokafka's, kafka-python's or none: then the producer chooses as that does."""
+    """Return True if aiokafka's or kafka-python's own class, or None, was given.
+
+    The producer then chooses in the same way.
+    """
     if partitioner is None:
         return True
     kind = type(partitioner)
@@ -191,7 +194,7 @@ _AS_THEY_ARE = (
 
 
 def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Native options of a consumer; raises ValueError as aiokafka does."""
+    """Return the native options of a consumer. Raises ValueError as aiokafka does."""
     given = plain_values(given)
     limit = given["max_poll_records"]
     if limit is not None and (not isinstance(limit, int) or limit < 1):
@@ -200,7 +203,7 @@ def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"Incorrect isolation level {given['isolation_level']}")
     if given["group_id"] is None:
         given["group_instance_id"] = None
-    # With these in another order aiokafka loses its session, or its fetches.
+    # In any other order, aiokafka loses its session or its fetches.
     given["heartbeat_interval_ms"] = min(given["heartbeat_interval_ms"], given["session_timeout_ms"] / 2)
     given["fetch_max_wait_ms"] = min(given["fetch_max_wait_ms"], given["request_timeout_ms"] / 2)
     rebalance_ms = given["rebalance_timeout_ms"]

@@ -1,4 +1,4 @@
-"""`AIOKafkaClient`: connections and metadata, by themselves or of another client."""
+"""`AIOKafkaClient`: connections and metadata, its own or another client's."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["AIOKafkaClient", "client_of"]
 
 
 class AIOKafkaClient:
-    """A native client by aiokafka's methods."""
+    """A native client with aiokafka's methods."""
 
     _bootstrap_servers: str | list[str]
-    """As they were given; tracers read it."""
+    """The bootstrap servers as given; tracers read them."""
     _client_id: str
-    """What brokers call the client; tracers read it."""
+    """The client id sent to brokers; tracers read it."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class AIOKafkaClient:
         api_version: object = None,
         **options: Any,
     ) -> None:
-        """Check the options; connects to nothing. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError."""
         deprecated(loop, api_version)
         unknown = sorted(options.keys() - CLIENT.keys())
         if unknown:
@@ -53,7 +53,7 @@ class AIOKafkaClient:
         return f"<AIOKafkaClient client_id={self._client_id}>"
 
     async def bootstrap(self) -> None:
-        """Connect, and learn of the cluster; raises `KafkaConnectionError`."""
+        """Connect and fetch metadata; raises `KafkaConnectionError`."""
         await self._native.start()
 
     async def close(self) -> None:
@@ -62,16 +62,16 @@ class AIOKafkaClient:
 
     @property
     def hosts(self) -> list[tuple[str, int]]:
-        """The bootstrap servers."""
+        """Return the bootstrap servers."""
         return list(self._native.config.bootstrap_servers)
 
     def get_random_node(self) -> int | None:
-        """A broker's id, or None while none is known."""
+        """Return the id of a broker, or None while none is known."""
         known = [node_id for node_id in self._native.metadata.snapshot.brokers if node_id >= 0]
         return random.choice(known) if known else None
 
     async def ready(self, node_id: int, *, group: object = None) -> bool:
-        """Whether there is a connection to the broker, which is made if need be."""
+        """Return True if a connection to the broker is open or can be made."""
         try:
             await self._native.brokers.get(node_id)
         except KafkaConnectionError:
@@ -79,20 +79,20 @@ class AIOKafkaClient:
         return True
 
     async def send(self, node_id: int, request: Request, *, group: object = None) -> Response:
-        """A broker's answer to one of the requests in `aiokafka.protocol`."""
+        """Send one of the requests in `aiokafka.protocol`; returns the broker's answer."""
         return request.response(await self._native.request(node_id, request.native()))
 
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
-        """Look for these topics, too."""
+        """Add these topics to the metadata that is kept."""
         self._native.metadata.add_topics(topics)
         return self.force_metadata_update()
 
     def add_topic(self, topic: str) -> asyncio.Future[bool]:
-        """Look for this topic, too."""
+        """Add this topic to the metadata that is kept."""
         return self.set_topics([topic])
 
     def force_metadata_update(self) -> asyncio.Future[bool]:
-        """Ask the cluster again; the future is done when newer metadata is there, False if that took too long."""
+        """Refresh the metadata. The future resolves when newer metadata has arrived, to False if that took too long."""
         return asyncio.ensure_future(self._newer())
 
     async def _newer(self) -> bool:
@@ -106,12 +106,12 @@ class AIOKafkaClient:
         return True
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
-        """Metadata of every topic, this once."""
+        """Fetch the metadata of every topic, this once."""
         answer = await self._native.request_any(MetadataRequest().native())
         return AllTopics(self._native, {topic.name: topic for topic in answer.topics if topic.name})
 
     async def _wait_on_metadata(self, topic: str) -> set[int]:
-        """The topic's partitions, when they are known; raises `UnknownTopicOrPartitionError`. Tracers call it."""
+        """Return the topic's partitions once they are known; raises `UnknownTopicOrPartitionError`. Tracers call it."""
         found = await self._native.metadata.topic(topic, self._native.config.request_timeout_ms)
         return set(range(len(found.partitions)))
 
@@ -124,12 +124,12 @@ class AllTopics(ClusterMetadata):
         self._all = topics
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """The cluster's topics."""
+        """Return the cluster's topics."""
         return {name for name, topic in self._all.items() if not (exclude_internal_topics and topic.is_internal)}
 
 
 def client_of(native: Client, bootstrap_servers: str | list[str]) -> AIOKafkaClient:
-    """The client that a producer, a consumer or an admin client has."""
+    """Return the `AIOKafkaClient` of a producer, a consumer or an admin client."""
     client = AIOKafkaClient.__new__(AIOKafkaClient)
     client._adopt(native, bootstrap_servers)
     return client

@@ -1,4 +1,4 @@
-"""What a client knows of its cluster."""
+"""A client's view of its cluster."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ class AssignableCluster:
         self._counts = counts
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The topic's partitions, or None for one that is not known."""
+        """Return the topic's partitions, or None for an unknown topic."""
         count = self._counts.get(topic)
         return None if count is None else set(range(count))
 
     def topics(self) -> set[str]:
-        """The topics that are known."""
+        """Return the known topics."""
         return set(self._counts)
 
 
 class ClusterMetadata:
-    """The latest metadata of a native client, by aiokafka's methods."""
+    """A native client's latest metadata, with aiokafka's methods."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster's id, None until a broker has said it."""
+        """Return the cluster's id, or None until a broker has reported it."""
         return self._client.metadata.snapshot.cluster_id
 
     @property
     def controller(self) -> BrokerMetadata | None:
-        """The broker that takes requests for the controller."""
+        """Return the broker that takes requests for the controller."""
         return self.broker_metadata(self._client.metadata.snapshot.controller_id)
 
     def brokers(self) -> set[BrokerMetadata]:
-        """Every broker that is known."""
+        """Return every known broker."""
         return {BrokerMetadata(*broker) for broker in self._client.metadata.snapshot.brokers.values()}
 
     def broker_metadata(self, broker_id: int) -> BrokerMetadata | None:
-        """A broker by its id, or None."""
+        """Return a broker by its id, or None."""
         broker = self._client.metadata.snapshot.brokers.get(broker_id)
         return None if broker is None else BrokerMetadata(*broker)
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """The topics that this client knows."""
+        """Return the topics that this client knows."""
         return {
             topic.name
             for topic in self._client.metadata.snapshot.topics.values()
@@ -62,12 +62,12 @@ class ClusterMetadata:
         }
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The topic's partitions, or None for one that the client does not know."""
+        """Return the topic's partitions, or None for a topic that the client does not know."""
         count = self._client.metadata.snapshot.partition_count(topic)
         return set(range(count)) if count else None
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Those partitions that have a leader, or None for a topic that the client does not know."""
+        """Return the topic's partitions that have a leader, or None for a topic that the client does not know."""
         partitions = self.partitions_for_topic(topic)
         if partitions is None:
             return None
@@ -75,7 +75,7 @@ class ClusterMetadata:
         return {number for number in partitions if leader(topic, number)[0] != NO_LEADER}
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
-        """The partition's leader, -1 where it has none, None where the partition is not known."""
+        """Return the partition's leader, -1 if it has none, None for an unknown partition."""
         snapshot = self._client.metadata.snapshot
         if not 0 <= partition.partition < snapshot.partition_count(partition.topic):
             return None

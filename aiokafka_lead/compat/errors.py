@@ -1,7 +1,7 @@
-"""aiokafka's names of errors: each is the native class that says the same, so that either name catches it.
+"""aiokafka's names of errors, each for the native class with the same meaning, so that either name catches it.
 
-The few that have no native counterpart are classes of their own below `KafkaError`. The native classes are lent what
-aiokafka's have besides: ``errno``, ``invalid_metadata``, ``description``, and, on the classes, ``message``.
+The few without a native counterpart are classes of their own below `KafkaError`. The native classes are given the
+additional attributes of aiokafka's: ``errno``, ``invalid_metadata``, ``description``, and, on the classes, ``message``.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ QuotaViolationError = native.ThrottlingQuotaExceededError
 
 
 class ConsumerStoppedError(Exception):
-    """The consumer was stopped, before or while somebody waited for records."""
+    """The consumer was stopped, before or during a wait for records."""
 
 
 class IllegalOperation(Exception):
-    """The operation does not fit the options: a commit without ``group_id``, for one."""
+    """The operation does not fit the options, such as a commit without ``group_id``."""
 
 
 class NodeNotReadyError(KafkaError):
-    """A broker cannot be sent requests yet."""
+    """The broker is not ready for requests."""
 
     retriable = True
 
@@ -49,7 +49,7 @@ class CorrelationIdError(KafkaProtocolError):
 
 
 class Cancelled(KafkaError):
-    """A request was given up."""
+    """A request was cancelled."""
 
     retriable = True
 
@@ -74,7 +74,7 @@ class MetadataEmptyBrokerList(KafkaError):
 
 
 class UnrecognizedBrokerVersion(KafkaError):
-    """The broker's version is not known."""
+    """The broker's version is unknown."""
 
 
 class IncompatibleBrokerVersion(KafkaError):
@@ -90,16 +90,16 @@ class KafkaUnavailableError(KafkaError):
 
 
 class UnsupportedCodecError(KafkaError):
-    """A batch is compressed in a way that cannot be undone here."""
+    """A batch is compressed with an unsupported codec."""
 
 
-# --- what brokers answer ----------------------------------------------------------------------------------------------
+# --- answers of brokers -----------------------------------------------------------------------------------------------
 
 BrokerResponseError = native.BrokerError
 
 
 class NoError(BrokerResponseError):
-    """No error: it worked."""
+    """No error."""
 
 
 NoError.code = 0
@@ -187,7 +187,7 @@ ProducerFenced = native.ProducerFencedError
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """The class for a broker's error code: `NoError` for 0, `UnknownError` or one below it for what nobody knows."""
+    """Return the class for a broker's error code: `NoError` for 0, `UnknownError` or a subclass for unknown codes."""
     return NoError if error_code == 0 else native.error_for_code(error_code)
 
 
@@ -199,11 +199,11 @@ kafka_errors: dict[int, type[BrokerResponseError]] = {
 """The classes above by their codes."""
 
 
-# --- what aiokafka's classes have besides -----------------------------------------------------------------------------
+# --- additional attributes of aiokafka's classes ----------------------------------------------------------------------
 
 
 class _OfClass:
-    """An attribute that is worked out from the class, on the class as on its errors."""
+    """An attribute computed from the class, available on the class and on its instances."""
 
     def __init__(self, of: Any) -> None:
         self._of = of
@@ -213,7 +213,7 @@ class _OfClass:
 
 
 def _protocol_name(kind: type) -> str:
-    """``UNKNOWN_TOPIC_OR_PARTITION`` of its class."""
+    """Return ``UNKNOWN_TOPIC_OR_PARTITION`` for its class."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__.removesuffix("Error")).upper()
 
 

@@ -21,7 +21,7 @@ def create_ssl_context(
     keyfile: _Path | None = None,
     password: Callable[[], _Secret] | _Secret | None = None,
 ) -> ssl.SSLContext:
-    """A context for a client that checks the brokers' certificates and names, with its own certificate if one is given.
+    """Create a context for a client that checks the brokers' certificates and names, with its own certificate if given.
 
     Without ``cafile``, ``capath`` and ``cadata`` it trusts the authorities that the system trusts.
     """

@@ -1,4 +1,4 @@
-"""`install`: ``import aiokafka`` gives what this package has."""
+"""`install`, which makes ``import aiokafka`` import this package."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ _PACKAGES = {name.rpartition(".")[0] for name in _HOMES}
 
 
 def install() -> None:
-    """Have ``import aiokafka`` and its modules give this package, in this process, from now on; may be called again.
+    """Make ``import aiokafka`` and its modules import this package in this process, from now on; may be called again.
 
-    Call it before anything imports aiokafka: raises RuntimeError if aiokafka itself is imported already, since what
-    was taken from it would stay what it is.
+    Call it before anything imports aiokafka. Raises RuntimeError if aiokafka itself is already imported, since names
+    taken from it would stay as they are.
     """
     if sys.modules.get("aiokafka") is not _FINDER.made.get("aiokafka"):
         raise RuntimeError(
             "aiokafka is imported already: call aiokafka_lead.compat.install() before anything does that"
         )
     if _FINDER not in sys.meta_path:
-        # Before what would find aiokafka itself, and after what watches imports, as tracers do.
+        # Before the finder that would find aiokafka itself, and after finders that watch imports, as tracers do.
         files = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
         sys.meta_path.insert(files, _FINDER)
 
 
 def uninstall() -> None:
-    """Take back `install`: what is imported from then on is aiokafka itself, where that is installed."""
+    """Undo `install`: later imports get aiokafka itself, if it is installed."""
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
     for name, module in _FINDER.made.items():
@@ -85,9 +85,9 @@ def uninstall() -> None:
 
 
 class _Finder:
-    """Makes modules with aiokafka's names, each when it is first imported: hooks that wait for the name see it.
+    """Creates modules with aiokafka's names, each on its first import, so that hooks waiting for the name see it.
 
-    What it would inherit of `importlib.abc` takes longer to import than this.
+    It does not inherit from `importlib.abc`, which takes longer to import than this module.
     """
 
     def __init__(self) -> None:
@@ -101,10 +101,10 @@ class _Finder:
         return ModuleSpec(fullname, self, is_package=fullname in _PACKAGES)  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """An ordinary one."""
+        """Let the import system create an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fill it with what this package's module of that name has."""
+        """Fill the module with the contents of this package's module of that name."""
         home = import_module(_HOMES[module.__name__])
         module.__dict__.update({name: value for name, value in vars(home).items() if name not in _ITS_OWN})
         self.made[module.__name__] = module

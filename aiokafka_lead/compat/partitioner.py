@@ -1,4 +1,4 @@
-"""`DefaultPartitioner`, and the hash that it shares with the Java client."""
+"""`DefaultPartitioner` and the hash that it shares with the Java client."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["DefaultPartitioner", "murmur2"]
 
 
 class DefaultPartitioner:
-    """By the hash of the key; without one any available partition, or any where none is available.
+    """Partitions by hash of the key. Without a key, it takes any available partition, or any if none is available.
 
-    A producer that has it chooses partitions itself: keys go where this class has them go, records without a key stay
-    with a partition until a batch is full.
+    A producer with this class chooses partitions itself: keyed records go to the partition that this class would
+    choose, records without a key stay with a partition until a batch is full.
     """
 
     def __call__(self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int:
@@ -24,5 +24,5 @@ class DefaultPartitioner:
 
 
 def murmur2(data: bytes | bytearray) -> int:
-    """Kafka's MurmurHash2, as an unsigned number of 32 bits."""
+    """Return Kafka's MurmurHash2 as an unsigned 32-bit number."""
     return signed_murmur2(bytes(data)) & 0xFFFFFFFF

@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 
 class BrokerMetadata(NamedTuple):
-    """A broker as metadata names it."""
+    """A broker in the cluster's metadata."""
 
     nodeId: int | str  # noqa: N815 - aiokafka's name
     host: str
@@ -33,7 +33,7 @@ class BrokerMetadata(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition as metadata describes it."""
+    """A partition in the cluster's metadata."""
 
     topic: str
     partition: int
@@ -44,7 +44,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset, and the text that was stored beside it."""
+    """A committed offset and the text stored with it."""
 
     offset: int
     metadata: str
@@ -58,7 +58,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record is; ``timestamp_type`` is 1 where the broker set the time."""
+    """Position of an acknowledged record; ``timestamp_type`` is 1 if the broker set the time."""
 
     topic: str
     partition: int
@@ -71,7 +71,7 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(eq=False)
 class ConsumerRecord(Generic[K, V]):
-    """A record as it was read. Sizes are those of the serialized key and value, -1 where there is none."""
+    """A record that was read. Sizes are the lengths of the serialized key and value, -1 if absent."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -88,7 +88,7 @@ class ConsumerRecord(Generic[K, V]):
     headers: Sequence[tuple[str, bytes]]
 
     def __eq__(self, other: object) -> bool:
-        """Whether all attributes are equal, also those of a subclass."""
+        """Return True if all attributes are equal, including a subclass's."""
         if not isinstance(other, ConsumerRecord):
             return NotImplemented
         return all(getattr(self, field.name) == getattr(other, field.name) for field in fields(ConsumerRecord))

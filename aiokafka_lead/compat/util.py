@@ -1,4 +1,4 @@
-"""Small checks that aiokafka's classes have in common."""
+"""Small checks shared by aiokafka's classes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ INTEGER_MAX_VALUE = 2**31 - 1
 
 
 def create_task(coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task on the running event loop."""
+    """Create a task on the running event loop."""
     return get_running_loop().create_task(coro)
 
 
 def create_future(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Future[Any]:
-    """A future of the running event loop."""
+    """Create a future of the running event loop."""
     return (loop or get_running_loop()).create_future()
 
 
 def get_running_loop() -> asyncio.AbstractEventLoop:
-    """The event loop; RuntimeError where none runs."""
+    """Return the running event loop; raises RuntimeError if there is none."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -46,7 +46,7 @@ def get_running_loop() -> asyncio.AbstractEventLoop:
 
 
 def deprecated(loop: asyncio.AbstractEventLoop | None, api_version: object) -> asyncio.AbstractEventLoop:
-    """The event loop to use, with aiokafka's warnings about arguments that do nothing any more."""
+    """Return the event loop to use, with aiokafka's warnings about arguments that no longer have an effect."""
     if api_version is not None:
         warnings.warn("The `api_version` parameter is a no-op.", DeprecationWarning, stacklevel=3)
     if loop is None:
@@ -56,7 +56,7 @@ def deprecated(loop: asyncio.AbstractEventLoop | None, api_version: object) -> a
 
 
 def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to commit, each an int or a pair with a text. Raises ValueError or TypeError for what is neither."""
+    """Convert offsets to commit, each an int or a pair with a text. Raises ValueError or TypeError otherwise."""
     if not offsets or not isinstance(offsets, dict):
         raise ValueError(offsets)
     formatted = {}
@@ -77,7 +77,7 @@ def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[Top
 
 
 def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
-    """A version of Kafka from 0.9 to 2.x, of which programs ask whether it has what they need; raises ValueError."""
+    """Parse a version of Kafka from 0.9 to 2.x, which programs compare with their needs; raises ValueError."""
     if re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", api_version) is None:
         raise ValueError(api_version)
     major, minor, patch = (*map(int, api_version.split(".")), 0)[:3]
@@ -89,5 +89,5 @@ def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
 def native_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> dict[TopicPartition, native.OffsetAndMetadata]:
-    """The same as native clients take them."""
+    """Convert them to the form that native clients take."""
     return {tp: native.OffsetAndMetadata(offset, metadata) for tp, (offset, metadata) in offsets.items()}

@@ -1,3 +1,3 @@
-"""The aiokafka whose names and semantics these are."""
+"""The aiokafka version whose names and semantics these are."""
 
 __version__ = "0.14.0"

@@ -1,1 +1,1 @@
-"""The faults of ``doubt``, by what is wrong for ever though it answers; and the clients that meet them."""
+"""The faults of ``doubt``, grouped by the lasting wrong answer, and the clients that meet them."""

@@ -1,4 +1,4 @@
-"""One client at work for ``doubt``, in a process of its own; says on standard output what happens to its records.
+"""One client at work for ``doubt``, in a process of its own; it reports the fate of its records on standard output.
 
 ``python -m benchmarks.doubts.clients CLIENT ROLE OPTIONS``: CLIENT is ``lead``, ``confluent`` or ``aiokafka``, ROLE one
 of `ROLES`, OPTIONS a JSON object of `Options`. Each line is a JSON object: ``what`` happened, ``at`` which second
@@ -32,13 +32,13 @@ _MODULES = {
     "confluent": ["confluent_kafka"],
     "aiokafka": ["aiokafka"],
 }
-"""By client: imported before anything is measured."""
+"""Modules to import before anything is measured, by client."""
 _OF_LIBRDKAFKA = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
 """The names that do not follow from ours by dots."""
 
 
 class Options(argparse.Namespace):
-    """What a program is told, in the names that ``load`` and ``reader`` have for it."""
+    """Options of a program, in the names that ``load`` and ``reader`` use."""
 
     bootstrap: str
     topic: str = "t"
@@ -46,7 +46,7 @@ class Options(argparse.Namespace):
     group: str = GROUP
     group_protocol: str | None = None
     partitions: tuple[int | None, ...] = (0,)
-    """Those that records go to in turn; None where the client chooses."""
+    """Partitions that take the records in turn; None if the client chooses."""
     every_s: float = EVERY_S
     retry_backoff_ms: int = 100
     config: dict[str, Any] = {}  # noqa: RUF012
@@ -55,35 +55,35 @@ class Options(argparse.Namespace):
 
 
 def emit(what: str, **more: Any) -> None:
-    """One line, from any thread."""
+    """Print one line, from any thread."""
     sys.stdout.write(json.dumps({"what": what, "at": time.time(), **more}) + "\n")
     sys.stdout.flush()
 
 
 def value_of_now() -> bytes:
-    """A record's value, which says when it was written."""
+    """Return a record's value, which says when it was written."""
     return NUMBER.pack(int(time.time() * 1000))
 
 
 def note(value: bytes | None) -> None:
-    """A record was read."""
+    """Report a record that was read."""
     (written_ms,) = NUMBER.unpack(value or b"")
     emit("read", written=written_ms / 1000)
 
 
 def config_of(client: str, options: Options) -> dict[str, Any]:
-    """The client's own names for its configuration."""
+    """Return the client's own names for its configuration."""
     config = {"client_id": CLIENT_ID, **options.config}
     if client != "confluent":
         return config
     return {_OF_LIBRDKAFKA.get(name, name.replace("_", ".")): value for name, value in config.items()}
 
 
-# --- what a client does ----------------------------------------------------------------------------------------------
+# --- roles -----------------------------------------------------------------------------------------------------------
 
 
 async def write(client: str, options: Options) -> None:
-    """A record every now and then, whether those before are acknowledged or not."""
+    """Write a record every now and then, even if earlier ones are not acknowledged."""
     async with load.CLIENTS[client](options, **config_of(client, options)) as send:
         for partition in itertools.cycle(options.partitions):
             value = value_of_now()
@@ -106,9 +106,9 @@ async def read(client: str, options: Options) -> None:
 
 
 async def serve(client: str, options: Options) -> None:
-    """The same as a service: by `Consumer.run` with this client, by the loops of ``read`` with others.
+    """Read as a service: by `Consumer.run` with this client, by the loops of ``read`` with others.
 
-    By default refusals end `run`, as they end aiokafka's loop; this one has patience, as confluent-kafka always has.
+    By default refusals end `run`, as they end aiokafka's loop; this service is patient, as confluent-kafka always is.
     """
     if client != "lead":
         await read(client, options)
@@ -129,7 +129,7 @@ async def serve(client: str, options: Options) -> None:
 
 
 async def transact(client: str, options: Options) -> None:
-    """Transactions of one record, one after the other."""
+    """Commit transactions of one record in succession."""
     one = await _TRANSACTIONS[client](options, config_of(client, options))
     while True:
         written = time.time()
@@ -227,7 +227,7 @@ ROLES: dict[str, Callable[[str, Options], Coroutine[Any, Any, None]]] = {
 
 
 async def obey(options: Options) -> None:
-    """Take words from standard input: ``pause`` and ``resume``. Its end is the parent's, and so this program's."""
+    """Read words from standard input: ``pause`` and ``resume``. It ends with the parent, and so does this program."""
     while word := (await asyncio.to_thread(sys.stdin.readline)).strip():
         if word == "pause":
             options.may_write.clear()
@@ -252,7 +252,7 @@ async def work(client: str, role: str, options: Options) -> None:
 
 
 def main() -> None:
-    """The command line is a program's: no help."""
+    """Run the role; programs write the command line, so it has no help."""
     client, role, options = sys.argv[1:]
     asyncio.run(work(client, role, Options(**json.loads(options))))
 

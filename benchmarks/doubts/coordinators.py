@@ -1,4 +1,4 @@
-"""Coordinators, and the brokers that are asked who they are."""
+"""Faults of coordinators, and of the brokers that look them up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def loading_for_ever(cluster: EmbeddedCluster) -> asyncio.Future[float]:
 
 
 async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
-    """A group's coordinator is loading for ever when a member wants to join; another broker coordinates by then."""
+    """A group's coordinator is loading without end when a member wants to join; another broker coordinates by then."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     struck = loading_for_ever(cluster)
@@ -44,7 +44,7 @@ async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
 
 
 async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
-    """The same to a group that works: until it commits offsets again."""
+    """A coordinator refuses a working group in the same way: until it commits offsets again."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t")
     async with feeding(cluster), AdminClient(cluster.bootstrap_servers) as admin:
@@ -68,7 +68,7 @@ async def committed(admin: AdminClient, least: int, partitions: Sequence[int] = 
 
 
 async def loading_for_transactions(trial: Trial, *, at_start: bool) -> Outcome:
-    """A transactional id's coordinator is loading for ever; another broker coordinates by then."""
+    """A transactional id's coordinator is loading without end; another broker coordinates by then."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     program = None if at_start else await trial.program("transact", cluster.bootstrap_servers)
@@ -103,7 +103,7 @@ async def finds_no_coordinator(trial: Trial, role: str) -> Outcome:
 
 
 async def knows_no_brokers(trial: Trial) -> Outcome:
-    """The first of three brokers that is asked for metadata says for ever that there are none."""
+    """The first of three brokers that is asked for metadata always answers that there are no brokers."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
 

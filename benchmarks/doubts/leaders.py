@@ -38,7 +38,7 @@ async def preferred_replica(trial: Trial, how: str, *, noticed: bool) -> Outcome
 
 
 async def asked_for_records(trial: Trial, api: str, code: int) -> Outcome:
-    """A leader refuses from now on what a reader, or a member of a share group, asks; another one leads by then."""
+    """A leader refuses requests of a reader, or of a share group's member, from now on; another one leads by then."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     cluster.shares.configure(GROUP, {"share.auto.offset.reset": "earliest"})
@@ -86,7 +86,7 @@ async def asked_to_validate(trial: Trial, code: int) -> Outcome:
 
 
 async def isolated(trial: Trial, code: int, *, knows: bool) -> Outcome:
-    """A leader cannot replicate; the others have a new one, of which the old one may not even know."""
+    """A leader cannot replicate; the other brokers have a new one, of which the old one may not even know."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     program = await trial.program("write", cluster.bootstrap_servers)

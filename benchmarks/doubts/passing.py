@@ -1,4 +1,4 @@
-"""Addresses behind which nobody speaks Kafka, and refusals that pass."""
+"""Addresses that do not speak Kafka, and temporary refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .trial import REFUSED_LOGIN, SASL, USERS, Outcome, Trial, before, feeding, 
 
 NAME = "kafka.test"
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
-"""Addresses of this machine: the brokers', and one where none is."""
+"""Addresses of this machine: the brokers', and one without a broker."""
 LATE_S = 2.0
 """For records that are given up late."""
 
@@ -46,7 +46,7 @@ class _Names:
         self._addresses = Path(folder, "names")
 
     def compile(self) -> dict[str, str]:
-        """The environment in which programs ask this."""
+        """Return the environment in which programs resolve the name so."""
         source = Path(__file__).with_name("names.c")
         command = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(self._library), str(source), "-ldl"]
         subprocess.run(command, check=True)
@@ -80,7 +80,7 @@ async def first_address(trial: Trial, how: str, *, at_start: bool) -> Outcome:
 
 
 async def _restart(cluster: EmbeddedCluster, broker: int) -> None:
-    """Reset all connections; the others do not miss it."""
+    """Reset all connections; the other clients do not miss it."""
     await cluster.kill_broker(broker, failover_delay_ms=1e9)
     await cluster.start_broker(broker)
 

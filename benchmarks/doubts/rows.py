@@ -20,7 +20,7 @@ COUNTED = ("Produce", "Fetch", "Metadata", "FindCoordinator")
 
 
 def waits() -> list[Row]:
-    """Seconds from a fault to the first progress after it."""
+    """Return the rows with seconds from a fault to the first progress after it."""
     return [*_of_leaders(), *_of_coordinators(), *_of_what_passes(), *_of_topics()]
 
 
@@ -93,7 +93,7 @@ def _of_topics() -> list[Row]:
 
 
 def rates() -> list[Row]:
-    """Requests a second while every broker refuses, for ever."""
+    """Return the rows with requests a second while every broker refuses, without end."""
     return [
         *(
             Row(f"all brokers: {api} {code}", partial(refused, api=api, code=code, role=role))
@@ -110,7 +110,7 @@ def rates() -> list[Row]:
 
 
 async def refused(trial: Trial, api: str, code: int, role: str, group_protocol: str | None = None) -> Outcome:
-    """Requests a second of a client that works, or wants to, while no broker does this for it; nothing else changes."""
+    """Requests a second of a working client while no broker accepts one kind of request; the rest works."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     options = {"group_protocol": group_protocol, "every_s": 0.2}

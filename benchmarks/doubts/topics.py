@@ -44,7 +44,7 @@ async def deleted(trial: Trial, protocol: str) -> Outcome:
 
 @asynccontextmanager
 async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
-    """The topic is back, with two of its four partitions and new records: since this second."""
+    """Make the topic again, with two of its four partitions and new records; yields the second of that."""
     cluster.delete_topic("t")
     await asyncio.sleep(AWAY_S)
     cluster.create_topic("t", 2)
@@ -54,7 +54,7 @@ async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
 
 
 async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outcome:
-    """Until a group has the two partitions, or has committed offsets of both."""
+    """A group loses partitions: until it has the two that are left, or has committed offsets of both."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 4)
     async with Producer(cluster.bootstrap_servers) as producer:
@@ -80,7 +80,7 @@ async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outc
 
 
 async def fewer_for_writer(trial: Trial) -> Outcome:
-    """A producer writes nothing meanwhile: until the first `KEYED` records with keys that it writes then are stored."""
+    """A producer is idle meanwhile: until the first `KEYED` records with keys that it writes then are stored."""
     cluster = await trial.cluster()
     cluster.create_topic("t", 4)
     program = await trial.program("write", cluster.bootstrap_servers, partitions=(None,))

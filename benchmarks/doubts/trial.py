@@ -22,9 +22,9 @@ from .clients import CLIENT_ID, EVERY_S, value_of_now
 T = TypeVar("T")
 
 PATIENCE_S = 60.0
-"""For what comes before the fault."""
+"""Bound in seconds of the steps before the fault."""
 REFUSAL_MS = 10.0
-"""How long a refusal takes, because some clients ask again at once, for ever."""
+"""Delay of a refusal, because some clients retry at once, without end."""
 USERS = {"u": "p"}
 SASL: Mapping[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
@@ -34,17 +34,17 @@ SASL: Mapping[str, Any] = {
 }
 REFUSED_LOGIN = 58
 _ERRORS_WITHIN = ("OffsetCommit", "OffsetFetch", "AddPartitionsToTxn")
-"""APIs whose answers have no error of their own in some versions, but one for each of what was asked for."""
+"""APIs whose answers have, in some versions, no error of their own but one for each requested item."""
 _WITHIN = {"after": True, "whole": False}
 
 
 class Outcome(NamedTuple):
-    """What became of a client."""
+    """The outcome of a client."""
 
     seconds: float | None
-    """From the fault to the first progress after it; None where there was none."""
+    """Seconds from the fault to the first progress after it, or None without progress."""
     instead: str = ""
-    """What there was instead, as it stands in the table."""
+    """The table's word for the outcome if there was no progress."""
 
     def __str__(self) -> str:
         return self.instead if self.seconds is None else f"{self.seconds:.2f}"
@@ -66,7 +66,7 @@ class Program:
         self._more = asyncio.Event()
 
     async def listen(self) -> None:
-        """Take in what it says; until it ends."""
+        """Collect the client's output until it ends."""
         assert self.process.stdout is not None
         async for line in self.process.stdout:
             self._take(json.loads(line))
@@ -83,7 +83,7 @@ class Program:
         self.process.stdin.write(f"{word}\n".encode())
 
     def found(self, what: str, written_since: float = 0.0) -> list[dict[str, Any]]:
-        """The events of this kind, of records that were written since then."""
+        """Return the events of this kind, of records written since then."""
         return [
             each for each in self._events if each["what"] == what and each.get("written", math.inf) >= written_since
         ]
@@ -104,7 +104,7 @@ class Program:
 
 
 class Trial:
-    """What a scenario has to work with; all of it ends with the trial."""
+    """Resources of a scenario, all of which end with the trial."""
 
     def __init__(self, client: str, bound_s: float) -> None:
         self.client = client
@@ -122,11 +122,11 @@ class Trial:
         await asyncio.gather(*self._listening)
 
     async def cluster(self, brokers: int = 3, **options: Any) -> EmbeddedCluster:
-        """Brokers that do not make topics by themselves."""
+        """Start brokers that do not make topics by themselves."""
         return await self._stack.enter_async_context(EmbeddedCluster(brokers, auto_create_topics=False, **options))
 
     async def program(self, role: str, bootstrap: str, **options: Any) -> Program:
-        """The client at work."""
+        """Start the client's program."""
         log = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.doubts.clients", self.client, role,
@@ -199,8 +199,8 @@ def first_strike(
 ) -> asyncio.Future[float]:
     """Add a rule for the tested client alone; wait for the result to get the second of the first refusal.
 
-    A rule that names no broker is for the one that is asked first, unless it has a ``count`` (None: all requests at all
-    brokers). ``then`` is called with the id of the broker that refused, once it has.
+    A rule that names no broker applies to the broker that is asked first, unless it has a ``count`` (None: all requests
+    at all brokers). ``then`` is called with the id of the broker that refused, once it has.
     """
     loop = asyncio.get_running_loop()
     struck: asyncio.Future[float] = loop.create_future()
@@ -233,5 +233,5 @@ def first_strike(
 
 
 async def before(waited: Awaitable[T]) -> T:
-    """Wait for what has to come before the fault."""
+    """Wait for a step that has to come before the fault."""
     return await asyncio.wait_for(waited, PATIENCE_S)

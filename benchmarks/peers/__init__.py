@@ -1,4 +1,4 @@
-"""Other languages' clients, franz-go and Apache Kafka's own, as programs that do what those of this package do."""
+"""Clients in other languages, franz-go and Apache Kafka's own, as programs equivalent to this package's."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _GO_PROGRAMS = _HERE.parents[1] / ".cache"
 FOREIGN = {"franz-go": "go", "java": "mvn"}
-"""By client: the program that its build needs."""
+"""The program that each client's build needs."""
 
 
 def available() -> list[str]:
-    """The clients that can be built on this machine."""
+    """Return the clients that can be built on this machine."""
     return [client for client, program in FOREIGN.items() if shutil.which(program)]
 
 
 def load_command(client: str) -> list[str]:
-    """The command that is this client's load; its program is built first, where that is due."""
+    """Return the command of this client's load, after building its program if that is due."""
     if client in FOREIGN:
         return _built(client, "load", ".", "JavaLoad")
     return [sys.executable, "-m", "benchmarks.load", client]
 
 
 def reader_command(client: str) -> list[str]:
-    """The command of this client's consumer; its program is built first, where that is due."""
+    """Return the command of this client's consumer, after building its program if that is due."""
     if client in FOREIGN:
         return _built(client, "read", "./read", "JavaRead")
     return [sys.executable, "-m", "benchmarks.reader", client]
 
 
 def transactions_command(client: str) -> list[str]:
-    """The command of this client's transactions, built where that is due; its sources say what the arguments are."""
+    """Return the command of this client's transactions, built first if that is due; its sources list the arguments."""
     return _built(client, "transactions", "./transactions", "JavaTransactions")
 
 
 def share_command(client: str) -> list[str]:
-    """The command of this client's share consumer; its source says what the arguments are."""
+    """Return the command of this client's share consumer; its source lists the arguments."""
     return _built(client, "share", "./share", "JavaShare")
 
 

@@ -1,1 +1,1 @@
-"""What the benchmarks share: a broker that costs nothing, workers for each client, rounds, and reports."""
+"""Shared parts of the benchmarks: a broker that costs nothing, workers for each client, rounds, and reports."""

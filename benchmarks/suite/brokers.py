@@ -16,19 +16,19 @@ from .sink import SinkTopic
 
 @dataclass(frozen=True)
 class Brokers:
-    """Where to connect to, and how to come by a topic."""
+    """An address to connect to, and a way to get a topic."""
 
     name: str
     bootstrap: str
     topic: Callable[[SinkTopic], str]
-    """Makes a topic of that kind, filled where it has records; returns its name."""
+    """Makes a topic of that kind, filled if it has records; returns its name."""
     is_cold: bool = False
-    """Whether it has just been started, and is slow for as long as its JVM compiles."""
+    """True if it has just been started, and is slow while its JVM compiles."""
 
 
 @contextmanager
 def sink() -> Iterator[Brokers]:
-    """The broker that is never the limit, in a process of its own."""
+    """Run the broker that is never the limit, in a process of its own."""
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.suite.sink"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -40,7 +40,7 @@ def sink() -> Iterator[Brokers]:
 
 @contextmanager
 def kafka(bootstrap: str | None, count: int = 3) -> Iterator[Brokers]:
-    """The Apache Kafka cluster at an address, or one of so many brokers that lives as long as this does."""
+    """Use the Apache Kafka cluster at an address, or start one of this number of brokers."""
     if bootstrap is not None:
         yield Brokers("kafka", bootstrap, _maker(bootstrap))
         return

@@ -17,7 +17,7 @@ from .workload import Workload
 
 WARM_UP = 200
 SAMPLES = 1000
-"""As many records a second of those at a steady rate are looked after until they are acknowledged."""
+"""Number of records a second, out of those at a steady rate, that are followed until they are acknowledged."""
 WARMING = 0.2
 """The part of the records at a steady rate that does not count."""
 TICK_S = 0.001
@@ -25,7 +25,7 @@ VERSION = 9
 
 
 async def timed(action: Callable[[], Awaitable[None]], count: int) -> list[float]:
-    """How many milliseconds each of so many calls took, after some that do not count."""
+    """Return the milliseconds of each call, after some that do not count."""
     for _ in range(WARM_UP):
         await action()
     took = []
@@ -42,10 +42,10 @@ async def paced(
     work: Workload,
     tick: Callable[[], object],
 ) -> None:
-    """Send records at the workload's rate, whatever became of earlier ones.
+    """Send records at the workload's rate, even if earlier ones are not acknowledged.
 
     ``took`` gets the milliseconds from when a record was due to its acknowledgement: the last ones after this has
-    ended, and the caller waits for them. ``send`` takes a value, and what to call once it is acknowledged; ``tick`` is
+    ended, and the caller waits for them. ``send`` takes a value and a callback for its acknowledgement; ``tick`` is
     called a thousand times a second.
     """
     content = values(work.size, DIFFERENT)
@@ -68,7 +68,7 @@ async def paced(
 
 
 async def bare(work: Workload) -> list[float]:
-    """The same request, ready made, over a blocking socket to the only broker, or to whichever leads partition 0."""
+    """Time the same request, ready made, over a blocking socket to the only broker, or to the leader of partition 0."""
     from aiokafka_lead import AdminClient
 
     async with AdminClient(work.bootstrap) as admin:

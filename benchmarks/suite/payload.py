@@ -1,4 +1,4 @@
-"""What records are made of in every benchmark: JSON-like values that compress as such texts do."""
+"""Contents of records in every benchmark: JSON-like values that compress as such texts do."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from .workload import WINDOW, Workload
 
 DIFFERENT = 1000
-"""How many different values and keys there are."""
+"""Number of different values and keys."""
 
 
 @lru_cache
 def values(size: int, count: int) -> list[bytes]:
-    """As many different values of that many bytes; change none. Made once: a client's warm-up pays for it."""
+    """Return different values of this many bytes; change none. Made once: a client's warm-up pays for it."""
     return [_value(size, number) for number in range(count)]
 
 
@@ -29,9 +29,9 @@ def _value(size: int, number: int) -> bytes:
 
 
 def records(work: Workload, count: int, anywhere: Any = None) -> Iterator[tuple[bytes, bytes | None, Any]]:
-    """Value, key and partition of so many records; ``anywhere`` is what leaves the partition to the client.
+    """Value, key and partition of each record; ``anywhere`` leaves the partition to the client.
 
-    Iterating costs next to nothing, so that it does not hide what is measured.
+    Iterating costs next to nothing, so that it does not hide the measured work.
     """
     keys: Iterable[bytes | None] = repeat(None)
     if work.keyed:

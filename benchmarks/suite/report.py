@@ -41,7 +41,7 @@ def _ratio(figure: Spread, own: Spread | None) -> str:
 
 
 def bars(title: str, unit: str, figures: Mapping[tuple[str, str], Spread]) -> str:
-    """An SVG: a group for each case, a bar for each contender as long as its median, a line from best to worst."""
+    """Draw an SVG: a group for each case, a bar for each contender as long as its median, a line from best to worst."""
     cases = list(dict.fromkeys(case for case, _ in figures))
     colours = _colours(dict.fromkeys(contender for _, contender in figures))
     height = 60 + sum(24 + _BAR * sum(key[0] == case for key in figures) for case in cases)
@@ -74,6 +74,6 @@ def _number(value: float) -> str:
 
 
 def _colours(contenders: Iterable[str]) -> dict[str, str]:
-    """This client is green, however it is run."""
+    """Return the colours; this client is green, in every form."""
     ours, theirs = cycle(_OURS), cycle(_THEIRS)
     return {name: next(ours if name.startswith(("aiokafka_lead", "aiokafka-lead")) else theirs) for name in contenders}

@@ -38,11 +38,11 @@ class Contender(NamedTuple):
     loop: str = "asyncio"
     pure: bool = False
     speed: float = 1.0
-    """It gets this times the records of this client, so that its turn does not last for ever."""
+    """Factor applied to this client's number of records, so that its turn does not take too long."""
 
     @property
     def label(self) -> str:
-        """For tables."""
+        """Return its label in tables."""
         name = _NAMES.get(self.client, self.client)
         how = [*([self.loop] if self.loop != "asyncio" else []), *(["pure"] if self.pure else [])]
         return f"{name} ({', '.join(how)})" if how else name
@@ -79,16 +79,16 @@ class Sample(NamedTuple):
     case: str
     contender: str
     figures: Any
-    """By name; of the latency of single records a list."""
+    """Figures by name; single records' latency is a list."""
 
     def quantiles(self, *percents: float) -> Sample:
-        """The same turn with figures like ``p50`` instead of the list."""
+        """Return the same turn with figures like ``p50`` instead of the list."""
         ordered = sorted(self.figures)
         return self._replace(figures={f"p{percent:g}": percentile(ordered, percent / 100) for percent in percents})
 
 
 def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
-    """The options that every comparison has."""
+    """Create a parser with the options that every comparison has."""
     made = argparse.ArgumentParser(
         f"python -m benchmarks {name}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -106,7 +106,7 @@ def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
 
 
 def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.Brokers]]:
-    """The brokers to measure against."""
+    """Return the brokers to measure against."""
     made: list[AbstractContextManager[brokers.Brokers]] = []
     if options.on in ("sink", "both"):
         made.append(brokers.sink())
@@ -116,7 +116,7 @@ def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.B
 
 
 def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namespace) -> list[Sample]:
-    """All rounds of all cases, each in another order, behind one that does not count where the brokers are cold.
+    """Run all rounds of all cases, each in another order, after one that does not count if the brokers are cold.
 
     A contender that fails is named on standard error, and has no figures there.
     """
@@ -142,7 +142,7 @@ def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namesp
 
 
 def measure(workload: Workload) -> Any | None:
-    """One turn in a process of its own; None when it fails."""
+    """Measure one turn in a process of its own; returns None when it fails."""
     command = [sys.executable, "-m", "benchmarks.suite.worker", workload.to_json()]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "."]))}
     try:
@@ -165,7 +165,7 @@ class Spread(NamedTuple):
 
 
 def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] = min) -> dict[tuple[str, str], Spread]:
-    """By case and contender."""
+    """Return spreads by case and contender."""
     found: dict[tuple[str, str], list[float]] = {}
     for sample in samples:
         found.setdefault((sample.case, sample.contender), []).append(sample.figures.get(figure, math.nan))
@@ -174,7 +174,7 @@ def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] =
 
 
 def joined(options: argparse.Namespace, name: str, samples: Sequence[Sample]) -> list[Sample]:
-    """With ``--join`` behind those that were saved before."""
+    """Join the samples to those saved before, with ``--join``."""
     written = options.out / f"{name}.json"
     if not options.join or not written.exists():
         return list(samples)
@@ -182,7 +182,7 @@ def joined(options: argparse.Namespace, name: str, samples: Sequence[Sample]) ->
 
 
 def save(options: argparse.Namespace, name: str, samples: Sequence[Sample], pictures: Mapping[str, str]) -> None:
-    """Samples as JSON, pictures as SVG."""
+    """Save samples as JSON, pictures as SVG."""
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{name}.json").write_text(json.dumps([sample._asdict() for sample in samples], indent=1))
     for kind, picture in pictures.items():

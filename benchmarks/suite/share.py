@@ -1,7 +1,7 @@
-"""Share groups: what records cost that are acquired, handled by nobody, and accepted.
+"""Share groups: cost of records that are acquired, not processed, and accepted.
 
-``method``: ``implicit`` (what came is accepted by the next poll), ``explicit`` (each record is acknowledged by a call),
-and of this client ``async_for``, ``batches`` and ``run``. Every client takes at most 500 records at a time.
+``method``: ``implicit`` (the next poll accepts the records), ``explicit`` (each record is acknowledged by a call), and
+of this client ``async_for``, ``batches`` and ``run``. Every client takes at most 500 records at a time.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ async def _run(consumer: Consumer, work: Workload) -> dict[str, Any]:
 
 
 async def of_confluent(work: Workload) -> dict[str, Any]:
-    """The same of confluent-kafka's, which has no asyncio."""
+    """Measure confluent-kafka's consumer, which has no asyncio."""
     from confluent_kafka import ShareConsumer as Confluent
 
     explicit = work.method == "explicit"
@@ -150,7 +150,7 @@ async def of_confluent(work: Workload) -> dict[str, Any]:
 
 
 async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
-    """The same of a client that runs in a process of its own."""
+    """Measure a client that runs in a process of its own."""
     numbers = [round(work.records * WARM_UP), work.records]
     command = [*share_command(client), work.bootstrap, work.topic, work.group, work.method, *map(str, numbers)]
     done = await anyio.run_process(command, stderr=None)
@@ -162,7 +162,7 @@ async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
 
 
 async def moves_of_this_client(work: Workload) -> list[float]:
-    """Wall-clock seconds of acknowledgements, one after the other, for so many seconds."""
+    """Return the wall-clock seconds of successive acknowledgements during a number of seconds."""
     taken: list[float] = []
     end = time.monotonic() + work.seconds
     async with ShareConsumer(
@@ -176,7 +176,7 @@ async def moves_of_this_client(work: Workload) -> list[float]:
 
 
 async def moves_of_confluent(work: Workload) -> list[float]:
-    """The same of confluent-kafka's."""
+    """Measure moves with confluent-kafka's consumer."""
     from confluent_kafka import ShareConsumer as Confluent
 
     consumer = Confluent(
@@ -197,7 +197,7 @@ async def moves_of_confluent(work: Workload) -> list[float]:
 
 
 async def moves_of_another_language(client: str, work: Workload) -> list[float]:
-    """The same of a client that runs in a process of its own."""
+    """Measure moves with a client that runs in a process of its own."""
     numbers = [MOVED_AT_ONCE, round(work.seconds * 1000)]
     command = [*share_command(client), work.bootstrap, work.topic, work.group, "moves", *map(str, numbers)]
     done = await anyio.run_process(command, stderr=None)

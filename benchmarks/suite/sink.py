@@ -37,13 +37,13 @@ from .payload import values
 NODE = 1
 BATCH_SIZE = 16 * 1024
 MUTE = ".mute"
-"""What is written to a topic whose name ends so is never acknowledged."""
+"""Records written to a topic whose name ends so are never acknowledged."""
 SUPPORTED = {0: (0, 13), 1: (4, 17), 2: (1, 10), 3: (0, 13), 18: (0, 4), 22: (0, 5)}
 """Versions by API key: Produce, Fetch, ListOffsets, Metadata, ApiVersions, InitProducerId."""
 
 
 class SinkTopic(NamedTuple):
-    """What a topic's name tells: ``sink-6`` is to be written to, ``sink-6-1000000-100-lz4`` has records to be read."""
+    """Properties told by a topic's name: ``sink-6`` takes records, ``sink-6-1000000-100-lz4`` has records to read."""
 
     partitions: int
     records: int = 0
@@ -55,13 +55,13 @@ class SinkTopic(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that `parse` understands."""
+        """Return the name that `parse` understands."""
         content = f"-{self.records}-{self.size}-{self.compression}" if self.records else ""
         return f"sink-{self.partitions}{content}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """None for the name of another kind of topic. What follows the last figure after a dot is free."""
+        """Parse a name; returns None for another kind of topic. A suffix after the last figure and a dot is free."""
         match = re.fullmatch(r"sink-(\d+)(?:-(\d+)-(\d+)-(\w+))?(?:\..*)?", name)
         if match is None:
             return None
@@ -80,7 +80,7 @@ class Log:
         self._batch = bytes(builder.build())
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Whole batches from the one that holds ``offset``, at least one."""
+        """Return whole batches from the batch that holds ``offset``, at least one."""
         first = offset // self._per_batch
         last = min(first + max(1, max_bytes // len(self._batch)), -(-self.end // self._per_batch))
         chunk = bytearray(self._batch * (last - first))
@@ -90,7 +90,7 @@ class Log:
 
 
 class Sink:
-    """Answers requests; what it remembers is the next offset of each partition that was written to."""
+    """Answers requests. Its only state is the next offset of each partition that was written to."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -101,7 +101,7 @@ class Sink:
         self._producers = 0
 
     def topic(self, name: str) -> SinkTopic | None:
-        """The topic of that name, which is remembered."""
+        """Return the topic of that name, and remember it."""
         found = self.topics.get(name) or SinkTopic.parse(name)
         if found is not None and name not in self.topics:
             self.topics[name] = found
@@ -109,7 +109,7 @@ class Sink:
         return found
 
     def answer(self, frame: RequestFrame) -> tuple[Any, float]:
-        """The response, or None where none is due, and for how many milliseconds to hold it back."""
+        """Return the response, or None if none is due, and the milliseconds for which to hold it back."""
         match frame.api_key:
             case 0:
                 return self._produce(frame.request, frame.version), 0.0
@@ -217,12 +217,12 @@ class Sink:
 
 
 def topic_id(name: str) -> uuid.UUID:
-    """A topic's id: the same in every run."""
+    """Return a topic's id, the same in every run."""
     return uuid.uuid5(uuid.NAMESPACE_OID, name)
 
 
 class Session(asyncio.BufferedProtocol):
-    """One client's connection. A fetch without anything to give holds up what comes behind it, as at a real broker."""
+    """One client's connection. A fetch without records holds up the requests after it, as at a real broker."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

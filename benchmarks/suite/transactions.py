@@ -1,4 +1,4 @@
-"""Transactions one after the other: how many a second, what a commit takes, and what a record costs."""
+"""Successive transactions: their number a second, the time of a commit, and the cost of a record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WARM_UP = 0.1
 
 
 def new_id() -> str:
-    """A transactional id that no other turn has: none of them has to end what another left open."""
+    """Return a transactional id that no other turn has, so that no turn has to end another's open transaction."""
     return f"benchmark-{uuid.uuid4().hex}"
 
 
@@ -35,10 +35,10 @@ async def back_to_back(
     commit: Callable[[], Awaitable[object]],
     settle: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
 ) -> dict[str, Any]:
-    """Figures of a producer's transactions of that many records each; ``send`` takes what `Producer.send` takes,
-    and so does what ``begin`` returns, if that is for one transaction only.
+    """Return figures of a producer's transactions of this many records each.
 
-    ``p50`` and ``p99`` are milliseconds of ``commit``, which waits for the records as well. ``settle`` waits for
+    ``send`` takes the arguments of `Producer.send`, and so does the result of ``begin``, if that is for one transaction
+    only. ``p50`` and ``p99`` are milliseconds of ``commit``, which waits for the records as well. ``settle`` waits for
     commits that it leaves behind.
     """
     topic = work.topic
@@ -67,7 +67,7 @@ async def back_to_back(
 
 
 async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
-    """The same figures of a client that runs in a process of its own."""
+    """Return the same figures of a client that runs in a process of its own."""
     count = max(1, work.records // work.transaction)
     numbers = [work.partitions, work.transaction, work.size, LINGER_MS, max(1, round(count * WARM_UP)), count]
     command = [*transactions_command(client), work.bootstrap, work.topic, *map(str, numbers)]

@@ -1,4 +1,4 @@
-"""What a piece of work cost this process."""
+"""Cost of a piece of work for this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Meter:
         self.cpu_s = 0.0
         self.wall_s = 0.0
         self.machine_busy = 0.0
-        """The part of all cores' time that anybody used meanwhile: near 1 the machine was the limit."""
+        """The share of all cores' time in use meanwhile: near 1 the machine was the limit."""
 
     def __enter__(self) -> Self:
         if self._ticks is not None:
@@ -41,7 +41,7 @@ class Meter:
         self.machine_busy = busy / total if total else 0.0
 
     def figures(self) -> dict[str, Any]:
-        """For the report."""
+        """Return the figures for the report."""
         return {
             "records": self.records,
             "cpu_us": self.cpu_s / self.records * 1e6,
@@ -53,9 +53,9 @@ class Meter:
 
 
 class Ticks:
-    """Looks at the clock once in each turn of asyncio's event loop.
+    """Reads the clock once in each turn of asyncio's event loop.
 
-    The clock is the CPU time of the loop's thread: a turn is not longer for what else the machine does.
+    The clock is the CPU time of the loop's thread, so that other load on the machine makes no turn longer.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ def _cpu_s() -> float:
 
 
 def _machine_times() -> tuple[float, float]:
-    """Busy and total ticks of all cores since boot; zeros where the system does not tell."""
+    """Return busy and total ticks of all cores since boot; zeros if the system does not report them."""
     try:
         with open("/proc/stat") as file:
             ticks = [int(part) for part in file.readline().split()[1:9]]

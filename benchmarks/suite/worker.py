@@ -30,7 +30,7 @@ def hide_compiled_modules() -> None:
 
 
 async def perform(work: Workload) -> Any:
-    """Whatever the workload asks for."""
+    """Run the work that the workload names."""
     module = "latency" if work.client == "bare" else f"clients.{work.client}"
     action = "bare" if work.client == "bare" else work.work
     coroutine: Awaitable[Any] = getattr(importlib.import_module(f"benchmarks.suite.{module}"), action)(work)

@@ -1,4 +1,4 @@
-"""What a worker is asked to do. Travels to its process as JSON."""
+"""A worker's task. Travels to its process as JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Self
 
 LINGER_MS = 5
 WINDOW = 100_000
-"""Records that are on their way at most, where deliveries are awaited: the number that confluent-kafka takes,
-whose callbacks nobody waits for. The older half is awaited when there are that many."""
+"""Maximum number of records in flight if deliveries are awaited; the older half is awaited then.
+
+It is the number that confluent-kafka takes, whose callbacks need no wait.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One measurement of one client. Not every field means something to every kind of work."""
+    """One measurement of one client. Not every field matters to every kind of work."""
 
     work: str
     """``produce``, ``consume``, ``latency``, ``steady``, ``transactions``, ``share``, ``share_moves``, ``idle`` or
@@ -24,11 +26,11 @@ class Workload:
     bootstrap: str
     topic: str
     method: str = "send"
-    """How the client is called: see its module."""
+    """The way in which the client is called: see its module."""
     loop: str = "asyncio"
     """``asyncio``, ``uvloop`` or ``trio``."""
     pure: bool = False
-    """Whether compiled modules of this client are left aside."""
+    """True to leave the compiled modules of this client aside."""
     records: int = 100_000
     size: int = 100
     compression: str = "none"
@@ -36,26 +38,26 @@ class Workload:
     acks: str = "all"
     partitions: int = 6
     spread: bool = False
-    """Whether the records go to all partitions in turn, a run of `run` to each, and not where the client wants."""
+    """True to spread the records over all partitions in turn, a run of `run` to each; False if the client chooses."""
     run: int = 20
     transaction: int = 1
     """Records of each transaction."""
     group: str = ""
     """The share group that takes records."""
     seconds: float = 0.0
-    """How long, where that is not a matter of records."""
+    """Duration in seconds, if the number of records does not determine it."""
     rate: int = 0
-    """Records a second, where they come at a steady rate."""
+    """Records a second, if they come at a steady rate."""
     clients: int = 1
-    """How many clients in the process."""
+    """Number of clients in the process."""
     ticks: bool = False
-    """Whether the event loop's pauses are measured, which costs CPU."""
+    """True to measure the event loop's pauses, which costs CPU."""
 
     def to_json(self) -> str:
-        """For the command line of a worker."""
+        """Return it in the form of a worker's command line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The reverse."""
+        """Parse the form of `to_json`."""
         return cls(**json.loads(text))

@@ -1,4 +1,4 @@
-"""Events flow while every leader moves and a broker dies and comes back elsewhere: nothing is lost, nobody waits.
+"""Events flow while every leader moves and a broker dies and comes back elsewhere: no event is lost.
 
     make demo                                            # an embedded cluster of three brokers
     python -m examples.demo --bootstrap HOST:PORT        # a real cluster (leaders move; killing brokers is up to you)

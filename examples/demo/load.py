@@ -18,22 +18,22 @@ EVENT = struct.Struct(">Qd")
 """An event's number, and when it was sent (monotonic seconds of this process)."""
 PADDING = bytes(84)
 SLICE_S = 0.25
-"""What is drawn as one bar."""
+"""Time drawn as one bar."""
 CATCH_UP_S = 0.1
 """A machine that is further behind sends fewer events: to catch up with all would keep it behind."""
 PATIENCE_S = 20
-"""An event is lost if none has come for so long."""
+"""Silence after which missing events count as lost."""
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which ``share`` of the values lie; 0 where there are none."""
+    """Return the value below which ``share`` of the values lie; 0 if there are none."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
 @dataclass
 class Waits:
-    """How long events took, in ms, by what happened to the cluster meanwhile, and by slice of time."""
+    """Latencies of events, in ms, by phase of the cluster and by slice of time."""
 
     by_phase: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     by_slice: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
@@ -50,9 +50,9 @@ class Waits:
 async def connected_load(
     name: str, servers: str, topic: str, hints: Literal["trust", "off"], phase: Callable[[], str]
 ) -> AsyncIterator[Load]:
-    """A load whose clients have started and know the topic, so that the first events do not wait for that.
+    """Yield a load whose clients have started and know the topic, so that the first events do not wait for that.
 
-    ``phase`` says what happens to the cluster at the moment.
+    ``phase`` returns the present phase of the cluster.
     """
     async with (
         Producer[bytes, bytes](servers, linger_ms=0, leader_hint_policy=hints) as producer,
@@ -65,7 +65,7 @@ async def connected_load(
 
 
 class Load:
-    """A producer and a consumer of one topic, and what came of every event."""
+    """A producer and a consumer of one topic, and the outcome of every event."""
 
     def __init__(
         self,
@@ -98,12 +98,12 @@ class Load:
 
     @property
     def lost(self) -> int:
-        """Events that the consumer never saw, though nothing says that they were not delivered."""
+        """Return the events that the consumer never saw, although no error was reported for them."""
         return max(0, self.sent - len(self.errors) - self.consumed)
 
     @property
     def is_exact(self) -> bool:
-        """Whether every event was acknowledged and consumed exactly once."""
+        """Return True if every event was acknowledged and consumed exactly once."""
         return self.sent == self.acknowledged == self.consumed and not self.duplicated
 
     async def run(self, rate: float) -> None:

@@ -1,4 +1,4 @@
-"""What the demo shows: a live screen on a terminal, one line a second elsewhere. Fits 80 columns and 24 lines."""
+"""The demo's display: a live screen on a terminal, one line a second elsewhere. Fits 80 columns and 24 lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .load import SLICE_S, Load, Waits, percentile
 from .trouble import BACK, DEAD, MOVING, QUIET, Trouble
 
 PHASES = {QUIET: " ", MOVING: "m", DEAD: "x", BACK: "r"}
-"""What can happen to the cluster, and how it is marked below the bars."""
+"""Phases of the cluster, with their marks below the bars."""
 LEVELS = "▁▂▃▄▅▆▇█"
 ASCII_LEVELS = "._-:=+*#"
 LABEL = 12
@@ -26,7 +26,7 @@ LONGEST_MS = 1000.0
 
 
 def style(ms: float) -> str:
-    """Green for what nobody notices, red for what is a failover that was waited for."""
+    """Choose a color: green for an unnoticeable delay, red for a failover that clients had to wait for."""
     return "green" if ms < 20 else "yellow" if ms < 100 else "red"
 
 
@@ -40,11 +40,11 @@ class Screen:
         self._seconds = seconds
         self._started = time.monotonic()
         self._marks: list[str] = []
-        """What happened in each slice of time."""
+        """Mark of the phase in each slice of time."""
         self._levels = LEVELS if console.encoding.startswith("utf") else ASCII_LEVELS
 
     async def show(self) -> None:
-        """Until cancelled: four frames a second on a terminal, one line a second elsewhere."""
+        """Show the state until cancelled: four frames a second on a terminal, one line a second elsewhere."""
         if not self._console.is_terminal:
             self._console.print(f"{self._trouble.about}\n", soft_wrap=True)
             while True:
@@ -59,7 +59,7 @@ class Screen:
                 live.update(self._frame(), refresh=True)
 
     def close(self) -> None:
-        """The outcome: the figures where they were not shown all the time, and one sentence."""
+        """Format the outcome: the figures if they were not shown all the time, and one sentence."""
         if not self._console.is_terminal:
             self._console.print()
             self._console.print(self._waits())

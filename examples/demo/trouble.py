@@ -1,4 +1,4 @@
-"""What the demo does to a cluster while events flow."""
+"""Faults that the demo causes in a cluster while events flow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiokafka_lead.admin import NewTopic
 from aiokafka_lead.testing import EmbeddedCluster
 
 QUIET, MOVING, DEAD, BACK = "quiet", "moves", "death", "return"
-"""What happens to a cluster: nothing, leaders move, a broker is dead, it has come back."""
+"""Phases of the cluster: nothing happens, leaders move, a broker is dead, it has come back."""
 METADATA_DELAY_MS = 100
 
 
@@ -31,23 +31,23 @@ class Broker:
 
 
 class Trouble(Protocol):
-    """A cluster, and what happens to it."""
+    """A cluster and its faults."""
 
     bootstrap_servers: str
     about: str
-    """What cluster it is."""
+    """Description of the cluster."""
     phase: str
-    """What happens now."""
+    """The present phase."""
     latest: str
-    """What was done last."""
+    """Description of the latest fault."""
     moves: int
     deaths: int
 
     async def make(self, seconds: float) -> None:
-        """Make trouble, spread over ``seconds``; longer where the machine is slow."""
+        """Cause faults, spread over ``seconds``; longer if the machine is slow."""
 
     def brokers(self) -> list[Broker]:
-        """The brokers and what they lead."""
+        """Return the brokers and the partitions that they lead."""
         ...
 
 
@@ -94,7 +94,7 @@ class EmbeddedTrouble:
             await anyio.sleep(seconds / self._partitions)
 
     def brokers(self) -> list[Broker]:
-        """The brokers and what they lead."""
+        """Return the brokers and the partitions that they lead."""
         places = [(topic, partition) for topic in self._topics for partition in range(self._partitions)]
         leads = Counter(self._cluster.leader(*place) for place in places)
         return [
@@ -110,7 +110,7 @@ class EmbeddedTrouble:
 
 @asynccontextmanager
 async def embedded(topics: Sequence[str], partitions: int) -> AsyncIterator[Trouble]:
-    """An embedded cluster with the topics."""
+    """Run an embedded cluster with the topics."""
     async with EmbeddedCluster(brokers=3) as cluster:
         for topic in topics:
             await cluster.create_topic(topic, partitions=partitions, replication_factor=3)
@@ -172,13 +172,13 @@ class RealTrouble:
             await anyio.sleep(0.5)
 
     def brokers(self) -> list[Broker]:
-        """The brokers and what they lead, half a second ago at most."""
+        """Return the brokers and the partitions that they lead, at most half a second old."""
         return self._brokers
 
 
 @asynccontextmanager
 async def real(bootstrap_servers: str, topics: Sequence[str], partitions: int) -> AsyncIterator[Trouble]:
-    """A real cluster, with the topics for as long as this lasts."""
+    """Use a real cluster; the topics exist during the block."""
     async with AdminClient(bootstrap_servers) as admin:
         brokers = len((await admin.describe_cluster()).brokers)
         await admin.create_topics([NewTopic(topic, partitions, min(3, brokers)) for topic in topics])

@@ -2,8 +2,8 @@
 
 Shops publish orders; a streaming job sums them up into Parquet; a batch job reports. With ``--kill`` the streaming
 job's driver is killed (SIGKILL) in the midst of its work, and started again: it goes on from its checkpoint, and
-neither loses an order nor counts one twice, which the report verifies against what the shops sent. The embedded cluster
-is a process of its own, and does not notice. Needs Java 17+ and the extras ``spark`` and ``demo``.
+neither loses an order nor counts one twice, which the report verifies against the shops' own orders. The embedded
+cluster is a process of its own, and does not notice. Needs Java 17+ and the extras ``spark`` and ``demo``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SHOWN = 12
 
 @asynccontextmanager
 async def embedded_cluster() -> AsyncIterator[str]:
-    """The bootstrap servers of a cluster in another process."""
+    """Yield the bootstrap servers of a cluster in another process."""
     command = ("-m", "aiokafka_lead.testing", "--brokers", "3", "--port", "0")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -65,7 +65,7 @@ class StreamingJob:
     def __init__(self, bootstrap: str, topic: str, directory: Path) -> None:
         self._command = ("-m", "examples.pipeline.stream", bootstrap, topic, str(directory))
         self._log = directory / "stream.log"
-        """What Spark and the job say."""
+        """Output of Spark and the job."""
         self._commits = directory / "checkpoint/commits"
         self._process: Process | None = None
         self._known = 0
@@ -80,7 +80,7 @@ class StreamingJob:
             )
 
     def committed(self) -> int:
-        """How many micro-batches are in the checkpoint's commit log."""
+        """Return the number of micro-batches in the checkpoint's commit log."""
         return len(list(self._commits.glob("[0-9]*")))
 
     async def has_committed(self, more: int) -> None:
@@ -92,7 +92,7 @@ class StreamingJob:
             await asyncio.sleep(0.01)
 
     async def kill(self) -> None:
-        """SIGKILL to the driver and its JVM: nothing is announced, closed or cleaned up."""
+        """Send SIGKILL to the driver and its JVM: neither can announce, close or clean up anything."""
         if self._process is not None and self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
@@ -119,7 +119,7 @@ async def kill_now_and_then(job: StreamingJob, times: int, stage: Stage) -> None
 
 
 async def sell(shop: Shop, job: StreamingJob, stages: Stages, options: argparse.Namespace) -> None:
-    """Accept orders while the job sums them up, and is killed where that is wanted; then close the day."""
+    """Accept orders while the job sums them up, killing it if requested; then close the day."""
     with stages.stage("Shops take orders", options.orders) as selling, stages.stage("Spark sums them up") as summing:
 
         async def watch() -> None:
@@ -144,7 +144,7 @@ async def sell(shop: Shop, job: StreamingJob, stages: Stages, options: argparse.
 
 
 async def report(shop: Shop, bootstrap: str, topic: str, directory: Path, stages: Stages) -> Report:
-    """Run the batch job that compares the takings with what the shops accepted."""
+    """Run the batch job that compares the takings with the orders that the shops accepted."""
     with (directory / "sent.json").open("w") as file:
         file.writelines(f"{json.dumps(asdict(entry))}\n" for entry in takings(shop.accepted))
     command = ("-m", "examples.pipeline.report", bootstrap, topic, str(directory))
@@ -159,7 +159,7 @@ async def report(shop: Shop, bootstrap: str, topic: str, directory: Path, stages
 
 
 async def run(options: argparse.Namespace) -> int:
-    """The pipeline, from the first order to the report; returns the exit status, 0 if the report is exact."""
+    """Run the pipeline, from the first order to the report; returns the exit status, 0 if the report is exact."""
     directory: Path = options.out
     topic = f"orders-{uuid.uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
@@ -182,12 +182,12 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def killed(times: int) -> str:
-    """How often the job was killed, as the end of a phrase about it; nothing if it was not."""
+    """Return the number of kills as the end of a phrase, or an empty string if there were none."""
     return f", killed {'once' if times == 1 else f'{times} times'}" if times else ""
 
 
 def show(console: Console, report: Report, shop: Shop, options: argparse.Namespace) -> None:
-    """The takings, and one sentence."""
+    """Print the takings, and one sentence."""
     table = Table("15 minutes from", box=None, padding=(0, 3, 0, 0), header_style="dim")
     for title in ("orders", "counted", "cents", "summed up"):
         table.add_column(title, justify="right")

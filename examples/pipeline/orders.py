@@ -1,4 +1,4 @@
-"""What an order is, how shops come by them, and what an exact report has to say of them.
+"""Orders, their generator, and the sums that an exact report has to show.
 
 Time in the events is the shops' own: it goes by the orders, not by the clock, so that a slow machine makes no order
 late. A day of it holds 864,000 orders.
@@ -31,13 +31,13 @@ class Order:
     """When it was placed: ISO 8601, UTC."""
 
     def event(self) -> bytes:
-        """The record's value."""
+        """Return the record's value."""
         return json.dumps(asdict(self)).encode()
 
 
 @dataclass(frozen=True)
 class Takings:
-    """What was sold of a product in a window of time."""
+    """Sales of a product in a window of time."""
 
     start: str
     product: str
@@ -46,7 +46,7 @@ class Takings:
 
 
 def orders(seed: int = 0) -> Iterator[Order]:
-    """The day's orders, the same ones for the same seed."""
+    """Yield the day's orders, the same ones for the same seed."""
     chance = random.Random(seed)
     at = DAY
     while at < NEXT_DAY:
@@ -56,12 +56,12 @@ def orders(seed: int = 0) -> Iterator[Order]:
 
 
 def first_of_next_day() -> Order:
-    """The order that closes the day: event time moves on when an event says so."""
+    """Return the order that closes the day: event time moves on when an event says so."""
     return Order("next-day", PRODUCTS[0], 1, (NEXT_DAY + timedelta(hours=1)).isoformat())
 
 
 def takings(accepted: Iterable[Order]) -> list[Takings]:
-    """What the report must say if nothing was lost and nothing counted twice."""
+    """Return the report expected if no order was lost or counted twice."""
     number: Counter[tuple[str, str]] = Counter()
     cents: Counter[tuple[str, str]] = Counter()
     for order in accepted:

@@ -1,7 +1,7 @@
 """The batch job: ``python -m examples.pipeline.report BOOTSTRAP TOPIC DIRECTORY``.
 
-Compares what the streaming job has written with what the producers say that they sent, writes what it has found to
-``report.json``, and publishes the takings to ``TOPIC-takings``.
+Compares the output of the streaming job with the producers' own counts, writes its findings to ``report.json``, and
+publishes the takings to ``TOPIC-takings``.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def publish(found: DataFrame, bootstrap: str, topic: str) -> None:
 
 
 def count(spark: SparkSession, bootstrap: str, topic: str) -> int:
-    """How many records the topic holds."""
+    """Return the number of records in the topic."""
     reader = spark.read.format("aiokafka_lead").option("kafka.bootstrap.servers", bootstrap)
     return reader.option("subscribe", topic).load().count()
 
 
 def main(bootstrap: str, topic: str, directory: Path) -> None:
-    """Run; what it has found goes to ``report.json`` in the directory."""
+    """Run the job; its findings go to ``report.json`` in the directory."""
     spark = local_session("report")
     found = spark.read.parquet(str(directory / "takings")).cache()
     both = compare(found, spark.read.schema(TAKINGS).json(str(directory / "sent.json"))).cache()

@@ -1,4 +1,4 @@
-"""What the report has found. Travels as JSON from the batch job to the program that shows it."""
+"""Findings of the report. They travel as JSON from the batch job to the program that shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 @dataclass(frozen=True)
 class Window:
-    """The orders of a window of time: what the shops say, and what Spark has counted."""
+    """The orders of a window of time, as sent by the shops and as counted by Spark."""
 
     start: str
     sent: int
@@ -20,7 +20,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Report:
-    """The takings beside what was sent."""
+    """The takings beside the sum of the orders sent."""
 
     events: int
     """Records in the topic of the orders."""
@@ -35,15 +35,15 @@ class Report:
     windows: list[Window]
 
     def is_exact(self, sent: int) -> bool:
-        """Whether every order was counted once, and each event that was sent is in the topic once."""
+        """Return True if every order was counted once, and each event sent is in the topic once."""
         return not (self.lost or self.repeated or self.wrong) and self.published == self.rows and self.events == sent
 
     def to_json(self) -> str:
-        """For a file."""
+        """Return it as JSON, for a file."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The reverse."""
+        """Parse the form of `to_json`."""
         fields = json.loads(text)
         return cls(**fields | {"windows": [Window(**window) for window in fields["windows"]]})

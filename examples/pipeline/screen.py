@@ -1,4 +1,4 @@
-"""What the pipeline shows: its stages, each with what it has got done; a line each where there is no terminal."""
+"""The pipeline's display: its stages, each with its progress; a line each without a terminal."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Stage:
         self._is_over = False
 
     def show(self, state: str, done: float | None = None) -> None:
-        """What is done, in a few words; of the total, where the stage has one."""
+        """Show the progress in a few words; with the total, if the stage has one."""
         self._state = state
         self._progress.update(self._task, state=state, completed=done)
 
     def note(self, state: str) -> None:
-        """The same for what is rare: it has a line of its own where there is no terminal."""
+        """Show a rare event, with a line of its own if there is no terminal."""
         self.show(state)
         if not self._progress.console.is_terminal:
             self._progress.console.print(f"{self._title}: {state}", soft_wrap=True)
 
     def end(self) -> None:
-        """The stage is through."""
+        """Mark the stage as finished."""
         if not self._is_over:
             self._is_over = True
             self.note(self._state)
@@ -63,7 +63,7 @@ class Stages(AbstractContextManager["Stages"]):
 
     @contextmanager
     def stage(self, title: str, total: float | None = None) -> Iterator[Stage]:
-        """A stage for as long as this lasts."""
+        """Show a stage during the block."""
         stage = Stage(self._progress, title, total)
         yield stage
         stage.end()

@@ -15,7 +15,7 @@ from .orders import Order, first_of_next_day, orders
 AT_ONCE = 200
 """Requests under way at a time. No event is further behind another than these: 20 seconds of the shops' time."""
 TWICE = 0.05
-"""The share of customers who press the button twice."""
+"""Share of customers who press the button twice."""
 GARBLED = 0.001
 """The share of requests that come with an event that is no JSON: other programs write to the topic, too."""
 
@@ -30,12 +30,12 @@ class Shop:
         self.accepted: list[Order] = []
         """Every order that was acknowledged, once."""
         self.sent = 0
-        """Events: every order, those again that came twice, garbled ones, and the one that closes the day."""
+        """Number of events: every order, its duplicates, garbled events, and the event that closes the day."""
         self.twice = 0
         self.garbled = 0
 
     async def accept(self, order: Order) -> None:
-        """One request: returns when every in-sync replica has the order."""
+        """Accept one request: returns when every in-sync replica has the order."""
         key, value = order.order_id.encode(), order.event()
         times = 2 if self._chance.random() < TWICE else 1
         if self._chance.random() < GARBLED:

@@ -19,11 +19,11 @@ from .session import local_session
 
 EVENT = "order_id string, product string, cents bigint, at timestamp"
 LATENESS = "2 minutes"
-"""How far behind the latest event one may be; also how long an order is remembered."""
+"""Maximum lag behind the latest event; also the time for which an order is remembered."""
 
 
 def takings(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """Orders and cents by product and window."""
+    """Sum orders and cents by product and window."""
     reader = spark.readStream.format("aiokafka_lead").option("kafka.bootstrap.servers", bootstrap)
     records = reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
     events = records.select(f.from_json(f.col("value").cast("string"), EVENT).alias("event")).select("event.*")
@@ -38,7 +38,7 @@ def takings(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 
 def run_to_the_end_of_the_day(query: StreamingQuery) -> None:
-    """Wait until every window of the day is written; raises what the query failed with."""
+    """Wait until every window of the day is written; raises the error of a failed query."""
     while not query.awaitTermination(timeout=1):
         progress = query.lastProgress
         watermark = progress.eventTime.get("watermark") if progress is not None else None

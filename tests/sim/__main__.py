@@ -19,7 +19,7 @@ from .transactional_run import TransactionalRun
 
 
 def main() -> int:
-    """Play each seed; the exit status is the number of those that failed, at most 100."""
+    """Play each seed; returns the number of failed seeds as the exit status, at most 100."""
     parser = argparse.ArgumentParser("tests.sim", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, help="only this one")

@@ -1,4 +1,4 @@
-"""What a client's metadata task does, without tasks: real policy, simulated connections."""
+"""A client's metadata task, without tasks: real policy, simulated connections."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from .links import Links
 HEDGE_AFTER_S = 0.5
 METADATA_VERSION = 13
 METADATA_PER_SECOND = 130
-"""A broker that tells something new in each answer is asked every 10 ms, and failures start a row anew."""
+"""Bound on requests: a broker with news in each answer is asked every 10 ms, and failures restart the backoff."""
 
 
 class _Round:
-    """One refresh: the brokers that were asked, and what came of it."""
+    """One refresh: the brokers that were asked, and the results."""
 
     def __init__(self, avoid: set[int], *, full: bool) -> None:
         self.avoid = avoid
-        """Brokers to ask after the others."""
+        """Brokers to ask after all other ones."""
         self.full = full
-        """False looks up a topic that is not known yet."""
+        """False for a lookup of a topic that is not known yet."""
         self.asked: dict[int, float] = {}
-        """When each broker was asked."""
+        """Times at which each broker was asked."""
         self.failed: set[int] = set()
         self.over = False
 
@@ -70,7 +70,7 @@ class SimClient:
         self._round: _Round | None = None
         self._seen = self.state.snapshot
         self.woken = True
-        """Whether something happened since the last pump."""
+        """True if something happened since the last pump."""
         self.links.set_nodes(self.state.snapshot.brokers)
 
     @property
@@ -78,12 +78,12 @@ class SimClient:
         return self.state.snapshot
 
     def request_update(self, reason: Reason = STALE) -> None:
-        """Somebody needs fresher metadata."""
+        """Note that a caller needs fresher metadata."""
         if reason.node_id is None or reason != doubted(reason.node_id) or self.snapshot.has_rivals:
             self._schedule.request(reason)
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> None:
-        """Leaders that refusals named."""
+        """Take in leaders that refusals named."""
         accepted = self.state.apply_hints(hints)
         self._publish({(hint.topic, hint.partition) for hint, taken in zip(hints, accepted, strict=True) if taken})
         self.request_update(HINTED if any(accepted) else STALE)
@@ -91,7 +91,7 @@ class SimClient:
             self.links.ready(leader, "data")
 
     def next_at(self) -> float:
-        """When a refresh is due."""
+        """Return the time at which a refresh is due."""
         if self._round is not None:
             return math.inf
         return min(self._schedule.due_at(), self._schedule.lookup_at(self._topics.next_due()))
@@ -219,7 +219,7 @@ class SimClient:
         self.woken = True
 
     def _apply(self, current: _Round, node: int, endpoint: Endpoint, answer: MetadataResponse) -> bool:
-        """Whether the answer was of use; raises the error of one that was not, unless it leads to a bootstrap."""
+        """Return True if the answer was useful; raises the error of a useless one, unless it leads to a bootstrap."""
         now = self.timeline.now
         try:
             applied = self.state.apply(read_whole(answer, METADATA_VERSION), now, self._topics)

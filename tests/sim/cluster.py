@@ -1,4 +1,4 @@
-"""Brokers that lead, lag, lie, freeze, die and come back elsewhere; and who answers at which address."""
+"""Brokers that lead, lag, lie, freeze, die and come back elsewhere, and the addresses that they answer at."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ BOOTSTRAP: Endpoint = ("bootstrap", 9092)
 """A name with an address of each broker."""
 NOWHERE: Endpoint = ("nowhere", 1)
 APPENDED_PERHAPS = (NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
-"""What a leader answers that has appended, and not heard of it from its followers."""
+"""Error codes of a leader that has appended and lacks its followers' confirmation."""
 
 View = tuple[list[tuple[int, Endpoint]], list[tuple[int, int]] | None]
-"""What Metadata tells: brokers with their addresses, and each partition's leader and epoch; None denies the topic."""
+"""A Metadata answer: brokers with their addresses, and each partition's leader and epoch; None denies the topic."""
 
 
 class Refusal:
-    """What a broker that does not lead says: its leader, epoch and that one's address (None: it names none)."""
+    """Hint of a broker that does not lead: the leader, its epoch and its address (None: no leader named)."""
 
     def __init__(self, leader: int = -1, epoch: int = -1, endpoint: Endpoint | None = None) -> None:
         self.leader = leader
@@ -76,49 +76,49 @@ Lie = Callable[[Partition], Refusal]
 
 
 class Refusals(NamedTuple):
-    """The error codes that a broker answers whatever it is asked for; each time any of them."""
+    """The error codes with which a broker answers every request; each time any of them."""
 
     produce: Sequence[int]
     read: Sequence[int]
-    """Of Fetch, ListOffsets and OffsetForLeaderEpoch."""
+    """Codes for Fetch, ListOffsets and OffsetForLeaderEpoch."""
 
 
 class FaultyBroker(SimBroker):
-    """A broker: where it is, and what is wrong with it."""
+    """A broker: its address and its faults."""
 
     def __init__(self, broker_id: int, endpoint: Endpoint) -> None:
         super().__init__(broker_id)
         self.endpoint = endpoint
         self.life = 0
-        """Grows with each start: a connection belongs to one life."""
+        """Incremented at each start: a connection belongs to one life."""
         self.links: list[Link] = []
         self.lie: Lie | None = None
-        """Refuses whatever it is asked, and says this instead of the truth."""
+        """Refuses every request with one of these errors instead of the truth."""
         self.refuses: Refusals | None = None
-        """Refuses in the same way, and names nobody."""
+        """Refuses in the same way, without a leader hint."""
         self.stale: View | None = None
-        """What its Metadata answers tell, while it lags."""
+        """Metadata that its answers contain while it lags."""
         self.metadata_error = NONE
         self._frozen: list[Event] | None = None
 
     @property
     def frozen(self) -> bool:
-        """Return True if it answers nothing."""
+        """Return True if it does not answer."""
         return self._frozen is not None
 
     def serve(self, work: Event) -> None:
-        """Do something for a client: now, or when it is awake again."""
+        """Do something for a client, now or when it is awake again."""
         if self._frozen is None:
             work()
         else:
             self._frozen.append(work)
 
     def freeze(self) -> None:
-        """Keep connections open and answer nothing."""
+        """Keep connections open without answers."""
         self._frozen = self._frozen or []
 
     def thaw(self) -> None:
-        """Answer, what came meanwhile first."""
+        """Answer again, first the requests that came meanwhile."""
         held, self._frozen = self._frozen or [], None
         if self.running:
             for work in held:
@@ -135,13 +135,13 @@ class Cluster:
         self.brokers = {n: FaultyBroker(n, ("host", next(self._ports))) for n in range(1, brokers + 1)}
         self.partitions = [self._partition(index, 1 + index % brokers) for index in range(partitions)]
         self.tells_leaders = True
-        """Whether refusals name the leader (KIP-951)."""
+        """True if refusals name the leader (KIP-951)."""
         self.nearest: int | None = None
-        """The broker in the rack of the clients: to those that say theirs, leaders name it (KIP-392)."""
+        """The broker in the clients' rack: leaders name it to clients that report their rack (KIP-392)."""
         self.routes: dict[Endpoint, Sequence[Route]] = {}
-        """What is at addresses of a name: beside the brokers, of the bootstrap name; else in place of the broker."""
+        """Servers at addresses of a name: beside the brokers for the bootstrap name, else in place of the broker."""
         self._polls: list[Event] = []
-        """Fetches that wait for something to happen."""
+        """Fetches that wait for an event."""
 
     def _partition(self, index: int, leader: int) -> Partition:
         return Partition(index, leader)
@@ -152,11 +152,11 @@ class Cluster:
         return [broker for broker in self.brokers.values() if broker.running]
 
     def eligible(self) -> list[int]:
-        """The brokers that may lead."""
+        """Return the brokers that may lead."""
         return [broker.broker_id for broker in self.running() if broker.broker_id != self.nearest]
 
     def targets(self, endpoint: Endpoint) -> dict[str, FaultyBroker | Route]:
-        """Who answers at the addresses of a name, in the order of the resolver."""
+        """Return the server at each address of a name, in the order of the resolver."""
         routes = self.routes.get(endpoint, ())
         found: list[FaultyBroker | Route] = [*routes]
         if endpoint == BOOTSTRAP:
@@ -168,10 +168,10 @@ class Cluster:
         self.timeline.rng.shuffle(order)
         return {address: targets[address] for address in order}
 
-    # --- what happens to brokers -------------------------------------------------------------------------------------
+    # --- faults of brokers -------------------------------------------------------------------------------------------
 
     def elect(self, partition: Partition, leader: int) -> None:
-        """Another leader; the brokers hear of it one after the other."""
+        """Elect another leader; brokers hear of it at different times."""
         partition.elect(leader, list(self.brokers))
         for broker_id in self.brokers:
             self.timeline.later(self.timeline.rng.uniform(0, 0.06), partial(self._learn, partition, broker_id))
@@ -186,7 +186,7 @@ class Cluster:
             link.lost()
 
     def kill(self, broker: FaultyBroker, failover_s: float) -> None:
-        """A broker dies; others lead in its place after a while."""
+        """Kill a broker; another broker leads in its place after a while."""
         if broker.running:
             broker.running = False
             broker.sessions.clear()
@@ -205,7 +205,7 @@ class Cluster:
                     self.elect(partition, -1)
 
     def restart(self, broker: FaultyBroker, *, elsewhere: bool) -> None:
-        """It comes back, at its own address, at a new one, or at one that another broker had."""
+        """Bring it back, at its own address, at a new one, or at one that another broker had."""
         if not broker.running:
             if elsewhere:
                 free = {b.endpoint for b in self.brokers.values() if not b.running}
@@ -219,13 +219,13 @@ class Cluster:
             self._fail_over()
 
     def move(self, partition: Partition) -> None:
-        """An orderly move of a leader."""
+        """Move a leader in an orderly way."""
         eligible = [broker_id for broker_id in self.eligible() if broker_id != partition.leader]
         if eligible:
             self.elect(partition, self.timeline.rng.choice(eligible))
 
     def calm(self) -> None:
-        """Everything runs and can be reached, and nobody lies or lags."""
+        """Heal the cluster: everything runs and is reachable, and no broker lies or lags."""
         self.routes.clear()
         for broker in self.brokers.values():
             broker.lie = broker.stale = broker.refuses = None
@@ -250,14 +250,14 @@ class Cluster:
     # --- Metadata ----------------------------------------------------------------------------------------------------
 
     def view(self, broker: FaultyBroker) -> View:
-        """The cluster as a broker sees it."""
+        """Return the cluster as a broker sees it."""
         nodes = {other.broker_id: other.endpoint for other in self.running()}
         seen = [partition.seen_by(broker.broker_id) for partition in self.partitions]
-        # A leader that is gone is none, though nobody else leads yet.
+        # A leader that is gone counts as none, although there is no other yet.
         return list(nodes.items()), [(leader if leader in nodes else -1, epoch) for leader, epoch in seen]
 
     def metadata(self, broker: FaultyBroker) -> MetadataResponse:
-        """Its answer to Metadata."""
+        """Return its answer to Metadata."""
         if broker.metadata_error:
             return MetadataResponse(error_code=broker.metadata_error)
         nodes, leaders = broker.stale or self.view(broker)
@@ -280,7 +280,7 @@ class Cluster:
     # --- Produce and Fetch -------------------------------------------------------------------------------------------
 
     def refusal(self, broker: FaultyBroker, partition: Partition) -> Refusal | None:
-        """Why this broker does not serve the partition; None if it does."""
+        """Return the reason why this broker does not serve the partition; None if it does."""
         if broker.lie is not None:
             return broker.lie(partition)
         leader, epoch = partition.seen_by(broker.broker_id)
@@ -295,7 +295,7 @@ class Cluster:
         return Refusal(leader, epoch, named.endpoint if named is not None and named.running else None)
 
     def append(self, broker: FaultyBroker, partition: Partition, raw: memoryview) -> tuple[int, int, Refusal | None]:
-        """Error code, base offset and hint."""
+        """Return error code, base offset and hint."""
         if broker.refuses is not None:
             code = self.timeline.rng.choice(broker.refuses.produce)
             if code in APPENDED_PERHAPS and self.refusal(broker, partition) is None:
@@ -317,7 +317,7 @@ class Cluster:
         *,
         racked: bool = False,
     ) -> None:
-        """Answer when there are records or errors, or the time is over; ``racked``: the client says its rack."""
+        """Answer once there are records or errors, or the time is up; ``racked``: the client reports its rack."""
         error, session_id, wanted = broker.sessions.take(planned.request, next(self._session_ids))
         if error:
             reply(response(session_id=session_id, error=error))
@@ -345,7 +345,7 @@ class Cluster:
             self.timeline.later(wait_s, lambda: broker.serve(poll))
 
     def touched(self) -> None:
-        """Something happened that fetches wait for."""
+        """Wake waiting fetches after an event."""
         for poll in tuple(self._polls):
             poll()
 
@@ -375,7 +375,7 @@ class Cluster:
     def _check(
         self, broker: FaultyBroker, partition: Partition, leader_epoch: int, *, as_follower: bool = False
     ) -> tuple[int, Refusal]:
-        """Error code and hint for a client that reads, and knows this epoch."""
+        """Return error code and hint for a client that reads, and knows this epoch."""
         if broker.refuses is not None:
             return self.timeline.rng.choice(broker.refuses.read), Refusal()
         refusal = None if as_follower else self.refusal(broker, partition)
@@ -387,14 +387,14 @@ class Cluster:
         return (UNKNOWN_LEADER_EPOCH if leader_epoch > epoch else NONE), Refusal()
 
     def _row(self, partition: Partition, offset: int, max_bytes: int) -> PartitionData:
-        """What a Fetch answer has of it from this offset on; no records where ``max_bytes`` is 0."""
+        """Return the records of a Fetch answer from this offset on; none if ``max_bytes`` is 0."""
         found = partition.read(offset, max_bytes) if max_bytes > 0 else b""
         return data(partition.index, found, high_watermark=partition.end)
 
     # --- ListOffsets and OffsetForLeaderEpoch ------------------------------------------------------------------------
 
     def list_offsets(self, broker: FaultyBroker, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        """Where the logs begin."""
+        """Return the offsets at which the logs begin."""
         found = []
         for asked in request.topics[0].partitions:
             partition = self.partitions[asked.partition_index]
@@ -406,7 +406,7 @@ class Cluster:
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TOPIC, partitions=found)])
 
     def epoch_ends(self, broker: FaultyBroker, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-        """Where the logs end: nothing that was acknowledged is ever gone from them."""
+        """Return the offsets at which the logs end: no acknowledged record is ever lost from them."""
         found = []
         for asked in request.topics[0].partitions:
             partition = self.partitions[asked.partition]

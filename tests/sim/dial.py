@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .cluster import FaultyBroker
 
 HEAD_START_S = 0.25
-"""What an address has over the next one, of those that are raced."""
+"""Head start of an address over the next one, if several are raced."""
 
 
 class Route(Enum):
-    """What is at an address that leads to no broker."""
+    """Kind of a server at an address that leads to no broker."""
 
     REFUSED = "refuses"
     SILENT = "gives no answer to a connect"
@@ -31,7 +31,7 @@ OnEnd = Callable[["FaultyBroker | None"], None]
 
 
 class Dial:
-    """What a link does until an address has served, or none is left."""
+    """The attempts of a link until an address has served, or all have failed."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Dial:
         search.found = targets
         self._on_end = on_end
         self._stage = 0
-        """Grows with each thing that is waited for; what was meant for an earlier one is void."""
+        """Incremented at each new wait; events of an earlier wait are void."""
         self._waiting: list[str] = []
         """Addresses whose turn comes next."""
         self._open = 0
@@ -54,7 +54,7 @@ class Dial:
         self._go_on()
 
     def give_up(self) -> None:
-        """The time for all of it is over."""
+        """Fail: the time for all addresses is up."""
         self._stage += 1
         self._search.failed(KafkaConnectionError("no answer"), silent=True)
 
@@ -64,7 +64,7 @@ class Dial:
         self._begin()
 
     def _wait(self) -> None:
-        """Be patient with what comes now."""
+        """Start the wait for the next step."""
         self._stage += 1
         if self._search.patience_s < math.inf:
             self._later(self._search.patience_s, lambda: self._failed(silent=True))
@@ -83,7 +83,7 @@ class Dial:
             self._later(HEAD_START_S, lambda: self._begin() if left == len(self._waiting) else None)
 
     def _knock(self, address: str, silences: int = 0) -> None:
-        """The connect has reached the address."""
+        """Note that the connect has reached the address."""
         target = self._targets[address]
         if target is Route.SILENT:  # TCP tries again after one second, then after two, four, ...
             self._later(2**silences, lambda: self._knock(address, silences + 1))

@@ -1,4 +1,4 @@
-"""Leaders move one after the other, then a broker dies: how long its partitions wait."""
+"""Leaders move in succession, then a broker dies: the time for which its partitions wait."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ PARTITIONS = 6
 MOVES = 30
 MOVES_TAKE_S = 2.0
 EVERY_S = 0.01
-"""Between two records."""
+"""Time between two records."""
 LOOK_EVERY_S = 0.002
 WATCHED_S = 1.0
-"""How long records are sent after the dead broker was replaced."""
+"""Time for which records are sent after the dead broker was replaced."""
 
 
 class Failover:
     """One burst of moves, or none, and one death, under default options.
 
-    The cluster takes the dead broker for alive for ``noticed_after_s``."""
+    The cluster takes the dead broker for alive for ``noticed_after_s``.
+    """
 
     def __init__(self, seed: int, noticed_after_s: float) -> None:
         self._noticed_after_s = noticed_after_s
@@ -42,7 +43,7 @@ class Failover:
         """The same, to the reader."""
         self._sent_at: list[list[float]] = [[] for _ in range(PARTITIONS)]
         self._unacknowledged: list[deque[tuple[float, int]]] = [deque() for _ in range(PARTITIONS)]
-        """When records without an acknowledgement were sent, and their numbers."""
+        """Send times of records without an acknowledgement, and their numbers."""
         self._read = [0] * PARTITIONS
         self._writing = False
         self._measuring = False
@@ -79,7 +80,7 @@ class Failover:
             self.timeline.later(EVERY_S, self._write)
 
     def _look(self) -> None:
-        """Read, and see what has been acknowledged."""
+        """Read, and note acknowledgements."""
         self.reader.take(1000)
         now = self.timeline.now
         for partition, waiting in enumerate(self._unacknowledged):

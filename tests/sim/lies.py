@@ -1,4 +1,4 @@
-"""Brokers that answer, and are wrong for as long as the nemesis wants it."""
+"""Brokers that answer wrongly for as long as the nemesis wants it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ FOLLOWER_REFUSALS = (*READ_REFUSALS, REPLICA_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE)
 
 
 class Nemesis:
-    """One lie at a time. Each leaves the truth to be had: the leaders do their work, and a broker that all clients know
-    of tells who leads."""
+    """One lie at a time, under which the truth stays available.
+
+    The leaders do their work, and a broker that all clients know names the leader.
+    """
 
     def __init__(self, timeline: Timeline, cluster: Cluster, known: Callable[[], Collection[int]]) -> None:
         """``known``: the brokers that all clients know of."""
@@ -54,16 +56,16 @@ class Nemesis:
                 self.follower_is_frozen,
             ]
         self.lies: dict[str, Callable[[], None]] = {lie.__name__.replace("_", " "): lie for lie in lies}
-        """By name."""
+        """Lies by name."""
 
     def end(self) -> None:
-        """Everybody tells the truth."""
+        """All brokers tell the truth."""
         self._cluster.calm()
 
     # --- leaders -----------------------------------------------------------------------------------------------------
 
     def deposed(self) -> None:
-        """A leader that is cut off from its cluster refuses everything; others lead in its place."""
+        """A leader that is cut off from its cluster refuses everything; other brokers lead in its place."""
         self._depose(self._refusing((*PRODUCE_REFUSALS, UNKNOWN_SERVER_ERROR)))
 
     def deposed_late(self) -> None:
@@ -83,7 +85,7 @@ class Nemesis:
     def _refusing(self, produce: Sequence[int]) -> FaultyBroker:
         """Make a leader refuse."""
         broker = self._cluster.brokers[self._rng.choice(self._cluster.partitions).leader]
-        # Some brokers always say the same, others whatever fails first.
+        # Some brokers always give the same error, other ones the error of whichever check fails first.
         some = self._rng.choice([1, 1, 3])
         broker.refuses = Refusals(self._rng.sample(produce, some), self._rng.sample(READ_REFUSALS, some))
         if self._rng.random() < 0.5:
@@ -98,29 +100,32 @@ class Nemesis:
     # --- metadata ----------------------------------------------------------------------------------------------------
 
     def old_leaders(self) -> None:
-        """Brokers tell what was true before leaders moved, or one died."""
+        """Brokers repeat metadata from before leaders moved, or one died."""
         liars = self._liars()
         for liar in liars:
             liar.stale = self._cluster.view(liar)
         self._rearrange(liars)
 
     def denied_topic(self) -> None:
-        """Brokers do not know the topic; most leaders move meanwhile. What three deny is believed not to exist."""
+        """Brokers do not know the topic; most leaders move meanwhile. If three deny a topic, clients believe them."""
         liars = self._liars(at_most=2)
         for liar in liars:
             liar.stale = self._cluster.view(liar)[0], None
         self._rearrange(liars)
 
     def no_brokers(self) -> None:
-        """Brokers know nobody, not even themselves."""
+        """Brokers list no brokers, not even themselves."""
         liars = self._liars()
         for liar in liars:
             liar.stale = [], self._cluster.view(liar)[1]
         self._rearrange(liars)
 
     def wrong_address(self) -> None:
-        """Brokers tell old addresses of others: nobody is there, or another broker is. One that knows better is at its
-        own; where all known addresses are wrong, only the bootstrap servers help."""
+        """Brokers give old addresses of other brokers, with no broker or another one behind them.
+
+        One broker knows better and is at its own address; if all known addresses are wrong, only the bootstrap servers
+        help.
+        """
         endpoints = [broker.endpoint for broker in self._cluster.brokers.values()]
         liars = self._liars()
         honest = self._rng.choice([broker for broker in self._cluster.running() if broker not in liars])
@@ -134,7 +139,7 @@ class Nemesis:
             liar.stale = [(node, wrong.get(node, endpoint)) for node, endpoint in nodes], leaders
 
     def _liars(self, at_most: int = 4) -> list[FaultyBroker]:
-        """Any but one that the clients know of."""
+        """Return any broker but one that the clients know of."""
         running = self._cluster.running()
         witness = self._rng.choice([broker for broker in running if broker.broker_id in self._known()] or running)
         others = [broker for broker in running if broker is not witness]
@@ -180,12 +185,12 @@ class Nemesis:
         self._cluster.disconnect(follower)
 
     def follower_answers_errors(self) -> None:
-        """It is connected to, and gives no records."""
+        """It accepts connections, and gives no records."""
         some = self._rng.choice([1, 1, 3])
         self._follower().refuses = Refusals(PRODUCE_REFUSALS, self._rng.sample(FOLLOWER_REFUSALS, some))
 
     def follower_is_frozen(self) -> None:
-        """It answers nothing any more."""
+        """It does not answer any more."""
         self._follower().freeze()
 
     def _follower(self) -> FaultyBroker:

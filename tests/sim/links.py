@@ -1,4 +1,4 @@
-"""A client's connections: when they may be made, how they end, and what becomes of what is in flight on them."""
+"""A client's connections: when they may be made, how they end, and the fate of requests in flight on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONNECTS_PER_SECOND = 30
 
 
 class Request:
-    """Something that a broker is asked for."""
+    """A request to a broker."""
 
     __slots__ = ("done", "on_done")
 
@@ -40,7 +40,7 @@ class Request:
 
 
 class Link:
-    """One connection to one address. Requests and answers keep their order; a broken one loses what is on it."""
+    """One connection to one address. Requests and answers keep their order; a broken one loses all in flight."""
 
     def __init__(self, links: Links, node_id: int, endpoint: Endpoint, lane: str) -> None:
         self.node_id = node_id
@@ -48,21 +48,21 @@ class Link:
         self.lane = lane
         self.in_flight: deque[Request] = deque()
         self.peer: FaultyBroker | None = None
-        """Who answers at the address, while connected."""
+        """The server at the address, while connected."""
         self.state = NodeState.CONNECTABLE
         self.closed = False
         self._links = links
         self._timeline = links.timeline
         self._life = 0
-        """The peer's, when the connection was made."""
+        """The peer's life, when the connection was made."""
         self._wanted = False
         self._dial: Dial | None = None
         """The connect under way."""
         self._arrivals = [0.0, 0.0]
-        """Of the latest request at the broker, of the latest answer at the client."""
+        """Times of the latest request's arrival at the broker and of the latest answer's at the client."""
 
     def want(self) -> None:
-        """Connect now, or when the backoff is over."""
+        """Connect now, or when the backoff has expired."""
         if self.closed or self.state is not NodeState.CONNECTABLE or self._wanted:
             return
         self._wanted = True
@@ -112,11 +112,11 @@ class Link:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def reaches(self, peer: FaultyBroker, life: int) -> bool:
-        """Whether this is a connection to the broker in that life."""
+        """Return True if this is a connection to the broker in that life."""
         return self.peer is peer and self._life == life
 
     def submit(self, handle: Callable[[FaultyBroker, Callable[[Any], None]], None], on_done: OnDone) -> None:
-        """Send a request: ``handle`` is what the broker does with it, and calls back with the answer."""
+        """Send a request: the broker runs ``handle``, which calls back with the answer."""
         peer, life, request = self.peer, self._life, Request(on_done)
         assert peer is not None
         self.in_flight.append(request)
@@ -152,7 +152,7 @@ class Link:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def lost(self) -> None:
-        """The connection broke."""
+        """Note that the connection broke."""
         if self.peer is not None:
             error = KafkaConnectionError("connection lost")
             self._links.reachability.lost(self.endpoint, self._timeline.now, error)
@@ -161,7 +161,7 @@ class Link:
             self._links.changed(self)
 
     def close(self, error: KafkaError) -> None:
-        """For good: a connect that is under way cannot finish."""
+        """Close for good: a connect under way cannot finish."""
         self.closed = True
         self._end(error)
 
@@ -175,7 +175,7 @@ class Link:
 
 
 class Links:
-    """What `Brokers` does, without sockets."""
+    """`Brokers` without sockets."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Links:
         self._retired: list[Link] = []
 
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
-        """These and no others. Another address closes what goes to the old one; gone nodes may answer to the end."""
+        """Keep exactly these brokers. A new address closes links to the old one; gone nodes may answer to the end."""
         self._nodes = dict(nodes)
         ended: list[tuple[Link, str]] = []
         for key, link in list(self._links.items()):
@@ -217,7 +217,7 @@ class Links:
             link.close(KafkaConnectionError(why))
 
     def ready(self, node_id: int, lane: str) -> Link | None:
-        """The connection, if there is one; else it is being made."""
+        """Return the connection, if there is one; else begin to make it."""
         node = self._nodes.get(node_id)
         if node is None:
             return None
@@ -240,13 +240,13 @@ class Links:
         return None
 
     def close_lane(self, node_id: int, lane: str) -> None:
-        """Have the next request go out on another connection: the name may lead to somebody else."""
+        """Have the next request go out on another connection: the name may lead to another broker."""
         link = self._links.pop((node_id, lane), None)
         if link is not None:
             link.close(KafkaConnectionError("left"))
 
     def state(self, node_id: int) -> NodeState:
-        """The best of its connections."""
+        """Return the best of its connections."""
         node = self._nodes.get(node_id)
         if node is None:
             return NodeState.BACKOFF
@@ -258,7 +258,7 @@ class Links:
         return NodeState.BACKOFF if late else NodeState.CONNECTABLE
 
     def changed(self, link: Link) -> None:
-        """A connection was made, lost or could not be made, or has room again."""
+        """React to a connection that was made, lost or not made, or that has room again."""
         if link in self._retired:
             if not link.in_flight:
                 self._retired.remove(link)
@@ -267,7 +267,7 @@ class Links:
             self._on_node(link.node_id)
 
     def close_all(self, error: KafkaError) -> None:
-        """Every connection, those being made too."""
+        """Close every connection, also those being made."""
         links = [*self._links.values(), *self._retired]
         self._links, self._retired = {}, []
         for link in links:

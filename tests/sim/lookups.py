@@ -32,7 +32,7 @@ Ask = Callable[["Link", int, Asked], None]
 
 
 class Lookups:
-    """What `PositionKeeper` does for a reader without a group."""
+    """`PositionKeeper` for a reader without a group."""
 
     def __init__(self, client: SimClient, cluster: Cluster, world: World) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""One run in which brokers lie: who is asked next, and how long it takes until the truth is found."""
+"""One run in which brokers lie: the order in which brokers are asked, and the time until the truth is found."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from .run import pass_time
 from .writer import Writer, check
 
 WITHIN_S = 2.0
-"""So long after the truth can be had, each partition goes on at the latest."""
+"""Bound on the time from when the truth is available until each partition proceeds."""
 
 LONGER_S = {
     "follower is frozen": 3.0,  # fetch_max_wait_ms and two times retry_backoff_max_ms
-    "name astray": 12.0,  # socket_connection_setup_timeout_ms, where addresses accept and are silent
+    "name astray": 12.0,  # socket_connection_setup_timeout_ms, for addresses that accept and stay silent
 }
-"""Lies that an option gives more time to."""
+"""Lies for which an option allows more time."""
 
 GRAIN_S = 0.02
-"""How much too long a stall may be measured."""
+"""Tolerance in the measured length of a stall."""
 
 GIVEN_UP_AFTER_S = 60.0
 
 
 @dataclass
 class LyingReport:
-    """What a run was like."""
+    """Figures of a run."""
 
     records: int = 0
     stalls: list[Stall] = field(default_factory=list)
     vain: tuple[int, int, int] = (0, 0, 0)
-    """The most within a second to one broker that refused them: Produce, Fetch; and Metadata to all brokers."""
+    """Maximum within a second: refusals of Produce and of Fetch by one broker; and of Metadata by all brokers."""
 
 
 class LyingRun:
-    """A cluster, a producer and a consumer, and one lie after the other."""
+    """A cluster, a producer and a consumer, and a series of lies."""
 
     def __init__(self, seed: int) -> None:
         self.timeline = Timeline(seed)
@@ -79,7 +79,7 @@ class LyingRun:
         self.readers.append(Reader(self.timeline, self.cluster, config, version=self._version, resets=True))
 
     def play(self, lies: int = 3) -> LyingReport:
-        """Go through all of it. AssertionError where something does not hold."""
+        """Play the whole run. Raises AssertionError if a property does not hold."""
         self._settle()
         self._write()
         for _ in range(lies):
@@ -118,7 +118,7 @@ class LyingRun:
         return [writer.client for writer in self.writers] + [reader.client for reader in self.readers]
 
     def _known(self) -> set[int]:
-        """The brokers that both clients know of: all, while they know nothing but the bootstrap servers' name."""
+        """Return the brokers that both clients know of: all, while they know only the bootstrap servers' name."""
         known = set(self.cluster.brokers)
         for client in (self.writers[-1].client, self.readers[-1].client):
             if not client.state.bootstrapping:
@@ -126,7 +126,7 @@ class LyingRun:
         return known
 
     def _replace(self) -> None:
-        """Clients that begin now know nothing but what they are told."""
+        """Replace the clients by new ones, which know only their configuration."""
         self.writers[-1].client.end()
         self.readers[-1].client.end()
         self._start_writer()

@@ -1,4 +1,4 @@
-"""How long partitions stand still although they could go on."""
+"""Time for which partitions stand still although they could proceed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stall(NamedTuple):
     what: str
     seconds: float
     until: float
-    """Virtual time."""
+    """End of the stall, in virtual time."""
 
 
 class _Standing:
@@ -30,9 +30,9 @@ class _Standing:
     def __init__(self) -> None:
         self.done = 0
         self.since: float | None = None
-        """When it could have gone on first; None if it cannot, or has nothing to do."""
+        """Time since which it could have proceeded; None if it cannot, or is idle."""
         self.truth: tuple[int, int] = (-1, -1)
-        """Leader and epoch then."""
+        """Leader and epoch at that time."""
         self.longest_s = 0.0
         self.until = 0.0
 
@@ -40,8 +40,8 @@ class _Standing:
 class Progress:
     """Watches a writer and a reader.
 
-    A partition stands still while it has something to do and does nothing of it, although its leader can be reached and
-    does its work, and some broker would name that leader. Another election starts the time over.
+    A partition stands still while it has work and does none of it, although its leader is reachable and does its work,
+    and some broker would name that leader. Another election restarts the time.
     """
 
     def __init__(self, timeline: Timeline, cluster: Cluster, writer: Writer, reader: Reader) -> None:
@@ -55,7 +55,7 @@ class Progress:
         self._look_again()
 
     def begin(self, lie: str) -> None:
-        """From now on it is another lie; note what became of the one before."""
+        """Begin the next lie; note the result of the previous one."""
         for (what, partition), standing in self._standing.items():
             if self._lie and standing.until:
                 self.stalls.append(Stall(self._lie, f"{what} {partition}", standing.longest_s, standing.until))

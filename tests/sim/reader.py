@@ -28,10 +28,10 @@ from .lookups import Lookups
 LONG_POLL_MS = 500
 LIMITS = FetchLimits(3000, 1000)
 ERRORS_PER_SECOND = 60
-"""Of one partition: ten free retries, waits from 10 ms on, and those again after each answer that helps."""
+"""Bound for one partition: ten free retries, waits from 10 ms on, and those again after each useful answer."""
 
 VAIN_PER_SECOND = 120
-"""To one broker."""
+"""Bound for one broker."""
 
 
 class Reader:
@@ -47,7 +47,7 @@ class Reader:
         version: int = VERSION,
         resets: bool = False,
     ) -> None:
-        """``version`` is that of Fetch; ``resets``: ask ListOffsets where the logs begin."""
+        """``version`` is Fetch's; ``resets``: ask ListOffsets for the begin of the logs."""
         self.client = SimClient(timeline, cluster, config)
         self.refusals = Meter(timeline, "errors of a partition's fetches", ERRORS_PER_SECOND)
         self.vain = Meter(timeline, "Fetch requests that a broker refused", VAIN_PER_SECOND)
@@ -82,10 +82,10 @@ class Reader:
     def _reached_since(self, node_id: int, at: float) -> bool:
         return self.client.links.reachability.ready_since(self._endpoint(node_id), at)
 
-    # --- what the run does -------------------------------------------------------------------------------------------
+    # --- calls of the run --------------------------------------------------------------------------------------------
 
     def take(self, limit: int) -> None:
-        """The application reads some records."""
+        """Read some records, as the application."""
         while limit > 0 and (chunk := self._world.prefetch.chunk()) is not None:
             records = chunk.take(limit)
             limit -= len(records)
@@ -97,7 +97,7 @@ class Reader:
         self.client.woken = True
 
     def position(self, tp: TopicPartition) -> int:
-        """The next offset that the application gets."""
+        """Return the next offset that the application gets."""
         return self._position[tp]
 
     def all_read(self) -> bool:
@@ -106,14 +106,14 @@ class Reader:
     # --- the fetcher's stand-in --------------------------------------------------------------------------------------
 
     def next_at(self) -> float:
-        """When something is due."""
+        """Return the time at which something is due."""
         now = self._timeline.now
         lates = (self._followers.late_at(sent_at) for _, sent_at in self._sent_to_followers())
         times = (self._world.planner.next_time(now), self._followers.next_time(), *lates)
         return min(self.client.next_at(), *(at for at in times if at is not None and at > now), math.inf)
 
     def pump(self) -> None:
-        """Do all there is to do now."""
+        """Do all work that can be done now."""
         self.client.pump()
         world, planner, now = self._world, self._world.planner, self._timeline.now
         world.now = now

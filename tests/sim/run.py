@@ -1,4 +1,4 @@
-"""One run: storms and calms in turn, and what has to hold throughout and at the end of each calm."""
+"""One run: storms and calms in turn, and the properties that hold throughout and at the end of each calm."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .storm import Storm
 from .writer import Writer, check
 
 SETTLES_WITHIN_S = 20.0
-"""After a storm. A lie about an epoch that never comes is outlived after 5 s and ten answers; then come backoffs."""
+"""Bound after a storm. A lie about an epoch that never comes ends after 5 s and ten answers; then come backoffs."""
 
 
 @dataclass
 class Report:
-    """What a run was like."""
+    """Figures of a run."""
 
     records: int = 0
     settled_s: float = 0.0
     """The longest time from the end of a storm until everything was acknowledged and read."""
     busiest: tuple[int, ...] = ()
-    """The most within a second: metadata requests, connects to an address, refusals of Produce, errors of Fetch."""
+    """Maximum within a second: metadata requests, connects to an address, refusals of Produce, errors of Fetch."""
     rebootstraps: int = 0
     rewinds: int = 0
     hints: int = 0
@@ -34,7 +34,7 @@ class Report:
 def pass_time(
     timeline: Timeline, clients: Sequence[Writer | Reader], seconds: float, *, until: Callable[[], bool] | None = None
 ) -> bool:
-    """Let time go by, at most until this is true; whether it became true."""
+    """Let time pass until the condition is true, within a bound; returns True if it became true."""
     end = timeline.now + seconds
     while True:
         for client in clients:
@@ -84,14 +84,14 @@ class Run:
             self.timeline,
             self.cluster,
             rng.choice([1, 4, 10]),
-            # Without a rebootstrap nobody finds a cluster that has moved as a whole.
+            # Without a rebootstrap no client finds a cluster that has moved as a whole.
             addresses_change=strategy == "rebootstrap",
         )
         self._clients = (self.writer, self.reader)
         self._writing = True
 
     def play(self, storms: int = 2, seconds: float = 2.5) -> Report:
-        """Go through all of it. AssertionError where something does not hold."""
+        """Play the whole run. Raises AssertionError if a property does not hold."""
         report = Report()
         self._settle(report)
         self._write()

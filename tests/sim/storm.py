@@ -1,4 +1,4 @@
-"""What goes wrong, drawn at random."""
+"""Faults drawn at random."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .cluster import NOWHERE, Cluster, FaultyBroker, Refusal
 
 
 class Storm:
-    """Accidents, one after the other, until it is over."""
+    """Cause accidents in succession, until the storm ends."""
 
     def __init__(self, timeline: Timeline, cluster: Cluster, per_second: float, *, addresses_change: bool) -> None:
         self._timeline = timeline
@@ -33,12 +33,12 @@ class Storm:
         ]
 
     def blow(self) -> None:
-        """From now on."""
+        """Begin the storm."""
         self._blowing = True
         self._next()
 
     def end(self) -> None:
-        """Everything is well again, at once."""
+        """Heal everything at once."""
         self._blowing = False
         self._cluster.calm()
 
@@ -71,7 +71,7 @@ class Storm:
         self._for_a_while(1.5, partial(self._cluster.restart, broker, elsewhere=elsewhere))
 
     def _replace_all(self) -> None:
-        """Only the bootstrap name stays."""
+        """Move all brokers; only the bootstrap name stays."""
         for broker in self._cluster.brokers.values():
             self._cluster.kill(broker, 0.05)
             self._for_a_while(1.0, partial(self._cluster.restart, broker, elsewhere=self._addresses_change))

@@ -1,4 +1,4 @@
-"""Brokers that answer and are wrong: each partition goes on within 2 s after somebody could tell the truth."""
+"""Brokers that answer wrongly: each partition proceeds within 2 s after some broker could tell the truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers with transactions: logs with markers, and a coordinator that moves, forgets nothing, and may be late."""
+"""Brokers with transactions: logs with markers, and a coordinator that moves, keeps its state, and may be late."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COMMIT_MARKER = 1
 
 
 class _Clock:
-    """The timeline, as the coordinator wants it."""
+    """The timeline, in the coordinator's form."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -94,7 +94,7 @@ class TransactionalPartition(Partition):
         return row
 
     def committed(self) -> list[Value]:
-        """What counts, in the order of the log, found out from its markers alone."""
+        """Committed records in the order of the log, derived from its markers alone."""
         open_ones: dict[int, list[tuple[int, Value]]] = defaultdict(list)
         found: list[tuple[int, Value]] = []
         for stored in self.stored.batches:
@@ -110,7 +110,7 @@ class TransactionalPartition(Partition):
 
 
 class _Target:
-    """A partition, as the coordinator wants it."""
+    """A partition, in the coordinator's form."""
 
     topic = SimpleNamespace(deleted=False)
     leader_epoch = 0
@@ -128,13 +128,13 @@ class TransactionalCluster(Cluster):
         self.v2 = v2
         self.coordinator = 1
         self._loaded_at = 0.0
-        """When the coordinator knows its transactions again, after a move."""
+        """Time from which the coordinator knows its transactions again, after a move."""
         self.epochs = 0
-        """How often it has moved."""
+        """Number of its moves."""
         self.late_share = 0.0
-        """Of the requests to the coordinator: their connections are lost, and they come nevertheless, later."""
+        """Share of requests to the coordinator whose connections are lost; the requests arrive nevertheless, later."""
         self.given_ids = 0
-        """How many producer ids there are."""
+        """Number of producer ids handed out."""
         self._producer_ids = count(1000)
         self.transactions = TransactionCoordinator(
             cast("Any", _Clock(timeline)),
@@ -160,10 +160,10 @@ class TransactionalCluster(Cluster):
     def _row(self, partition: Partition, offset: int, max_bytes: int) -> PartitionData:
         return self.logs[partition.index].row(offset, max_bytes)
 
-    # --- what happens to the coordinator -----------------------------------------------------------------------------
+    # --- faults of the coordinator -----------------------------------------------------------------------------------
 
     def move_coordinator(self) -> None:
-        """Another broker has it, and reads what it has to know first."""
+        """Move it to another broker, which has to read its state first."""
         running = [broker.broker_id for broker in self.running()]
         if running:
             self.coordinator = self.timeline.rng.choice(running)
@@ -177,7 +177,7 @@ class TransactionalCluster(Cluster):
             self.move_coordinator()
 
     def use_epochs_up(self, transactional_id: str) -> None:
-        """Before its producer starts: only a few epochs are left, so that it gets another producer id soon."""
+        """Leave only a few epochs before its producer starts, so that it gets another producer id soon."""
         self.transactions.init_producer_id(transactional_id, 1000, -1, -1)
         self.transactions.transactions[transactional_id].epoch = EPOCH_MAX - 5
 
@@ -187,10 +187,10 @@ class TransactionalCluster(Cluster):
         self.transactions.marker_delay_ms = 0
         self.transactions.write_markers()
 
-    # --- what brokers answer -----------------------------------------------------------------------------------------
+    # --- answers of brokers ------------------------------------------------------------------------------------------
 
     def ask_coordinator(self, broker: FaultyBroker, request: Any, version: int) -> Any:
-        """The answer of a broker that may be the coordinator."""
+        """Return the answer of a broker that may be the coordinator."""
         try:
             self._check_coordinates(broker)
             return self._answers[type(request)](self, request, version)
@@ -258,7 +258,7 @@ class TransactionalCluster(Cluster):
             return error.code, -1, None
 
     def _append(self, partition: TransactionalPartition, raw: memoryview) -> int:
-        """The base offset; what a partition's leader checks, and asks the coordinator, before it appends."""
+        """Return the base offset, after the checks of a partition's leader and of the coordinator before an append."""
         header = transactional_header(raw)
         assert header is not None
         producer = header.producer_id, header.producer_epoch

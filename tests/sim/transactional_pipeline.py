@@ -15,18 +15,18 @@ from .transactional_writer import ABORTED_SHARE, TransactionalWriter, Wait
 
 
 class SimChained(Chained):
-    """A transaction, and the writer that has it."""
+    """A transaction and its writer."""
 
     def __init__(self, member: PipelinedWriter, behind: list[Written]) -> None:
         super().__init__()
         self.member = member
         self.written = Written()
         self.behind = behind
-        """Those that were in flight when it began."""
+        """Transactions in flight when it began."""
 
 
 class SimPipeline:
-    """Whose turn it is, and which transactions are committed."""
+    """The order of turns, and the committed transactions."""
 
     def __init__(self, number: int, history: History) -> None:
         self.number = number
@@ -38,7 +38,7 @@ class SimPipeline:
         self._turn = 0
 
     def is_turn_of(self, member: PipelinedWriter) -> bool:
-        """Whether it may begin a transaction now."""
+        """Return True if it may begin a transaction now."""
         if self._open or not self._chain.calm:
             return False
         busy = {chained.member for chained in self._chain}
@@ -49,7 +49,7 @@ class SimPipeline:
         return self.members[self._turn :] + self.members[: self._turn]
 
     def begin(self, member: PipelinedWriter) -> tuple[int, SimChained]:
-        """A block begins; its number."""
+        """Begin a block; returns its number."""
         chained = SimChained(member, [other.written for other in self._chain])
         self._turn = (self.members.index(member) + 1) % len(self.members)
         self._open = True
@@ -59,7 +59,7 @@ class SimPipeline:
         return len(self.begun), chained
 
     def left(self) -> None:
-        """The block has ended."""
+        """End the block."""
         self._open = False
         self._tell()
 
@@ -69,7 +69,7 @@ class SimPipeline:
         self._tell()
 
     def settled(self, chained: SimChained) -> None:
-        """The transaction has ended."""
+        """Note that the transaction has ended."""
         if chained.stage is Stage.OVER:
             return
         chained.member.note(chained.written)
@@ -88,7 +88,7 @@ class SimPipeline:
             member.wake()
 
     def findings(self) -> list[str]:
-        """Transactions that are committed though one before them, in flight at their begin, is not."""
+        """Return committed transactions with a predecessor, in flight at their begin, that is not committed."""
         return [
             f"transaction {number} of pipeline {self.number} is committed behind one that is not"
             for number, chained in enumerate(self.begun, 1)
@@ -108,11 +108,11 @@ class PipelinedWriter(TransactionalWriter):
         pipeline.members.append(self)
 
     def wake(self) -> None:
-        """What it waits for may have come."""
+        """Check if the wait has ended."""
         self._notify()
 
     def fall(self, reason: KafkaError) -> None:
-        """One before it is not committed."""
+        """Fail: a predecessor is not committed."""
         self._fail(reason)
 
     def _go_through(self) -> Wait:
@@ -148,4 +148,4 @@ class PipelinedWriter(TransactionalWriter):
     def _advanced(self) -> None:
         committed = self.state.fate.outcome is Outcome.COMMITTED
         if committed and self._chained is not None and self._chained.stage is Stage.COMMITTING:
-            self._pipeline.settled(self._chained)  # though another epoch may have to come yet
+            self._pipeline.settled(self._chained)  # although another epoch may have to come yet

@@ -22,7 +22,7 @@ TIMEOUT_MS = 2500
 
 
 class CommittedReader(Reader):
-    """Notes what it sees."""
+    """Records its observations."""
 
     def __init__(self, timeline: Timeline, cluster: TransactionalCluster, config: ConsumerConfig) -> None:
         super().__init__(timeline, cluster, config, read_committed=True)
@@ -60,14 +60,14 @@ class TransactionalStorm(Storm):
 
 @dataclass
 class TransactionalReport:
-    """What a run was like."""
+    """Figures of a run."""
 
     outcomes: Counter[str | None] = field(default_factory=Counter)
     rotations: int = 0
-    """How often a producer that had used up its epochs got another id."""
+    """Number of times that a producer with no epochs left got another id."""
     coordinator_moves: int = 0
     overlapping: int = 0
-    """Transactions that began while others of their pipeline were in flight."""
+    """Number of transactions that began while other ones of their pipeline were in flight."""
 
 
 class TransactionalRun:
@@ -110,7 +110,7 @@ class TransactionalRun:
         self._clients: list[Writer | Reader] = [*self.writers, self.reader]
 
     def play(self, seconds: float = 4.0) -> TransactionalReport:
-        """Go through all of it. AssertionError where something does not hold."""
+        """Play the whole run. Raises AssertionError if a property does not hold."""
         pass_time(self.timeline, self._clients, 1.0)
         self._read()
         self.cluster.late_share = 0.05

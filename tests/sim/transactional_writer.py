@@ -1,6 +1,6 @@
-"""A transactional producer without tasks: real state, errands and sequences, and loops that stand in for its tasks.
+"""A transactional producer without tasks: real state, errands and sequences, and loops in place of its tasks.
 
-A loop is a generator that yields what it waits for: it goes on when that is true.
+A loop is a generator that yields the condition for which it waits, and resumes when that is true.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .writer import Writer
 
 VERSIONS = ApiVersions({22: (0, 5), 24: (0, 5), 26: (0, 5), 65: (0, 0)})
 ABORTED_SHARE = 0.25
-"""Of transactions that nothing has happened to."""
+"""Share of transactions to abort, among those without a fault."""
 Wait = Generator[Callable[[], bool], None, Any]
 
 
 class TransactionalWriter(Writer):
-    """One transaction after the other, until it is asked to stop."""
+    """Runs transactions in succession until asked to stop."""
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class TransactionalWriter(Writer):
         self._adding = False
         self._failed_anew = False
         self._loops = [(self._live(), _now), (self._add_partitions(), _now)]
-        """Each with what it waits for."""
+        """Loops, each with the condition for which it waits."""
 
     def _identify(self) -> None:
         assert self._accumulator.transactional is not None
         self._sequencing = self._accumulator.transactional
         self._sequencing.on_failure = self._fail
 
-    # --- how loops go on ---------------------------------------------------------------------------------------------
+    # --- loops -------------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
         super().pump()
@@ -106,7 +106,7 @@ class TransactionalWriter(Writer):
             self.note(written)
 
     def note(self, written: Written) -> None:
-        """What became of the transaction, as far as that is known."""
+        """Note the outcome of the transaction, as far as it is known."""
         outcome = self.state.fate.outcome
         written.outcome = None if outcome is None else outcome.value
 
@@ -144,7 +144,7 @@ class TransactionalWriter(Writer):
         if topic.append(record.value, None, index, record.timestamp_ms, ()) is None:
             assert self._accumulator.append(topic, record, now) is not None, "no memory"
 
-    # --- what the transactions' manager does -------------------------------------------------------------------------
+    # --- the transactions' manager -----------------------------------------------------------------------------------
 
     def _fail(self, error: KafkaError) -> None:
         if self.state.fail(error):
@@ -207,7 +207,7 @@ class TransactionalWriter(Writer):
             yield from self._pause(self._backoff.delay_s(failures))
 
     def _advanced(self) -> None:
-        """Something may be known of the transaction."""
+        """Note that something may be known of the transaction."""
 
     def _add_partitions(self) -> Wait:
         sequencing = self._sequencing
@@ -248,7 +248,7 @@ class TransactionalWriter(Writer):
     # --- the coordinator ---------------------------------------------------------------------------------------------
 
     def _ask(self, request: Any, version: int, lost: Callable[[], None]) -> Wait:
-        """What the coordinator answers, or why it does not."""
+        """Return the coordinator's answer, or raise the reason why there is none."""
         found = self._coordinator
         if found is None:
             node = self._rng.choice(list(self.client.snapshot.brokers))

@@ -1,4 +1,4 @@
-"""A producer without tasks: numbered records into every partition, and what became of them."""
+"""A producer without tasks: numbered records into every partition, and their outcomes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Answers = list[tuple[int, int, Refusal | None]]
 """Error code, base offset and hint of each batch."""
 
 REFUSALS_PER_SECOND = 120
-"""Of one partition: five batches in flight, each with ten free retries, and a few that wait."""
+"""Bound for one partition: five batches in flight, each with ten free retries, and a few that wait."""
 
 VAIN_PER_SECOND = 240
-"""To one broker."""
+"""Bound for one broker."""
 
 
 def check(cluster: Cluster, *writers: Writer) -> None:
-    """Each record is in its log once, where it was acknowledged, in the order of the writers and of what each sent."""
+    """Check that each acknowledged record is in its log once, in the order of the writers and of their sends."""
     for partition in cluster.partitions:
         sent = [each for writer in writers for each in writer.sent[partition.index]]
         offsets = [delivery.result().offset for _, delivery in sent]
@@ -71,10 +71,10 @@ class Writer:
     def _identify(self) -> None:
         self._accumulator.on_producer_id(self._producer_id, 0, self._timeline.now)
 
-    # --- what the run does -------------------------------------------------------------------------------------------
+    # --- calls of the run --------------------------------------------------------------------------------------------
 
     def send(self, partition: int) -> None:
-        """The next number for a partition, once the topic is known."""
+        """Send the next number to a partition, once the topic is known."""
         topic = self._accumulator.topic(TOPIC)
         if topic is None:
             self.client.request_update()
@@ -90,7 +90,7 @@ class Writer:
         sent.append((value, delivery))
 
     def acknowledged(self, partition: int) -> int:
-        """How many of a partition's records are acknowledged."""
+        """Return the number of a partition's acknowledged records."""
         sent = self.sent[partition]
         done = self._done_before[partition]
         while done < len(sent) and sent[done][1].done():
@@ -99,18 +99,18 @@ class Writer:
         return done
 
     def all_acknowledged(self) -> bool:
-        """Whether the topic is known, and nothing pending."""
+        """Return True if the topic is known, and no record is pending."""
         return self.client.snapshot.partition_count(TOPIC) > 0 and not self._accumulator.pending
 
     # --- the sender's stand-in ---------------------------------------------------------------------------------------
 
     def next_at(self) -> float:
-        """When something is due."""
+        """Return the time at which something is due."""
         due = self._accumulator.schedule.next_at()
         return min(self.client.next_at(), math.inf if due is None else due)
 
     def pump(self) -> None:
-        """Do all there is to do now."""
+        """Do all work that can be done now."""
         self.client.pump()
         accumulator, now = self._accumulator, self._timeline.now
         accumulator.start_turn(now)

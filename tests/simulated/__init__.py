@@ -1,1 +1,1 @@
-"""What the simulations have in common: virtual time, a partition's truth, a broker, its fetch sessions, error codes."""
+"""Shared parts of the simulations: virtual time, a partition's truth, a broker, its fetch sessions, error codes."""

@@ -1,4 +1,4 @@
-"""A broker, as far as all simulations have one."""
+"""The part of a broker that all simulations need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .sessions import FetchSessions
 
 
 class SimBroker:
-    """Whether it runs, and the fetch sessions that it remembers."""
+    """State of a broker: running or not, and its fetch sessions."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id

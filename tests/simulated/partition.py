@@ -1,4 +1,4 @@
-"""The truth about a partition: its log, its leader, and what each broker believes about that."""
+"""The truth about a partition: its log, its leader, and each broker's belief about them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from aiokafka_lead._records import read_batches
 from .codes import INVALID_PRODUCER_EPOCH, NONE, OUT_OF_ORDER_SEQUENCE_NUMBER
 
 _EPOCH_AT = 12
-"""Where a batch's header says in which leader epoch it was written."""
+"""Position of the leader epoch in a batch's header."""
 
 
 @dataclass
 class ProducerState:
-    """What a partition's log says about one producer id (Java: ``ProducerStateEntry``)."""
+    """State of one producer id in a partition's log (Java: ``ProducerStateEntry``)."""
 
     epoch: int = -1
     last_sequence: int = -1
@@ -26,7 +26,7 @@ class ProducerState:
 
 
 class Partition:
-    """One log that all replicas share: what is acknowledged is never lost. Brokers learn late who leads."""
+    """One log that all replicas share: no acknowledged record is ever lost. Brokers learn late of a new leader."""
 
     def __init__(self, index: int, leader: int) -> None:
         self.index = index
@@ -36,17 +36,17 @@ class Partition:
         """The values of its records."""
         self.producers: dict[int, ProducerState] = {}
         self._batches: list[tuple[int, bytes]] = []
-        """The offset behind each batch's last record, and the batch."""
+        """The offset after each batch's last record, and the batch."""
         self._beliefs: dict[int, tuple[int, int]] = {}
         """(leader, epoch) of the brokers that have not heard of the latest election."""
 
     @property
     def end(self) -> int:
-        """The offset behind the last record."""
+        """Return the offset after the last record."""
         return len(self.log)
 
     def append(self, raw: memoryview | bytes) -> tuple[int, int]:
-        """Error code and base offset, by the rules of ProducerAppendInfo."""
+        """Return error code and base offset, by the rules of ProducerAppendInfo."""
         (batch,) = read_batches(raw)
         offset = self.end
         if batch.producer_id >= 0:
@@ -74,7 +74,7 @@ class Partition:
         return NONE, offset
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from this offset on, at least one if there is any."""
+        """Return whole batches from this offset on, at least one if there is any."""
         found = b""
         for end, content in self._batches:
             if end > offset:
@@ -84,16 +84,16 @@ class Partition:
         return found
 
     def elect(self, leader: int, brokers: Iterable[int] = ()) -> None:
-        """Another leader (or none, -1); these brokers do not know yet."""
+        """Elect another leader (or none, -1); these brokers do not know yet."""
         for broker in brokers:
             self._beliefs.setdefault(broker, (self.leader, self.epoch))
         self.leader = leader
         self.epoch += 1
 
     def learn(self, broker: int) -> None:
-        """A broker hears of the latest election."""
+        """Have a broker hear of the latest election."""
         self._beliefs.pop(broker, None)
 
     def seen_by(self, broker: int) -> tuple[int, int]:
-        """Leader and epoch as the broker believes."""
+        """Return leader and epoch as the broker believes."""
         return self._beliefs.get(broker, (self.leader, self.epoch))

@@ -1,4 +1,4 @@
-"""A broker's fetch sessions, as KIP-227 has them."""
+"""A broker's fetch sessions (KIP-227)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .codes import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE
 
 
 class FetchSessions:
-    """What a broker remembers of the sessions that it granted."""
+    """The sessions that a broker granted."""
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[int, dict[TopicPartition, PartitionFetch]]] = {}
@@ -18,7 +18,7 @@ class FetchSessions:
     def take(
         self, request: SessionRequest, granted: int | None
     ) -> tuple[int, int, dict[TopicPartition, PartitionFetch]]:
-        """(error, session id, what to read); ``granted`` is the id for a new session, None where there is no room."""
+        """Return (error, session id, partitions to read); ``granted`` is the id for a new session, None if full."""
         if request.epoch in (0, -1):
             self._open.pop(request.session_id, None)
             if request.epoch == -1 or granted is None:
@@ -37,5 +37,5 @@ class FetchSessions:
         return NONE, request.session_id, known
 
     def clear(self) -> None:
-        """Forget them all."""
+        """Forget all sessions."""
         self._open.clear()

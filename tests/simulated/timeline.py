@@ -20,7 +20,7 @@ class Timeline:
         self._count = 0
 
     def later(self, delay_s: float, event: Event) -> None:
-        """Have something happen; what is due at the same time happens in the order of these calls."""
+        """Have something happen after a delay; simultaneous events happen in the order of these calls."""
         self.at(self.now + delay_s, event)
 
     def at(self, when: float, event: Event) -> None:
@@ -29,17 +29,17 @@ class Timeline:
         heapq.heappush(self._events, (when, self._count, event))
 
     def next_at(self, end: float) -> float:
-        """When the next event is due, at most ``end``."""
+        """Return the time of the next event, at most ``end``."""
         return min(self._events[0][0], end) if self._events else end
 
     def advance(self, to: float) -> None:
-        """Go on to that time, and let happen what is due by then."""
+        """Advance to that time, and run the events due by then."""
         self.now = max(self.now, to)
         while self._events and self._events[0][0] <= self.now:
             heapq.heappop(self._events)[2]()
 
     def latency(self) -> float:
-        """What one way over the network takes."""
+        """Return the delay of one way over the network."""
         return self.rng.uniform(0.0002, 0.003)
 
 
@@ -54,7 +54,7 @@ class Meter:
         self.most = 0
 
     def count(self, key: Hashable = None) -> None:
-        """It has happened to this one."""
+        """Count one event."""
         times = self._times[key]
         now = self._timeline.now
         times.append(now)

@@ -52,7 +52,7 @@ __all__ = ["AIOKafkaAdminClient"]
 
 
 class AIOKafkaAdminClient:
-    """A native `AdminClient` that answers as aiokafka's does: with what the brokers said, errors by their codes."""
+    """A native `AdminClient` that answers in aiokafka's form: with the brokers' answers, errors by their codes."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class AIOKafkaAdminClient:
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: Any = None,
     ) -> None:
-        """Check the options; connects to nothing. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError."""
         given = {name: value for name, value in locals().items() if name in CLIENT}
         deprecated(loop, api_version)
         self._request_timeout_ms = request_timeout_ms
@@ -140,7 +140,7 @@ class AIOKafkaAdminClient:
     async def create_partitions(
         self, topic_partitions: Mapping[str, NewPartitions], timeout_ms: int | None = None, validate_only: bool = False
     ) -> Response:
-        """Give topics more partitions; raises the error of the first that was refused."""
+        """Add partitions to topics. Raises the error of the first topic that was refused."""
         wanted = [
             CreatePartitionsTopic(
                 name=name,
@@ -163,16 +163,16 @@ class AIOKafkaAdminClient:
         return await self._ask(Route.ANY, request.native(), request.answer)
 
     async def list_topics(self) -> list[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return [topic["topic"] for topic in await self.describe_topics()]
 
     async def describe_topics(self, topics: list[str] | None = None) -> list[dict[str, Any]]:
-        """Topics with their partitions, as dicts."""
+        """Return topics with their partitions, as dicts."""
         described: list[dict[str, Any]] = (await self._get_cluster_metadata(topics)).to_object()["topics"]
         return described
 
     async def describe_cluster(self) -> dict[str, Any]:
-        """Brokers, the cluster's id and its controller."""
+        """Return the brokers, the cluster's id and its controller."""
         found = (await self._get_cluster_metadata([])).to_object()
         del found["topics"]
         return found
@@ -182,7 +182,7 @@ class AIOKafkaAdminClient:
     async def describe_configs(
         self, config_resources: list[ConfigResource], include_synonyms: bool = False
     ) -> list[Response]:
-        """The configs of topics and brokers: an answer of each broker that is described, and one for all topics."""
+        """Return the configs of topics and brokers: one answer for each described broker, and one for all topics."""
         by_broker, topics = _by_node(config_resources)
         asked = [
             self._ask(to, DescribeConfigsRequest(resources=some, include_synonyms=include_synonyms), DESCRIBED_CONFIGS)
@@ -194,7 +194,7 @@ class AIOKafkaAdminClient:
         return await asyncio.gather(*asked)
 
     async def alter_configs(self, config_resources: list[ConfigResource]) -> list[Response]:
-        """Set the configs of topics and brokers; all others of theirs go back to the default."""
+        """Set the configs of topics and brokers. Every other config of theirs returns to its default."""
         by_broker, topics = _by_node(config_resources)
         asked = [
             self._ask(to, AlterConfigsRequest(resources=some), ALTERED_CONFIGS)
@@ -208,7 +208,7 @@ class AIOKafkaAdminClient:
     # --- groups -------------------------------------------------------------------------------------------------------
 
     async def find_coordinator(self, group_id: str, coordinator_type: int = 0) -> int:
-        """The broker that coordinates a group (0) or a transactional id (1)."""
+        """Return the broker that coordinates a group (0) or a transactional id (1)."""
         calls = self._native._calls
         kind = CoordinatorKind(coordinator_type)
         return (await self._coordinators.connection(kind, group_id, calls.deadline(None))).node_id
@@ -219,7 +219,7 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> list[Response]:
-        """Groups with their members: an answer of each coordinator."""
+        """Return groups with their members, one answer for each coordinator."""
         by_node: dict[int, list[str]] = {}
         for group_id in group_ids:
             node_id = group_coordinator_id
@@ -237,7 +237,7 @@ class AIOKafkaAdminClient:
         return await asyncio.gather(*asked)
 
     async def list_consumer_groups(self, broker_ids: list[int] | None = None) -> list[tuple[str, str]]:
-        """(group, protocol type) of every group, or of those that these brokers coordinate."""
+        """Return (group, protocol type) of every group, or of the groups that these brokers coordinate."""
         if broker_ids is None:
             broker_ids = [broker["node_id"] for broker in (await self.describe_cluster())["brokers"]]
         calls = self._native._calls
@@ -253,9 +253,9 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed, of all partitions or of these; -1 where it has committed nothing.
+        """Return a group's committed offsets, of all partitions or of these; -1 for a partition without one.
 
-        The coordinator is found whether or not it is named.
+        The coordinator is looked up even if it is given.
         """
         found = await self._native.list_consumer_group_offsets(group_id, partitions)
         return {
@@ -266,13 +266,13 @@ class AIOKafkaAdminClient:
     async def delete_records(
         self, records_to_delete: Mapping[TopicPartition, RecordsToDelete], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition; returns the first offset that is left."""
+        """Delete the records before an offset of each partition. Returns the first offset that is left."""
         before = {tp: records.before_offset for tp, records in records_to_delete.items()}
         return await self._native.delete_records(before, timeout_ms=timeout_ms)
 
 
 def _by_node(resources: list[ConfigResource]) -> tuple[dict[int, list[ConfigResource]], list[ConfigResource]]:
-    """Brokers' resources by the broker, and the others."""
+    """Split resources: brokers' resources by broker, and all other ones."""
     brokers: dict[int, list[ConfigResource]] = {}
     others: list[ConfigResource] = []
     for resource in resources:

@@ -9,14 +9,14 @@ __all__ = ["ConfigResource", "ConfigResourceType"]
 
 
 class ConfigResourceType(IntEnum):
-    """What has a configuration."""
+    """Type of a resource that has a configuration."""
 
     BROKER = 4
     TOPIC = 2
 
 
 class ConfigResource:
-    """A topic or a broker, and the names of configs to describe, or the configs to set."""
+    """A topic or a broker, with the names of configs to describe or the configs to set."""
 
     def __init__(
         self, resource_type: ConfigResourceType | str, name: str, configs: Mapping[str, str | None] | None = None

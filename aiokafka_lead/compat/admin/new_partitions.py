@@ -8,7 +8,7 @@ __all__ = ["NewPartitions"]
 
 
 class NewPartitions:
-    """How many partitions a topic is to have in all, and perhaps the replicas of each new one."""
+    """Total number of partitions of a topic after the call, and optionally the replicas of each new one."""
 
     def __init__(self, total_count: int, new_assignments: Sequence[Sequence[int]] | None = None) -> None:
         self.total_count = total_count

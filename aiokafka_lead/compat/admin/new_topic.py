@@ -10,7 +10,7 @@ __all__ = ["NewTopic"]
 
 
 class NewTopic:
-    """A topic to create: with so many partitions and replicas, or with the replicas of each partition (both -1)."""
+    """A topic to create, with a number of partitions and replicas, or with the replicas of each partition (both -1)."""
 
     def __init__(
         self,

@@ -37,18 +37,18 @@ from .subscription_state import SubscriptionState
 __all__ = ["AIOKafkaConsumer"]
 
 LOOK_EVERY_S = 0.005
-"""Records at hand are handed out for this long before it is looked at what is due, such as a commit."""
+"""Period between checks for due work, such as a commit, while records are at hand."""
 
 
 class AIOKafkaConsumer(Life, OffsetCalls):
     """A native `Consumer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop.
 
-    As there, what was handed out counts as done: automatic commits cover it at once, and a rebalance does not wait for
-    the application. Several tasks may read; each waits for the one before.
+    As in aiokafka, records that were handed out count as done: automatic commits cover them at once, and a rebalance
+    does not wait for the application. Several tasks may read; each waits for the one before.
     """
 
     _client: AIOKafkaClient
-    """Its connections; tracers ask it for ``_bootstrap_servers`` and ``_client_id``."""
+    """The consumer's connections; tracers read ``_bootstrap_servers`` and ``_client_id`` from it."""
     _kind = "consumer"
 
     def __init__(
@@ -93,13 +93,13 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         sasl_oauth_token_provider: Any = None,
         client_rack: str | None = None,
     ) -> None:
-        """Check the options; connects to nothing. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError."""
         options = consumer_options(locals())
         self._belongs_to(deprecated(loop, api_version))
         self._group_id = group_id
-        """Tracers, FastStream and kstreams ask."""
+        """Read by tracers, FastStream and kstreams."""
         self._enable_auto_commit = enable_auto_commit
-        """ddtrace and kstreams ask."""
+        """Read by ddtrace and kstreams."""
         self._isolation_level = isolation_level
         self._request_timeout_ms = request_timeout_ms
         self._convert = Converter(key_deserializer, value_deserializer)
@@ -110,19 +110,19 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             engine.reader.replace_listener(NothingInHand(account))
         self._client = client_of(self._native._client, bootstrap_servers)
         self._subscription = SubscriptionState(self._native)
-        """FastStream asks for its ``topics``."""
+        """FastStream reads its ``topics``."""
         self._coordinator = None if group_id is None else GroupCoordinator(self._native, group_id)
-        """FastStream asks for its ``member_id``."""
+        """FastStream reads its ``member_id``."""
         self._telling: asyncio.Task[None] | None = None
-        """A listener learns of partitions that were there before it."""
+        """Calls a listener again that was subscribed with the same topics."""
         self._turn = asyncio.Lock()
-        """Held by the task that waits for records."""
+        """Lock of the task that waits for records."""
         self._in_order = engine.reader.records()
-        """Every record, for all that read one by one."""
+        """Every record, shared by all tasks that read one by one."""
         self._looked_at = 0.0
-        """When it was last looked at what is due, such as a commit."""
+        """Time of the last check for due work, such as a commit."""
         self._wants = asyncio.Event()
-        """Set when there may be something to read, or nothing any more: reads wait for that."""
+        """Set when there may be something to read, or when there no longer is. Reads wait for it."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
@@ -143,7 +143,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         await self._subscription.wait_for_assignment()
 
     async def stop(self) -> None:
-        """Commit what was handed out, if that is automatic, leave the group, and close every connection."""
+        """Commit if commits are automatic, leave the group, and close every connection."""
         if self._closed:
             return
         self._closed = True
@@ -151,7 +151,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._wants.set()
         await self._native.stop()
 
-    # --- what to read -------------------------------------------------------------------------------------------------
+    # --- subscription and assignment ---------------------------------------------------------------------------------
 
     def subscribe(
         self, topics: Any = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
@@ -174,7 +174,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             self._native.subscribe(pattern=_beginning(pattern), listener=calls)
         self._wants.set()
         if calls is not None and self._native.assignment() and self._native.subscription() == before:
-            # No rebalance comes of this, as one does in aiokafka, but the listener is to know where it stands.
+            # Unlike in aiokafka this causes no rebalance, but the listener has to learn the current assignment.
             self._telling = create_task(calls.call_again())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -184,7 +184,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._wants.set()
 
     def _is_leaving(self) -> bool:
-        """Whether partitions are given up because the application wants none."""
+        """Return True if partitions are given up because the application unsubscribed."""
         return bool(self._closed) or not self._native._engine.subscription.by_topics
 
     def _refuse_other_kind(self, *, by_hand: bool) -> None:
@@ -193,22 +193,22 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise IllegalStateError("Subscription to topics, partitions and pattern are mutually exclusive")
 
     def unsubscribe(self) -> None:
-        """Read nothing, and leave the group: nothing is assigned any more. Reads wait until something is."""
+        """Stop reading and leave the group, giving up the assignment. Reads wait until there is a new one."""
         if self._last is not None:
             self._last = {}
             return
         self._native.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed to."""
+        """Return the subscribed topics."""
         return self._subscription.topics
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are the consumer's now, or were when it was stopped."""
+        """Return the partitions that are assigned, or were when the consumer was stopped."""
         if self._last is not None:
             return set(self._last)
         subscription = self._native._engine.subscription
-        wants = subscription.by_topics or subscription.assigned  # what `unsubscribe` gave up may take a while to go
+        wants = subscription.by_topics or subscription.assigned  # partitions given up may take a while to go
         return set(self._native.assignment()) if wants else set()
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -218,21 +218,21 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             self._native.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Take back `pause`."""
+        """Undo `pause`."""
         checked_partitions(partitions)
         if self._last is None:
             self._native.resume(*partitions)
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return set(self._native.paused())
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """The next record, of these partitions if some are given; raises `ConsumerStoppedError`.
+        """Return the next record, of these partitions if any are given; raises `ConsumerStoppedError`.
 
-        Waits while nothing is subscribed to or assigned, as `getmany` and ``async for`` do.
+        Waits while there is no subscription or assignment, as `getmany` and ``async for`` do.
         """
         if self._closed:
             raise ConsumerStoppedError
@@ -250,7 +250,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise
 
     def _look(self) -> None:
-        """Records at hand are handed out without a look at what is due, or wrong: now and then there is one."""
+        """Hand out records at hand without a check for due work or errors, except now and then."""
         now = time.monotonic()
         if now > self._looked_at + LOOK_EVERY_S and not self._wants_nothing:
             self._looked_at = now
@@ -287,7 +287,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
-        """Records by partition, of those that were fetched, or that come first within ``timeout_ms``."""
+        """Return records by partition: those already fetched, or the first that arrive within ``timeout_ms``."""
         if self._closed:
             raise ConsumerStoppedError
         if max_records is not None and (type(max_records) is not int or max_records < 1):
@@ -306,7 +306,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             left_ms = max(0.0, until - time.monotonic()) * 1000
             native = await self._native.getmany(*partitions, timeout_ms=left_ms, max_records=max_records)
         except ClientClosedError:
-            if self._last is None:  # it could not start
+            if self._last is None:  # it failed to start
                 raise
             return {}  # stopped meanwhile: the next call raises
         except IllegalStateError:
@@ -337,7 +337,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise StopAsyncIteration from None
 
     async def _records(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
-        """What ``async for`` gives, without a call of `getone` for each record."""
+        """Iterate for ``async for``, without a call of `getone` for each record."""
         in_order, convert = self._in_order, self._convert
         while not self._closed:
             self._look()
@@ -355,10 +355,10 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- committed offsets --------------------------------------------------------------------------------------------
 
     async def commit(self, offsets: dict[TopicPartition, Any] | None = None) -> None:
-        """Store these offsets, or the positions of all assigned partitions.
+        """Commit these offsets, or the positions of all assigned partitions.
 
         Raises `IllegalOperation` without a ``group_id``, `IllegalStateError` for partitions that are not assigned,
-        `CommitFailedError` if the group has rebalanced, ValueError or TypeError for what are no offsets.
+        `CommitFailedError` if the group has rebalanced, ValueError or TypeError for malformed offsets.
         """
         if self._coordinator is None:
             raise IllegalOperation("Requires group_id")
@@ -380,14 +380,14 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         await self._coordinator.commit_offsets(assignment, checked)
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """The offset that the group has stored for the partition, or None."""
+        """Return the offset that the group has committed for the partition, or None."""
         if self._group_id is None:
             raise IllegalOperation("Requires group_id")
         found = await self._native.committed(partition)
         return None if found is None else found.offset
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Go on from what the group has committed of these partitions, or of all; returns that."""
+        """Return to the group's committed offsets of these partitions, or of all; returns them."""
         offsets = {tp: await self.committed(tp) for tp in self._assigned(partitions)}
         for tp, offset in offsets.items():
             if offset is not None and offset > 0:
@@ -396,7 +396,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
 
 
 _GETONE, _ANEXT = AIOKafkaConsumer.getone, AIOKafkaConsumer.__anext__
-"""Those that ``async for`` need not call; a subclass's, or a tracer's, it calls."""
+"""Methods that ``async for`` may skip. Overrides by a subclass or a tracer are called."""
 
 
 def _checked_topics(topics: Any) -> set[str]:
@@ -406,7 +406,7 @@ def _checked_topics(topics: Any) -> set[str]:
 
 
 def _beginning(pattern: Any) -> re.Pattern[str]:
-    """The pattern of whole names whose beginning matches; raises ValueError."""
+    """Return a pattern of whole names whose beginning matches; raises ValueError."""
     try:
         found = re.compile(pattern)
     except re.error as error:

@@ -1,4 +1,4 @@
-"""A consumer's place in its group."""
+"""A consumer's membership of its group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Consumed(dict[TopicPartition, OffsetAndMetadata]):
 
 
 class GroupCoordinator:
-    """What FastStream reads of the membership, and the one way by which offsets are committed: ddtrace watches it."""
+    """The part of the membership that FastStream reads, and the only path of commits, which ddtrace patches."""
 
     def __init__(self, native: Consumer[Any, Any], group_id: str) -> None:
         self._native = native
@@ -26,19 +26,19 @@ class GroupCoordinator:
 
     @property
     def member_id(self) -> str:
-        """The member's id, "" while the consumer is no member."""
+        """Return the member's id, "" while the consumer is no member."""
         return self._native.group_metadata().member_id
 
     @property
     def generation(self) -> int:
-        """The group's generation, -1 while the consumer is no member."""
+        """Return the group's generation, -1 while the consumer is no member."""
         return self._native.group_metadata().generation_id
 
     async def commit_offsets(
         self, assignment: Set[TopicPartition], offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        """Store these offsets; raises `CommitFailedError` if the partitions are other members' now."""
+        """Commit these offsets; raises `CommitFailedError` if the partitions now belong to other members."""
         if isinstance(offsets, Consumed):
-            await self._native.commit()  # which knows the epochs, too
+            await self._native.commit()  # The native consumer knows the epochs, too.
         else:
             await self._native.commit(native_offsets(offsets))

@@ -1,4 +1,4 @@
-"""What the native consumer is not to wait for."""
+"""Accounting that never makes the native consumer wait for the application."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["NothingInHand"]
 
 
 class NothingInHand:
-    """In place of the native consumer's account of what the application works on: what was handed out counts as done.
+    """Replaces the native consumer's account of records in progress: records that were handed out count as done.
 
-    So a rebalance does not wait for the application, and automatic commits cover all that it got, as in aiokafka.
+    So a rebalance does not wait for the application, and automatic commits cover all records it got, as in aiokafka.
     """
 
     def __init__(self, account: ReadListener) -> None:
@@ -18,7 +18,7 @@ class NothingInHand:
         self.watch = account.watch
 
     def handed_out(self, tp: object, before: object) -> None:
-        """Records were handed out."""
+        """Note that records were handed out."""
 
     def handing_out(self, chunk: object) -> None:
-        """Records are handed out one by one."""
+        """Note that records are handed out one by one."""

@@ -1,4 +1,4 @@
-"""The application's listener, called as aiokafka calls it."""
+"""Adapter that calls the application's listener as aiokafka calls it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _log = logging.getLogger("aiokafka")
 
 
 class ListenerCalls:
-    """A native listener that calls aiokafka's: with all partitions, before the first assignment too, not at a stop.
+    """A native listener that calls aiokafka's: with all partitions, also before the first assignment, not at a stop.
 
-    What it raises is logged.
+    Exceptions of the application's listener are logged.
     """
 
     def __init__(
@@ -31,24 +31,24 @@ class ListenerCalls:
         self._assignment = assignment
         self._stopping = stopping
         self._revoked = False
-        """It was called with what is given up in this rebalance."""
+        """True after the call for the partitions that this rebalance revokes."""
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        """The group takes these."""
+        """Handle partitions that the group revokes."""
         if self._stopping():
             return
         self._revoked = True
         await self._call(self._listener.on_partitions_revoked, set(partitions))
 
     async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        """The group gives these."""
+        """Handle partitions that the group assigns."""
         if not self._revoked:
             await self._call(self._listener.on_partitions_revoked, set())
         self._revoked = False
         await self._call(self._listener.on_partitions_assigned, set(self._assignment() | partitions))
 
     async def call_again(self) -> None:
-        """The application has subscribed to what it had: all of it counts as given up and taken again."""
+        """Report the same partitions as revoked and assigned after the application subscribed to the same topics."""
         partitions = self._assignment()
         await self.on_partitions_revoked(partitions)
         await self.on_partitions_assigned(partitions)

@@ -1,4 +1,4 @@
-"""The part of `AIOKafkaConsumer` that is about offsets, and about what the cluster has."""
+"""The part of `AIOKafkaConsumer` that deals with offsets and with the cluster's topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """Where a consumer is in a partition."""
+    """A consumer's position in a partition."""
 
     position: int | None
     highwater: int | None
@@ -28,9 +28,9 @@ class Place(NamedTuple):
 
 
 class OffsetCalls:
-    """Positions, and the offsets that a partition's log has.
+    """Positions, and the offsets of a partition's log.
 
-    As in aiokafka, those of partitions can be asked for after the consumer was stopped, too.
+    As in aiokafka, the offsets of partitions remain available after the consumer was stopped.
     """
 
     _native: Consumer[Any, Any]
@@ -38,10 +38,10 @@ class OffsetCalls:
     _subscription: SubscriptionState
     _isolation_level: str
     _last: dict[TopicPartition, Place] | None = None
-    """Where it was when it was stopped."""
+    """Positions at the time of the stop."""
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are the consumer's."""
+        """Return the assigned partitions."""
         raise NotImplementedError
 
     def _place(self, partition: TopicPartition) -> Place:
@@ -54,7 +54,7 @@ class OffsetCalls:
     # --- positions ----------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from this offset; raises ValueError or `IllegalStateError`."""
+        """Continue from this offset; raises ValueError or `IllegalStateError`."""
         if type(offset) is not int or offset < 0:
             raise ValueError("Offset must be a positive integer")
         if self._last is None:
@@ -63,11 +63,11 @@ class OffsetCalls:
             self._last[partition] = self._last[partition]._replace(position=offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Go on from the first offset of these partitions, or of all; whether it is known already."""
+        """Continue from the first offset of these partitions, or of all. Returns True if it is known already."""
         return await self._seek(self._native.seek_to_beginning, partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Go on from the end of these partitions, or of all; whether it is known already."""
+        """Continue from the end of these partitions, or of all. Returns True if it is known already."""
         return await self._seek(self._native.seek_to_end, partitions)
 
     async def _seek(self, seek: Callable[..., Awaitable[None]], partitions: tuple[TopicPartition, ...]) -> bool:
@@ -89,7 +89,7 @@ class OffsetCalls:
         return partitions
 
     async def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record; waits while that is being found out."""
+        """Return the offset of the next record; waits until it is known."""
         while True:
             if partition not in self.assignment():
                 raise IllegalStateError(f"Partition {partition} is not assigned")
@@ -102,46 +102,46 @@ class OffsetCalls:
             except ClientClosedError:
                 if self._last is None or self._last[partition].position is None:
                     raise
-            except IllegalStateError:  # the group took it meanwhile, and may give it back
+            except IllegalStateError:  # the group revoked it meanwhile, and may give it back
                 if not self._native._engine.subscription.by_topics:
                     raise
                 await self._subscription.wait_for_assignment()
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The end of what every replica has, as of the last fetch; None before the first."""
+        """Return the high watermark as of the last fetch, or None before the first."""
         return self._place(partition).highwater
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """The end of what no open transaction holds back; -1 unless "read_committed" is set."""
+        """Return the last stable offset as of the last fetch; -1 unless "read_committed" is set."""
         offset = self._place(partition).last_stable_offset
         return offset if self._isolation_level == "read_committed" or offset is None else -1
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """When the partition was last fetched, in milliseconds since 1970; None before the first fetch."""
+        """Return the time of the partition's last fetch, in milliseconds since 1970, or None before the first fetch."""
         return None if self._place(partition).highwater is None else int(time.time() * 1000)
 
-    # --- what the cluster has -----------------------------------------------------------------------------------------
+    # --- the cluster's topics and offsets -----------------------------------------------------------------------------
 
     async def topics(self) -> set[str]:
-        """The cluster's topics."""
+        """Return the cluster's topics."""
         return set(await self._native.topics())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The topic's partitions, None where this consumer has no metadata of it."""
+        """Return the topic's partitions, or None if this consumer has no metadata of it."""
         return self._client.cluster.partitions_for_topic(topic)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """Return the first offset of each partition."""
         return await self._known(self._native.beginning_offsets(partitions))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record of each partition."""
+        """Return the offset after the last record of each partition."""
         return await self._known(self._native.end_offsets(partitions))
 
     async def offsets_for_times(
         self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition its first record at or after the time, or None."""
+        """Return, for each partition, the first record at or after the time, or None."""
         for tp, at in timestamps.items():
             if at < 0:
                 raise ValueError(f"The target time for partition {tp} is {at}. The target time cannot be negative.")
@@ -151,7 +151,7 @@ class OffsetCalls:
         }
 
     async def _known(self, offsets: Awaitable[T]) -> T:
-        """Offsets of partitions, which time out where there is no such partition."""
+        """Look up offsets of partitions; times out for a partition that does not exist."""
         try:
             return await offsets
         except UnknownTopicOrPartitionError as error:
@@ -159,7 +159,7 @@ class OffsetCalls:
 
 
 def checked_partitions(partitions: tuple[Any, ...]) -> tuple[TopicPartition, ...]:
-    """These; raises TypeError if something else is among them."""
+    """Return these as a list; raises TypeError if any is no partition."""
     if not all(isinstance(p, TopicPartition) for p in partitions):
         raise TypeError("partitions must be TopicPartition namedtuples")
     return partitions

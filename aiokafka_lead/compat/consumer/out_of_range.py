@@ -1,4 +1,4 @@
-"""The error of a position that the log does not have, as programs take it apart."""
+"""The error of a position outside of the log, in the form that programs take apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PositionOutOfRangeError(FetchOffsetOutOfRangeError):
 
     @classmethod
     def of(cls, error: FetchOffsetOutOfRangeError) -> Self:
-        """The same error, that a native consumer raised."""
+        """Convert the error that a native consumer raised."""
         own = cls(error.message, topic=error.topic, partition=error.partition, offset=error.offset)
         own.args = ({TopicPartition(error.topic, error.partition): error.offset},)
         return own

@@ -1,6 +1,6 @@
 """aiokafka's record over a native one.
 
-Hot: this module is compiled through ``read_record.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: this module is compiled through ``read_record.pxd`` if a compiler is available, and runs as plain Python otherwise.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _OWN = frozenset(("_attributes", "_key", "_native", "_value"))
 
 
 class ReadRecord:
-    """`ConsumerRecord` to all who ask, made in a fraction of the dataclass's time.
+    """Stands in for `ConsumerRecord`, at a fraction of the dataclass's time.
 
-    Its attributes are the native record's, until the application sets one or asks for its ``__dict__``: from then on
-    they are what is there.
+    Its attributes are the native record's until the application sets one or asks for its ``__dict__``; from then on the
+    ``__dict__`` holds them.
     """
 
     __slots__ = ("_attributes", "_key", "_native", "_value")
@@ -34,22 +34,22 @@ class ReadRecord:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        """``isinstance(record, ConsumerRecord)`` holds, and ``dataclasses.replace`` makes one."""
+        """Make ``isinstance(record, ConsumerRecord)`` hold, and ``dataclasses.replace`` create a `ConsumerRecord`."""
         return ConsumerRecord
 
     @property
     def topic(self) -> Any:
-        """Its topic."""
+        """Topic of the record."""
         return self._native.topic if self._attributes is None else self._attributes["topic"]
 
     @property
     def partition(self) -> Any:
-        """Its partition."""
+        """Partition of the record."""
         return self._native.partition if self._attributes is None else self._attributes["partition"]
 
     @property
     def offset(self) -> Any:
-        """Its offset."""
+        """Offset of the record."""
         return self._native.offset if self._attributes is None else self._attributes["offset"]
 
     @property
@@ -59,32 +59,32 @@ class ReadRecord:
 
     @property
     def timestamp_type(self) -> Any:
-        """0 where the producer, 1 where the broker set the time."""
+        """0 if the producer set the time, 1 if the broker did."""
         return int(self._native.timestamp_type) if self._attributes is None else self._attributes["timestamp_type"]
 
     @property
     def key(self) -> Any:
-        """What the deserializer made of the key."""
+        """Deserialized key."""
         return self._key if self._attributes is None else self._attributes["key"]
 
     @property
     def value(self) -> Any:
-        """What the deserializer made of the value."""
+        """Deserialized value."""
         return self._value if self._attributes is None else self._attributes["value"]
 
     @property
     def checksum(self) -> Any:
-        """None: records have none since message format 2."""
+        """None: records have no checksum since message format 2."""
         return None if self._attributes is None else self._attributes["checksum"]
 
     @property
     def serialized_key_size(self) -> Any:
-        """Bytes, -1 without a key."""
+        """Size in bytes, -1 without a key."""
         return _size(self._native.key) if self._attributes is None else self._attributes["serialized_key_size"]
 
     @property
     def serialized_value_size(self) -> Any:
-        """Bytes, -1 without a value."""
+        """Size in bytes, -1 without a value."""
         return _size(self._native.value) if self._attributes is None else self._attributes["serialized_value_size"]
 
     @property
@@ -94,17 +94,17 @@ class ReadRecord:
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """All attributes, to be read and changed."""
+        """All attributes, to read and to change."""
         return _attributes(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN:  # which a compiled object sets without this
+        if name in _OWN:  # a compiled object sets them without this
             object.__setattr__(self, name, value)
         else:
             _attributes(self)[name] = value
 
     def __getattr__(self, name: str) -> Any:
-        """What the application has set beside a record's own."""
+        """Attributes that the application has set in addition to a record's own."""
         if name not in _OWN and self._attributes is not None and name in self._attributes:
             return self._attributes[name]
         raise AttributeError(f"'ConsumerRecord' object has no attribute {name!r}")
@@ -142,7 +142,7 @@ def _read(native: Any, key: Any, value: Any) -> ReadRecord:
 
 
 class Converter:
-    """Makes aiokafka's records of native ones, with what the deserializers make of key and value, None included."""
+    """Makes aiokafka's records from native ones, with deserialized keys and values, None included."""
 
     __slots__ = ("_key_deserializer", "_plain", "_value_deserializer")
 
@@ -152,7 +152,7 @@ class Converter:
         self._plain = key_deserializer is None and value_deserializer is None
 
     def one(self, native: Any) -> Any:
-        """A record; raises what a deserializer raises."""
+        """Make a record; raises any error of a deserializer."""
         key, value = native.key, native.value
         if self._plain:
             record = _read(native, key, value)
@@ -165,5 +165,5 @@ class Converter:
         return _read(native, key, value)
 
     def many(self, natives: list[Any]) -> list[Any]:
-        """The same of each."""
+        """Make a record from each."""
         return [self.one(native) for native in natives]

@@ -1,1 +1,1 @@
-"""What groups of consumers are made of."""
+"""Building blocks of consumer groups."""

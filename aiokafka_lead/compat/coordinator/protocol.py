@@ -1,4 +1,4 @@
-"""What members of a group tell each other."""
+"""Messages among members of a group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ConsumerProtocolMemberAssignment", "ConsumerProtocolMemberMetadata"]
 
 
 class ConsumerProtocolMemberMetadata(NamedTuple):
-    """What a member wants."""
+    """A member's subscription."""
 
     version: int
     subscription: list[str]
@@ -18,12 +18,12 @@ class ConsumerProtocolMemberMetadata(NamedTuple):
 
 
 class ConsumerProtocolMemberAssignment(NamedTuple):
-    """What a member is given: topics with their partitions."""
+    """A member's assignment: topics with their partitions."""
 
     version: int
     assignment: list[tuple[str, list[int]]]
     user_data: bytes
 
     def partitions(self) -> list[TopicPartition]:
-        """The same, partition by partition."""
+        """Return the partitions one by one."""
         return [TopicPartition(topic, partition) for topic, some in self.assignment for partition in some]

@@ -1,6 +1,6 @@
-"""What `send` and `send_batch` give: like futures of aiokafka, over native deliveries.
+"""Results of `send` and `send_batch`: like futures of aiokafka, over native deliveries.
 
-Hot: this module is compiled through ``futures.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: this module is compiled through ``futures.pxd`` if a compiler is available, and runs as plain Python otherwise.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _new: Any = tuple.__new__
 
 
 class RecordFuture:
-    """The fate of one record: `RecordMetadata`, None with ``acks=0``, or the error it failed with.
+    """The outcome of one record: `RecordMetadata`, None with ``acks=0``, or the error it failed with.
 
-    That of a batch is the first record's, when all are done, or the error of the first that failed.
-    It has the methods of an `asyncio.Future` that set nothing. Cancelling it does not call the record back.
+    A batch's outcome is the first record's, once all are done, or the error of the first that failed. It has the
+    methods of an `asyncio.Future` that set no result. Cancelling it does not recall the record.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_batch", "_callbacks", "_cancelled", "_delivery", "_loop", "_noack")
@@ -40,18 +40,18 @@ class RecordFuture:
     ) -> None:
         self._delivery = delivery
         self._loop = loop
-        """The producer's: this is used from outside of it, too, by ``run_until_complete`` for one."""
+        """The producer's loop. It is also used from outside of the loop, by ``run_until_complete`` for one."""
         self._batch = batch
-        """All records, where it is a batch's."""
+        """All records, for the future of a batch."""
         self._noack = noack
         self._cancelled = False
         self._callbacks: list[_Waiting] | None = None
         self._asyncio_future_blocking = False
-        """How asyncio's tasks tell that they are given a future to wait for, and no other object."""
+        """Marks this as a future that asyncio's tasks can wait for."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        """``isinstance(sent, asyncio.Future)`` holds, which programs ask."""
+        """Make ``isinstance(sent, asyncio.Future)`` hold, which programs check."""
         return asyncio.Future
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
@@ -61,15 +61,15 @@ class RecordFuture:
         return self.result()
 
     def done(self) -> bool:
-        """Whether the record was acknowledged or failed, or this was cancelled."""
+        """Return True if the record was acknowledged or failed, or this future was cancelled."""
         return self._cancelled or (self._delivery.done() and (self._batch is None or self._batch.done()))
 
     def cancelled(self) -> bool:
-        """Whether this was cancelled before it was done."""
+        """Return True if this was cancelled before it was done."""
         return self._cancelled
 
     def cancel(self, msg: object = None) -> bool:
-        """Give up what becomes of the record, which is sent all the same; False if that is known already."""
+        """Stop waiting for the record, which is sent all the same. Returns False if its outcome is known already."""
         if self.done():
             return False
         self._cancelled = True
@@ -80,7 +80,7 @@ class RecordFuture:
         return True
 
     def result(self) -> RecordMetadata | None:
-        """What awaiting gives; raises `asyncio.InvalidStateError` before this is done."""
+        """Return the result that awaiting gives; raises `asyncio.InvalidStateError` before this is done."""
         delivery = self._delivery
         outcome = delivery._locate()
         if self._cancelled or not outcome.done:
@@ -100,7 +100,7 @@ class RecordFuture:
         return metadata
 
     def exception(self) -> BaseException | None:
-        """What the record failed with, or None; raises as `result` does before this is done."""
+        """Return the error of the record, or None; raises as `result` does before this is done."""
         self._check("Exception is not set.")
         error: BaseException | None = self._source().exception()
         return error
@@ -112,13 +112,13 @@ class RecordFuture:
             raise asyncio.InvalidStateError(otherwise)
 
     def _make_cancelled_error(self) -> asyncio.CancelledError:
-        """What `asyncio.gather` raises of one that was cancelled."""
+        """Return the error that `asyncio.gather` raises for a cancelled future."""
         return asyncio.CancelledError()
 
     def add_done_callback(self, fn: Callback, /, *, context: Context | None = None) -> None:
         """Have the event loop call ``fn`` with this, in ``context`` (a copy of the current one), when it is done.
 
-        What it raises goes to the event loop's exception handler.
+        Exceptions of ``fn`` go to the event loop's exception handler.
         """
         if context is None:
             context = copy_context()
@@ -132,7 +132,7 @@ class RecordFuture:
         self._source().add_done_callback(waiting, context=context)
 
     def remove_done_callback(self, fn: Callback, /) -> int:
-        """Take back every `add_done_callback` of this function; returns how many there were."""
+        """Remove every `add_done_callback` of this function; returns their number."""
         found = [waiting for waiting in self._callbacks or () if waiting.fn == fn]
         for waiting in found:
             self._source().remove_done_callback(waiting)
@@ -141,11 +141,11 @@ class RecordFuture:
         return len(found)
 
     def _source(self) -> Any:
-        """What calls back when it is done."""
+        """Return the source of callbacks, which calls when it is done."""
         return self._delivery if self._batch is None else self._batch
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of the producer."""
+        """Return the event loop of the producer."""
         return self._loop
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ awaiting.shorten_await(RecordFuture, _is_done, _take)
 
 
 def new_record_future(delivery: Delivery, noack: bool, loop: asyncio.AbstractEventLoop) -> RecordFuture:
-    """A `RecordFuture`, made faster than by a call of the class."""
+    """Create a `RecordFuture` faster than a call of the class does."""
     future = RecordFuture.__new__(RecordFuture)
     future._delivery = delivery
     future._loop = loop
@@ -200,7 +200,7 @@ def new_record_future(delivery: Delivery, noack: bool, loop: asyncio.AbstractEve
 
 
 def new_batch_future(batch: DeliveryBatch, noack: bool, loop: asyncio.AbstractEventLoop) -> Any:
-    """The future of a batch's records; None is its result with ``acks=0``, and of a batch without records."""
+    """Create the future of a batch's records. Its result is None with ``acks=0``, and for a batch without records."""
     if len(batch):
         return RecordFuture(batch.first(), noack, loop, batch)
     nothing: asyncio.Future[None] = loop.create_future()
@@ -209,12 +209,12 @@ def new_batch_future(batch: DeliveryBatch, noack: bool, loop: asyncio.AbstractEv
 
 
 _last = TopicPartition("", -1)
-"""That of the latest result: most records share theirs with the one before."""
+"""Partition of the latest result: most records share it with the one before."""
 
 
 def _where(topic: str, partition: int) -> TopicPartition:
     global _last
     where = _last
     if where[0] is not topic or where[1] != partition:
-        where = _last = _new(TopicPartition, (topic, partition))  # which takes a third of a call of the class
+        where = _last = _new(TopicPartition, (topic, partition))  # takes a third of the time of a call of the class
     return where

@@ -1,6 +1,7 @@
-"""`BatchBuilder`: records that an application puts into a batch by hand.
+"""`BatchBuilder`: a batch that an application fills by hand.
 
-Hot: this module is compiled through ``message_accumulator.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: this module is compiled through ``message_accumulator.pxd`` if a compiler is available, and runs as plain Python
+otherwise.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ __all__ = ["BatchBuilder", "BatchRecordMetadata"]
 
 
 class BatchRecordMetadata:
-    """What a batch says of a record that it has taken."""
+    """Metadata of a record that a batch has taken."""
 
     __slots__ = ("offset", "size", "timestamp")
 
     def __init__(self, offset: int, size: int, timestamp: int) -> None:
         self.offset = offset
-        """Its place in the batch."""
+        """Its index in the batch."""
         self.size = size
-        """Bytes, before compression."""
+        """Number of bytes, before compression."""
         self.timestamp = timestamp
         """Milliseconds since 1970."""
 
@@ -55,7 +56,7 @@ class BatchBuilder:
     def append(
         self, *, timestamp: float | None, key: Any, value: Any, headers: Sequence[Header] | None = ()
     ) -> BatchRecordMetadata | None:
-        """Take a record, with a time in milliseconds (None: now). None if the batch is full, which closes it."""
+        """Append a record, with a time in milliseconds (None: now). If the batch is full, close it and return None."""
         if self._closed:
             return None
         if timestamp is not None and type(timestamp) is not int:
@@ -84,13 +85,13 @@ class BatchBuilder:
         self._closed = True
 
     def closed(self) -> bool:
-        """Whether it takes no more records."""
+        """Return True if it takes no more records."""
         return self._closed
 
     def size(self) -> int:
-        """The batch's bytes, before compression."""
+        """Return the batch's size in bytes, before compression."""
         return self.builder.size_bytes
 
     def record_count(self) -> int:
-        """How many records it has."""
+        """Return the number of records."""
         return self.builder.record_count

@@ -30,7 +30,7 @@ from .message_accumulator import BatchBuilder
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
 
 _missing: Any = object()
-"""``acks`` that was not given: FastStream passes it on."""
+"""Marks ``acks`` as not given; FastStream passes it on."""
 _DEFAULT_PARTITIONER = DefaultPartitioner()
 
 
@@ -38,7 +38,7 @@ class AIOKafkaProducer(Life):
     """A native `Producer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop."""
 
     client: AIOKafkaClient
-    """Its connections; tracers ask it for ``_bootstrap_servers`` and ``_client_id``."""
+    """The producer's connections; tracers read ``_bootstrap_servers`` and ``_client_id`` from it."""
     _kind = "producer"
 
     def __init__(
@@ -72,26 +72,26 @@ class AIOKafkaProducer(Life):
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: Any = None,
     ) -> None:
-        """Check the options; connects to nothing. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError."""
         given = dict(locals())
         self._belongs_to(deprecated(loop, api_version))
         given["acks"] = 1 if acks is _missing else acks
         options = producer_options(given, acks is not _missing)
         self._key_serializer = key_serializer
-        """Tracers and kstreams call it."""
+        """Called by tracers and kstreams."""
         self._value_serializer = value_serializer
         self._partitioner = _DEFAULT_PARTITIONER if is_default_partitioner(partitioner) else partitioner
-        """kstreams calls it."""
+        """Called by kstreams."""
         self._request_timeout_ms = request_timeout_ms
         self._max_batch_size = max_batch_size
         self._noack = options["acks"] == 0
         self._plain = key_serializer is None and value_serializer is None
         self._native = Producer(bootstrap_servers, **options)
         self._append = self._native._append
-        """Takes what can be taken at once, without a coroutine."""
+        """Accepts records that can be taken at once, without a coroutine."""
         self.client = client_of(self._native._client, bootstrap_servers)
         self._metadata = self.client.cluster
-        """What it knows of topics; kstreams asks."""
+        """The producer's view of topics; read by kstreams."""
         self._closed = False
 
     # --- its life -----------------------------------------------------------------------------------------------------
@@ -109,14 +109,14 @@ class AIOKafkaProducer(Life):
         await self._native.stop()
 
     async def flush(self) -> None:
-        """Wait until everything that was sent is acknowledged or failed; nothing was of one that does not run."""
+        """Wait until every record sent is acknowledged or failed. A producer that does not run has none."""
         if self._native._client.running:
             await self._native.flush()
 
     # --- records ------------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The topic's partitions; raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
+        """Return the topic's partitions; raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
         return set(await self._native.partitions_for(topic))
 
     async def send(
@@ -128,9 +128,9 @@ class AIOKafkaProducer(Life):
         timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordFuture:
-        """Take a record; returns what to await for its `RecordMetadata`.
+        """Accept a record; returns an awaitable for its `RecordMetadata`.
 
-        Waits for metadata and for room, at most ``request_timeout_ms``, and raises `KafkaTimeoutError` then.
+        Waits for metadata and for room, at most ``request_timeout_ms``, then raises `KafkaTimeoutError`.
         """
         assert not (value is None and key is None), "Need at least one: key or value"
         if not self._plain:
@@ -156,21 +156,21 @@ class AIOKafkaProducer(Life):
         timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordMetadata | None:
-        """`send`, and wait for the acknowledgement; None with ``acks=0``."""
+        """Send a record and wait for its acknowledgement; returns None with ``acks=0``."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:
-        """An empty batch of ``max_batch_size``, to be filled and given to `send_batch`."""
+        """Create an empty batch of ``max_batch_size``, to fill and pass to `send_batch`."""
         builder = self._native._engine.accumulator.new_builder(self._max_batch_size)
         return BatchBuilder(builder, self._key_serializer, self._value_serializer)
 
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int | None
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Send a batch's records to a partition; the future is done when all are acknowledged, with the first's place.
+        """Send a batch's records to a partition; the result is the first record's, once all are acknowledged.
 
-        ``partition`` None leaves the choice to ``partitioner``.
-        It is one batch of the log, unless the broker finds it too large and it is divided.
+        ``partition`` None leaves the choice to ``partitioner``. The records are one batch of the log, unless the broker
+        finds it too large and it is split.
         """
         if partition is None:
             await self._native.partitions_for(topic)
@@ -201,7 +201,7 @@ class AIOKafkaProducer(Life):
     def _partition(
         self, topic: str, partition: int | None, key: Any, value: Any, serialized_key: Any, serialized_value: Any
     ) -> int:
-        """The partition that ``partitioner`` chooses for a record of a topic that is known. OpenTelemetry asks."""
+        """Return the partition that ``partitioner`` chooses for a record of a known topic. Called by OpenTelemetry."""
         every = self._metadata.partitions_for_topic(topic) or set()
         if partition is not None:
             assert partition in every, "Unrecognized partition"
@@ -218,7 +218,7 @@ class AIOKafkaProducer(Life):
         await self._native.begin_transaction()
 
     async def commit_transaction(self) -> None:
-        """Commit; raises what a record of the transaction has failed with, and `ProducerFenced`."""
+        """Commit; raises the error of a failed record of the transaction, or `ProducerFenced`."""
         self._ensure_transactional()
         try:
             await self._native.commit_transaction()
@@ -226,12 +226,12 @@ class AIOKafkaProducer(Life):
             raise error.__cause__ or error from None
 
     async def abort_transaction(self) -> None:
-        """Abort: nothing of the transaction counts."""
+        """Abort the transaction, discarding its records."""
         self._ensure_transactional()
         await self._native.abort_transaction()
 
     def transaction(self) -> TransactionContext:
-        """A transaction for ``async with``: committed at its end, aborted when the block raises."""
+        """Return a transaction for ``async with``, committed at its end, aborted when the block raises."""
         return TransactionContext(self)
 
     async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, Any], group_id: str) -> None:
@@ -252,14 +252,14 @@ class AIOKafkaProducer(Life):
         return self._native.transaction_health().phase in ("open", "failed")
 
     def _outside(self, error: IllegalStateError) -> Exception:
-        """The error in aiokafka's class, where a record came outside of a transaction."""
+        """Convert the error of a record sent outside of a transaction to aiokafka's class."""
         if isinstance(error, ClientClosedError) or self._native.transactional_id is None or self._in_transaction():
             return error
         return IllegalOperation("Can't send messages while not in transaction")
 
 
 class TransactionContext:
-    """A transaction as a block."""
+    """A transaction as a context manager."""
 
     def __init__(self, producer: AIOKafkaProducer) -> None:
         self._producer = producer

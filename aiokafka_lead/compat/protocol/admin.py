@@ -1,4 +1,4 @@
-"""The form of what brokers answer to admin requests."""
+"""Forms of brokers' answers to admin requests."""
 
 from __future__ import annotations
 

@@ -9,17 +9,17 @@ from typing import Any
 __all__ = ["Request", "Response", "Rows"]
 
 Column = tuple[str, str] | tuple[str, str, "Rows"]
-"""aiokafka's name of a field, the native one, and, of a field that holds rows, those."""
+"""aiokafka's name of a field, the native name, and, for a field that holds rows, the columns of the rows."""
 
 
 class Rows:
-    """How a list of native structures is written as rows."""
+    """Conversion of a list of native structures to rows."""
 
     def __init__(self, *columns: Column) -> None:
         self.columns = columns
 
     def tuples(self, structures: Iterable[Any]) -> list[tuple[Any, ...]]:
-        """A tuple for each structure, in the order of the columns."""
+        """Return a tuple for each structure, in the order of the columns."""
         return [tuple(self._cell(one, column) for column in self.columns) for one in structures]
 
     def _cell(self, structure: Any, column: Column) -> Any:
@@ -29,7 +29,7 @@ class Rows:
         return list(value) if isinstance(value, (list, tuple)) else value
 
     def objects(self, rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
-        """A dict for each of those tuples."""
+        """Return a dict for each of those tuples."""
         return [
             {
                 column[0]: column[2].objects(cell) if len(column) == 3 else cell
@@ -40,7 +40,7 @@ class Rows:
 
 
 class Response:
-    """An answer: its fields are attributes."""
+    """An answer whose fields are attributes."""
 
     def __init__(self, fields: Rows, structure: Any) -> None:
         self._fields = fields
@@ -52,7 +52,7 @@ class Response:
         raise AttributeError(f"the answer has no field {name!r}")
 
     def to_object(self) -> dict[str, Any]:
-        """The answer as a dict, and its rows as dicts."""
+        """Return the answer as a dict, and its rows as dicts."""
         row = [getattr(self, column[0]) for column in self._fields.columns]
         return self._fields.objects([row])[0]
 
@@ -61,15 +61,15 @@ class Response:
 
 
 class Request(ABC):
-    """What `AIOKafkaClient.send` takes."""
+    """A request for `AIOKafkaClient.send`."""
 
     answer: Rows
     """The form of the answer."""
 
     @abstractmethod
     def native(self) -> Any:
-        """The native request."""
+        """Return the native request."""
 
     def response(self, structure: Any) -> Response:
-        """The native answer in aiokafka's form."""
+        """Convert the native answer to aiokafka's form."""
         return Response(self.answer, structure)

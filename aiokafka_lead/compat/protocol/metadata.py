@@ -46,7 +46,7 @@ class MetadataRequest(Request):
         self.allow_auto_topic_creation = allow_auto_topic_creation
 
     def native(self) -> wire.MetadataRequest:
-        """The native request."""
+        """Return the native request."""
         topics = self.topics
         return wire.MetadataRequest(
             topics=None if topics is None else [wire.MetadataRequestTopic(name=name) for name in topics],

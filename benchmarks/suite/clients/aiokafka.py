@@ -15,7 +15,7 @@ from ..workload import LINGER_MS, Workload
 
 
 def producer(work: Workload, **options: Any) -> Any:
-    """A producer with the workload's options; not started."""
+    """Create a producer with the workload's options, not started."""
     return AIOKafkaProducer(
         bootstrap_servers=work.bootstrap,
         **{
@@ -50,7 +50,7 @@ async def _send(producer: Any, work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other."""
+    """Return the milliseconds of each record, each awaited before the next."""
     from ..latency import timed
 
     one = producer(work, linger_ms=0)
@@ -67,7 +67,7 @@ async def latency(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other."""
+    """Commit transactions in succession."""
     from ..transactions import back_to_back, new_id
 
     one = producer(work, transactional_id=new_id())
@@ -79,7 +79,7 @@ async def transactions(work: Workload) -> dict[str, Any]:
 
 
 async def steady(work: Workload) -> list[float]:
-    """Milliseconds until records at a steady rate are acknowledged."""
+    """Return the milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced
 
     took: list[float] = []
@@ -100,8 +100,11 @@ async def steady(work: Workload) -> list[float]:
 
 
 async def buffered(work: Workload) -> dict[str, float]:
-    """Bytes of memory that a record takes while it waits, beside its value. It has one batch for each partition, and
-    makes the caller wait behind that, so that a window of records is all that it buffers."""
+    """Return the bytes of memory that a record takes while it waits, beside its value.
+
+    The client has one batch for each partition, and makes the caller wait after that, so that a window of records is
+    all that it buffers.
+    """
     one = producer(work, max_batch_size=1 << 24, linger_ms=60_000)
     await one.start()
     await one.partitions_for(work.topic)
@@ -112,7 +115,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    """Return the KiB of memory that an idle consumer takes, except for the first."""
     everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
     consumers = []
     before = 0

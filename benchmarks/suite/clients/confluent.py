@@ -18,7 +18,7 @@ ANYWHERE = -1
 
 
 def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, Any]:
-    """The workload's options in librdkafka's words."""
+    """Return the workload's options in librdkafka's words."""
     return {
         "bootstrap.servers": work.bootstrap,
         "acks": work.acks,
@@ -64,7 +64,7 @@ def _send(producers: list[Any], work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other."""
+    """Return the milliseconds of each record, each awaited before the next."""
     from ..latency import timed
 
     one = Producer(producer_options(work, linger_ms=0))
@@ -78,7 +78,7 @@ async def latency(work: Workload) -> list[float]:
 
 
 async def steady(work: Workload) -> list[float]:
-    """Milliseconds until records at a steady rate are acknowledged."""
+    """Return the milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced
 
     took: list[float] = []
@@ -96,7 +96,7 @@ async def steady(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other. Its calls block, and nothing else runs beside them."""
+    """Commit transactions in succession. Its calls block, and no other task runs beside them."""
     from ..transactions import back_to_back, new_id
 
     one = Producer({**producer_options(work), "transactional.id": new_id()})
@@ -115,7 +115,7 @@ async def transactions(work: Workload) -> dict[str, Any]:
 
 
 async def buffered(work: Workload) -> dict[str, float]:
-    """Bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
+    """Return the bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
     one = Producer({**producer_options(work), "queue.buffering.max.messages": 2_000_000})
     one.list_topics(work.topic)
     content = values(work.size, CHUNK)
@@ -128,7 +128,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    """Return the KiB of memory that an idle consumer takes, except for the first."""
     consumers = []
     before = 0
     for number in range(work.clients + 1):
@@ -145,7 +145,7 @@ async def idle(work: Workload) -> dict[str, float]:
 
 
 def consumer_options(work: Workload) -> dict[str, Any]:
-    """The workload's options in librdkafka's words."""
+    """Return the workload's options in librdkafka's words."""
     return {
         "bootstrap.servers": work.bootstrap,
         "group.id": "benchmark",
@@ -183,7 +183,7 @@ async def share(work: Workload) -> dict[str, Any]:
 
 
 async def share_moves(work: Workload) -> list[float]:
-    """The same while leaders move."""
+    """Acknowledge records of a share group while leaders move."""
     from ..share import moves_of_confluent
 
     return await moves_of_confluent(work)

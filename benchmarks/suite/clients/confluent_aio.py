@@ -30,7 +30,7 @@ async def _send(producer: Any, work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other.
+    """Return the milliseconds of each record, each awaited before the next.
 
     It collects batches of its own, for a second by default, and then looks ten times a second.
     """

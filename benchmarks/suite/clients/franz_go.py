@@ -9,5 +9,5 @@ from ..workload import Workload
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other."""
+    """Commit transactions in succession."""
     return await of_another_language("franz-go", work)

@@ -10,7 +10,7 @@ from ..workload import Workload
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other."""
+    """Commit transactions in succession."""
     return await of_another_language("java", work)
 
 
@@ -20,5 +20,5 @@ async def share(work: Workload) -> dict[str, Any]:
 
 
 async def share_moves(work: Workload) -> list[float]:
-    """The same while leaders move."""
+    """Acknowledge records of a share group while leaders move."""
     return await share_groups.moves_of_another_language("java", work)

@@ -13,7 +13,7 @@ from ..workload import LINGER_MS, Workload
 
 
 def producer(work: Workload, linger_ms: int = LINGER_MS, transactional_id: str | None = None) -> Any:
-    """A producer with the workload's options."""
+    """Create a producer with the workload's options."""
     compression: Any = None if work.compression == "none" else work.compression
     return KafkaProducer(
         bootstrap_servers=work.bootstrap,
@@ -46,7 +46,7 @@ def _send(producer: Any, work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other."""
+    """Return the milliseconds of each record, each awaited before the next."""
     from ..latency import timed
 
     one = producer(work, linger_ms=0)
@@ -62,7 +62,7 @@ async def latency(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other. Its calls block, and nothing else runs beside them."""
+    """Commit transactions in succession. Its calls block, and no other task runs beside them."""
     from ..transactions import back_to_back, new_id
 
     one = producer(work, transactional_id=new_id())

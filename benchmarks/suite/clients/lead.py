@@ -1,6 +1,8 @@
-"""This client. ``method`` is the producer's: ``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
-``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``run``, ``values``, ``arrow``.
-Forgotten: nobody looks at what became of the records, but `flush` waits for all.
+"""This client.
+
+``method`` names the producer's way: ``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
+``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``run``, ``values``, ``arrow``. Forgotten: the
+fate of single records is not checked, but `flush` waits for all.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from ..workload import LINGER_MS, WINDOW, Workload
 
 
 def producer(work: Workload, **options: Any) -> Producer:
-    """A producer with the workload's options."""
+    """Create a producer with the workload's options."""
     settings: dict[str, Any] = {
         "acks": work.acks if work.acks == "all" else int(work.acks),
         "enable_idempotence": work.acks == "all",
@@ -104,7 +106,7 @@ METHODS = {
 
 
 async def latency(work: Workload) -> list[float]:
-    """Milliseconds of each of so many records, awaited one after the other."""
+    """Return the milliseconds of each record, each awaited before the next."""
     from ..latency import timed
 
     async with producer(work, linger_ms=0) as one:
@@ -117,7 +119,7 @@ async def latency(work: Workload) -> list[float]:
 
 
 async def steady(work: Workload) -> list[float]:
-    """Milliseconds until records at a steady rate are acknowledged."""
+    """Return the milliseconds until records at a steady rate are acknowledged."""
     from ..latency import paced
 
     took: list[float] = []
@@ -138,7 +140,7 @@ async def steady(work: Workload) -> list[float]:
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other."""
+    """Commit transactions in succession."""
     from ..transactions import back_to_back, new_id
 
     async with producer(work, transactional_id=new_id()) as one:
@@ -146,7 +148,7 @@ async def transactions(work: Workload) -> dict[str, Any]:
 
 
 async def buffered(work: Workload) -> dict[str, float]:
-    """Bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
+    """Return the bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
     one = producer(work, buffer_memory=1 << 30, linger_ms=0)
     await one.start()
     await one.partitions_for(work.topic)
@@ -159,7 +161,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """KiB of memory that a consumer takes which has nothing to read, apart from the first."""
+    """Return the KiB of memory that an idle consumer takes, except for the first."""
     everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
     async with AsyncExitStack() as stack:
         before = 0
@@ -257,7 +259,7 @@ async def share(work: Workload) -> dict[str, Any]:
 
 
 async def share_moves(work: Workload) -> list[float]:
-    """The same while leaders move."""
+    """Acknowledge records of a share group while leaders move."""
     from ..share import moves_of_this_client
 
     return await moves_of_this_client(work)

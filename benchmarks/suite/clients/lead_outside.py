@@ -12,6 +12,6 @@ from .lead import producer
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """The same records as in transactions, flushed one lot after the other."""
+    """Send the same records as in transactions, flushing each lot before the next."""
     async with producer(work) as one:
         return await back_to_back(work, anyio.lowlevel.checkpoint, one.send, one.flush)

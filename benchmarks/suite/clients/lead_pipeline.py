@@ -13,7 +13,7 @@ IN_FLIGHT = 3
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Transactions one after the other; what counts as a commit is the end of the block."""
+    """Commit transactions in succession; the end of the block counts as a commit."""
     options: dict[str, Any] = {"transactional_id": new_id(), "linger_ms": LINGER_MS}
     async with TransactionPipeline(work.bootstrap, in_flight=IN_FLIGHT, **options) as pipeline:
         txn: Any = None

@@ -1,7 +1,7 @@
 """Takes orders: ``uvicorn --factory shop.api:create_app``.
 
-An order and its event are written in one transaction of the database, so that a request needs no Kafka. The outbox is
-published by this process, too, beside those of the other replicas.
+An order and its event are written in one transaction of the database, so that a request needs no Kafka. This process
+publishes the outbox, too, together with the other replicas.
 """
 
 import uuid
@@ -23,7 +23,7 @@ __all__ = ["create_app"]
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The app, with a database and a cluster of its own."""
+    """Create the app, with a database and a cluster of its own."""
     settings = settings or Settings()
     engine = create_async_engine(settings.database)
     kafka = Kafka(settings.bootstrap_servers, client_id="shop-api", request_timeout_ms=5_000, close_timeout_ms=10_000)
@@ -55,7 +55,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @app.get("/customers/{customer}/total")
     async def total(customer: str) -> dict[str, int]:
-        """What is billed so far."""
+        """Return the sum billed so far."""
         async with engine.connect() as connection:
             return {"cents": await total_of(connection, customer)}
 

@@ -1,6 +1,6 @@
-"""The tables, and what is done with them.
+"""The tables and the operations on them.
 
-``python -m shop.database`` creates those that are not there yet. With Alembic, ``outbox.schema("postgresql")`` gives
+``python -m shop.database`` creates those that do not exist yet. With Alembic, ``outbox.schema("postgresql")`` gives
 the statements for a migration.
 """
 
@@ -26,7 +26,7 @@ _TABLES = (
 
 
 async def create_tables(engine: AsyncEngine) -> None:
-    """Create what is not there yet."""
+    """Create the tables that do not exist yet."""
     async with engine.begin() as connection:
         for table in _TABLES:
             await connection.execute(text(table))
@@ -52,7 +52,7 @@ async def add_bill(connection: AsyncConnection, order_id: str, customer: str, ce
 
 
 async def total_of(connection: AsyncConnection, customer: str) -> int:
-    """What a customer owes, in cents."""
+    """Return a customer's debt, in cents."""
     found = await connection.execute(
         text("SELECT coalesce(sum(cents), 0) FROM bills WHERE customer = :customer"), {"customer": customer}
     )

@@ -23,14 +23,14 @@ pytestmark = pytest.mark.anyio
 
 
 def customer_of(app: object) -> httpx.AsyncClient:
-    """Somebody who orders, without a server between."""
+    """Create a client of the app, without a server between."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop")  # type: ignore[arg-type]
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for what other tasks do."""
+    """Wait for other tasks' work."""
     async with asyncio.timeout(30):
-        while not await holds():  # noqa: ASYNC110 - what is waited for tells nobody
+        while not await holds():  # noqa: ASYNC110 - the awaited work has no event
             await asyncio.sleep(0.01)
 
 

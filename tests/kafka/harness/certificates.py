@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Files of one authority: what a broker presents, and what a client trusts."""
+    """Files of one authority: the broker's credentials and the clients' trust."""
 
     keystore: Path
     """The broker's private key (PKCS #8) and its certificate chain, in one file."""
@@ -34,11 +34,11 @@ class Certificates:
         return files
 
     def issue_client(self) -> bytes:
-        """Another key and certificate for the client, as a file has them."""
+        """Issue another key and certificate for the client; returns the contents of their file."""
         return _pkcs8(self._issuer.issue_cert("alice@example.org"))
 
     def context(self, *, with_certificate: bool = False) -> ssl.SSLContext:
-        """A client's context that trusts this authority alone."""
+        """Create a client's context that trusts this authority alone."""
         context = ssl.create_default_context(cafile=str(self.authority))
         if with_certificate:
             context.load_cert_chain(str(self.client_certificate))

@@ -33,22 +33,22 @@ _SPARE_ID: Final = 101
 CLUSTER_ID: Final = "YWlva2Fma2EtbGVhZC10ZQ"
 _START_TIMEOUT_S: Final = 120
 _CHANGE_TIMEOUT_S: Final = 90
-"""For what brokers do in a moment, but for a machine that stands still."""
+"""Bound on changes that take brokers a moment, unless the machine stalls."""
 _START_ATTEMPTS: Final = 3
 _LOG_LINE: Final = 300
 _ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 class KafkaCluster:
-    """A controller and ``brokers`` brokers, one JVM each; or one node that is both, when ``brokers`` is 1.
+    """A controller and ``brokers`` brokers, one JVM each; or one node that is both, if ``brokers`` is 1.
 
     Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... With ``secure`` each has the listeners of
-    `Listener`, else PLAINTEXT alone; with ``kerberos`` those of SASL take GSSAPI, with ``issuer`` OAUTHBEARER, too. All
-    methods block and may be called from any thread. ``properties`` are added to every node's configuration,
+    `Listener`, else PLAINTEXT alone; with ``kerberos`` the SASL listeners take GSSAPI, with ``issuer`` OAUTHBEARER,
+    too. All methods block and may be called from any thread. ``properties`` are added to every node's configuration,
     ``plugin``, a Java source file, to its class path; ``heap_mib`` and ``optimise`` are for long runs (a JVM that
     compiles well, but late). With ``spare`` there is one controller more, which does not vote, and the quorum may be
     changed. With ``proxied`` brokers have the listener `Listener.PROXIED`. ``flags`` of the JVMs replace those that
-    have them start quickly.
+    make them start quickly.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class KafkaCluster:
         self.wait_for_brokers()
 
     def stop(self) -> None:
-        """Kill every node and remove all data; nothing is left afterwards. May be called again."""
+        """Kill every node and remove all data. May be called again."""
         self._processes.close()
         self._ports.close()
         self._running.clear()
@@ -136,39 +136,39 @@ class KafkaCluster:
         wait_until(registered, f"brokers {sorted(expected)} are registered", timeout_s)
 
     def bootstrap(self, listener: Listener = Listener.PLAINTEXT) -> str:
-        """The addresses of all brokers, for ``bootstrap_servers``."""
+        """Return the addresses of all brokers, for ``bootstrap_servers``."""
         return ",".join(self.address(node_id, listener) for node_id in self.broker_ids)
 
     def address(self, broker_id: int, listener: Listener = Listener.PLAINTEXT) -> str:
-        """A broker's ``host:port``."""
+        """Return a broker's ``host:port``."""
         return f"127.0.0.1:{self._nodes[broker_id].advertised(listener)}"
 
     def behind_proxy(self, broker_id: int) -> tuple[int, int]:
-        """The port at which a proxy has to listen for a broker, and that to which it leads."""
+        """Return the port at which a proxy has to listen for a broker, and the port to which it leads."""
         node = self._nodes[broker_id]
         return node.proxied_at, node.ports[Listener.PROXIED]
 
     @property
     def spare(self) -> tuple[int, int]:
-        """The id and port of the controller that did not vote at the start."""
+        """Return the id and port of the controller that did not vote at the start."""
         (node,) = [node for node in self._nodes.values() if node.is_spare]
         assert node.controller_port is not None
         return node.node_id, node.controller_port
 
     @property
     def broker_ids(self) -> list[int]:
-        """The ids of all brokers, whether they run or not."""
+        """Return the ids of all brokers, running or not."""
         return [node.node_id for node in self._nodes.values() if node.is_broker]
 
     @property
     def node_ids(self) -> list[int]:
-        """The ids of all nodes, the controller's included."""
+        """Return the ids of all nodes, the controller's included."""
         return list(self._nodes)
 
     # --- one broker -------------------------------------------------------------------------------------------------
 
     def kill(self, broker_id: int) -> None:
-        """SIGKILL a broker: nothing is flushed, nobody gets word of it."""
+        """SIGKILL a broker, without a flush or a word to its peers."""
         self._processes.end(self._running.pop(broker_id), sig=signal.SIGKILL)
 
     def terminate(self, broker_id: int, timeout_s: float = 60) -> None:
@@ -176,7 +176,7 @@ class KafkaCluster:
         self._processes.end(self._running.pop(broker_id), sig=signal.SIGTERM, timeout_s=timeout_s)
 
     def pause(self, broker_id: int) -> None:
-        """SIGSTOP a broker: its connections stay open and nothing answers."""
+        """SIGSTOP a broker: its connections stay open without answers."""
         freeze(self._running[broker_id])
 
     def resume(self, broker_id: int) -> None:
@@ -196,11 +196,11 @@ class KafkaCluster:
         self.wait_for_brokers()
 
     def properties_path(self, node_id: int) -> Path:
-        """A node's configuration."""
+        """Return a node's configuration."""
         return self.folder / f"node-{node_id}.properties"
 
     def log(self, node_id: int, lines: int = 40) -> str:
-        """The end of a node's log (warnings and errors), long lines cut: a fetch that failed names every partition."""
+        """Return the end of a node's log (warnings and errors), long lines cut, since fetch errors can be long."""
         path = self._log_path(node_id)
         if not path.exists():
             return ""
@@ -209,7 +209,7 @@ class KafkaCluster:
     # --- topics -----------------------------------------------------------------------------------------------------
 
     def admin(self, bootstrap: str | None = None) -> AdminClient:
-        """An admin client that is not ours, so that a bug of ours cannot hide itself."""
+        """Create an admin client that is not ours, so that a bug of ours cannot hide itself."""
         return AdminClient({"bootstrap.servers": bootstrap or self.bootstrap(), "log_level": 0})
 
     def create_topic(
@@ -238,7 +238,7 @@ class KafkaCluster:
         wait_until(lambda: name not in self._known(admin).topics, f"{name} is gone", _CHANGE_TIMEOUT_S)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The id of the broker that leads a partition now, or -1."""
+        """Return the id of the broker that leads a partition now, or -1."""
         admin = self.admin()
         leader: int = self._known(admin, topic).topics[topic].partitions[partition].leader
         return leader
@@ -281,7 +281,7 @@ class KafkaCluster:
 
     @staticmethod
     def _known(admin: AdminClient, topic: str | None = None) -> Any:
-        """What a broker knows of a topic, or of all; asked again where librdkafka loses the broker meanwhile."""
+        """Return a broker's metadata of a topic, or of all; retries if librdkafka loses the broker meanwhile."""
         deadline = time.monotonic() + _CHANGE_TIMEOUT_S
         while True:
             try:
@@ -300,9 +300,9 @@ class KafkaCluster:
 
     @staticmethod
     def _carry_out(ask: Callable[[], Future[Any]], done_already: int | None = None) -> Any:
-        """Ask, and again where librdkafka drops the broker, and with it the answer, meanwhile; returns the answer.
+        """Ask, and retry if librdkafka drops the broker, and with it the answer, meanwhile; returns the answer.
 
-        ``done_already`` is the error that says then that the first request was carried out.
+        ``done_already`` is the error which then means that the first request was carried out.
         """
         dropped = 0
         while True:
@@ -317,7 +317,7 @@ class KafkaCluster:
                     raise
                 return None
 
-    # --- how it is done ---------------------------------------------------------------------------------------------
+    # --- implementation ---------------------------------------------------------------------------------------------
 
     def _plan(self, brokers: int, spare: bool) -> dict[int, Node]:
         nodes = {}
@@ -373,7 +373,7 @@ class KafkaCluster:
     @staticmethod
     def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
         def led() -> bool:
-            # Asked for by its name, a topic that this broker has not heard of yet would be created.
+            # A request by name would create a topic that this broker has not heard of yet.
             found = KafkaCluster._known(admin).topics.get(topic)
             known = {} if found is None else found.partitions
             return len(known) == partitions and all(p.leader >= 0 and len(p.isrs) > 0 for p in known.values())
@@ -382,9 +382,9 @@ class KafkaCluster:
 
 
 def quick_start(release: Release) -> list[str]:
-    """Flags by which a broker starts in two thirds of its processor time: its classes come from an archive, made once.
+    """Return flags by which a broker starts in two thirds of its processor time, from an archive of classes.
 
-    That takes one start, and is worth it for the release that most clusters are of.
+    Making the archive takes one start, which is worth it for the release that most clusters run.
     """
     if release != NEWEST:
         return []

@@ -16,7 +16,7 @@ from typing import Final
 from .releases import Release
 
 CACHE: Final = Path(__file__).resolve().parents[3] / ".cache" / "kafka"
-"""Where jars and compiled helpers are kept between runs: in the checkout, ignored by git."""
+"""Folder in which jars and compiled helpers are kept between runs: in the checkout, ignored by git."""
 
 _POM: Final = Path(__file__).with_name("pom.xml")
 _OLDEST_JAVA: Final = 17
@@ -46,14 +46,14 @@ def _missing() -> str | None:
 
 @cache
 def version() -> str:
-    """Java's version, as in "17.0.15"."""
+    """Return Java's version, as in "17.0.15"."""
     answer = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60, check=False)
     found = re.search(r'version "(?:1\.)?([\d.]+)', answer.stderr)
     return "" if found is None else found[1]
 
 
 def class_path(release: Release) -> str:
-    """The release's jars as a class path; they come through Maven, once."""
+    """Return the release's jars as a class path; Maven downloads them once."""
     target = CACHE / f"jars-{release}"
     with lock(f"jars-{release}"):
         if not target.is_dir():
@@ -81,7 +81,7 @@ def maven(*arguments: str) -> None:
 
 
 def compile_class(source: Path, classes_from: str) -> Path:
-    """Compile one Java source file, unless it has been; the folder to put on the class path."""
+    """Compile one Java source file, unless it has been; returns the folder to put on the class path."""
     target = CACHE / source.stem
     with lock(source.stem):
         compiled = target / f"{source.stem}.class"
@@ -93,7 +93,7 @@ def compile_class(source: Path, classes_from: str) -> Path:
 
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Two test runs at once must not write the same files."""
+    """Prevent concurrent test runs from writing the same files."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -17,13 +17,14 @@ from typing import IO, Any, Final
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 REMOVED_WITHIN_S: Final = 120.0
-"""Brokers leave thousands of files, which a busy machine takes a while to remove."""
+"""Brokers leave thousands of files, which take a busy machine a while to remove."""
 
 
 def freeze(process: subprocess.Popen[Any]) -> None:
     """SIGSTOP a child process, and wait until it has stopped.
 
-    It takes effect when the thread that is to handle it next runs; on a busy machine the others work on until then.
+    The signal takes effect when the thread that handles it next runs; on a busy machine the other threads work on until
+    then.
     """
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -32,7 +33,7 @@ def freeze(process: subprocess.Popen[Any]) -> None:
 class Processes:
     """Starts processes in groups of their own and ends them; a `reaper` does it if this process cannot.
 
-    Safe to use from several threads. ``folder`` is a scratch folder that goes with the processes.
+    Safe to use from several threads. ``folder`` is a scratch folder removed with the processes.
     """
 
     def __init__(self) -> None:
@@ -56,7 +57,7 @@ class Processes:
         stdout: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a command in a process group of its own; what it says goes to ``log`` unless piped."""
+        """Start a command in a process group of its own; its output goes to ``log`` unless piped."""
         with self._lock:
             process = subprocess.Popen(
                 command,
@@ -90,7 +91,7 @@ class Processes:
         with self._lock:
             left = list(self._running.values())
         for process in left:
-            process.send_signal(signal.SIGKILL)  # all at once: each takes its time to be torn down
+            process.send_signal(signal.SIGKILL)  # all at once: each takes a while to end
         for process in left:
             self.end(process, sig=signal.SIGKILL)
         assert self._reaper.stdin is not None
@@ -105,7 +106,7 @@ class Processes:
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> None:
-    """Call ``condition`` until it is true; TimeoutError that says ``what`` if it never is."""
+    """Call ``condition`` until it is true; raises TimeoutError with ``what`` if it never is."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -114,7 +115,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> No
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and has not ended (one that its new parent has not yet waited for has ended)."""
+    """Return True if a process exists and has not ended (as one has that its new parent has not yet waited for)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release of Apache Kafka, and in what it differs for the harness."""
+    """One release of Apache Kafka, and its differences for the harness."""
 
     version: str
     scram: bool = True
-    """Whether a KRaft cluster can keep SCRAM users (KIP-900, since 3.5)."""
+    """True if a KRaft cluster can keep SCRAM users (KIP-900, since 3.5)."""
     producer_ids: bool = True
-    """Whether a KRaft cluster hands out producer ids (KIP-730, since 3.0): without, no producer is idempotent."""
+    """True if a KRaft cluster hands out producer ids (KIP-730, since 3.0). Without, no producer is idempotent."""
 
     reassign_tool: str = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-    """The class of ``kafka-reassign-partitions.sh``."""
+    """Class of ``kafka-reassign-partitions.sh``."""
 
     config_tool: str = "kafka.admin.ConfigCommand"
-    """The class of ``kafka-configs.sh``."""
+    """Class of ``kafka-configs.sh``."""
 
     def __str__(self) -> str:
         return self.version

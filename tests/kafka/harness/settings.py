@@ -1,4 +1,4 @@
-"""What the nodes of a test cluster are configured with."""
+"""Configuration of a test cluster's nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .certificates import Certificates
 
 USER = "alice"
 PASSWORD = "alice-secret"
-"""The one user of the SASL listeners, in PLAIN and SCRAM."""
+"""The only user of the SASL listeners, in PLAIN and SCRAM."""
 
 
 class Listener(Enum):
@@ -24,11 +24,11 @@ class Listener(Enum):
     MUTUAL = "MUTUAL"
     """TLS that demands a client certificate."""
     PROXIED = "PROXIED"
-    """Plaintext; brokers advertise another port for it, at which a proxy is to listen."""
+    """Plaintext; brokers advertise another port for it, at which a proxy listens."""
 
     @property
     def protocol(self) -> str:
-        """The security protocol, as the option of clients has it."""
+        """Return the security protocol in the form of clients' options."""
         return {Listener.MUTUAL: "SSL", Listener.PROXIED: "PLAINTEXT"}.get(self, self.value)
 
 
@@ -37,26 +37,26 @@ class Kerberos:
     """A realm that knows the service kafka on 127.0.0.1."""
 
     config: Path
-    """The krb5.conf."""
+    """Path of the krb5.conf."""
     keytab: Path
-    """The service's key."""
+    """Keytab with the service's key."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenIssuer:
-    """Whose tokens brokers accept for OAUTHBEARER."""
+    """Issuer of the tokens that brokers accept for OAUTHBEARER."""
 
     keys: Path
     """Its public keys (JWKS)."""
     name: str
-    """What tokens hold as ``iss``."""
+    """``iss`` of the tokens."""
     audience: str
-    """What tokens hold as ``aud``."""
+    """``aud`` of the tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster: its id, its roles, and where it listens."""
+    """A node of the cluster: its id, its roles, and its listeners."""
 
     node_id: int
     is_controller: bool
@@ -66,12 +66,12 @@ class Node:
     ports: Mapping[Listener, int]
     """Empty on a node that is only a controller."""
     is_spare: bool = False
-    """Whether it is a controller that does not vote until it is added to the quorum."""
+    """True for a controller that does not vote until it is added to the quorum."""
     proxied_at: int = 0
-    """The port that is advertised for `Listener.PROXIED`; 0 without."""
+    """The port advertised for `Listener.PROXIED`; 0 without."""
 
     def advertised(self, listener: Listener) -> int:
-        """The port at which clients are told to connect."""
+        """Return the port advertised to clients."""
         return self.proxied_at if listener is Listener.PROXIED else self.ports[listener]
 
 
@@ -83,12 +83,12 @@ _COMMON = {
     "inter.broker.listener.name": Listener.PLAINTEXT.value,
     # Small and quick: few threads, small files, no waiting for group members.
     "group.initial.rebalance.delay.ms": "0",
-    # Of members of the new group protocol (KIP-848): the defaults of 45 s and 5 s make tests of lost members wait.
+    # Settings of the new group protocol (KIP-848): the defaults of 45 s and 5 s make tests of lost members wait.
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.session.timeout.ms": "6000",
-    # The same of share groups (KIP-932), and locks that tests can wait for.
+    # The same for share groups (KIP-932), and locks short enough for tests.
     "group.share.assignment.interval.ms": "0",
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "500",
@@ -97,14 +97,14 @@ _COMMON = {
     "group.share.session.timeout.ms": "6000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.index.size.max.bytes": "1048576",
-    # Records with timestamps of long ago are deleted else, active segments too, whenever the brokers look for them.
+    # Otherwise old timestamps get records deleted, active segments too, whenever the brokers check.
     "log.retention.ms": "-1",
     "num.io.threads": "4",
     "num.network.threads": "2",
     "offsets.topic.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
-    # How often the coordinator looks for transactions that take too long; the default of 10 s makes tests wait.
+    # Period of the coordinator's check for overdue transactions; the default of 10 s makes tests wait.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # Followers serve consumers of their rack (KIP-392).
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -123,7 +123,7 @@ def server_properties(
     issuer: TokenIssuer | None,
     extra: Mapping[str, str],
 ) -> str:
-    """The text of a node's ``server.properties``; ``extra`` comes last and wins."""
+    """Return the text of a node's ``server.properties``; ``extra`` comes last and wins."""
     everyone = list(nodes)
     brokers = sum(each.is_broker for each in everyone)
     copies = str(min(3, brokers))
@@ -162,7 +162,7 @@ def server_properties(
 
 
 def _quorum(nodes: Iterable[Node]) -> dict[str, str]:
-    """Who the voters are; with a spare controller only where one finds them, so that they may change (KIP-853)."""
+    """Return the settings that name the voters, or only the controllers if there is a spare one (KIP-853)."""
     controllers = [node for node in nodes if node.is_controller]
     voters = {node.node_id: f"127.0.0.1:{node.controller_port}" for node in controllers if not node.is_spare}
     if len(voters) < len(controllers):

@@ -1,1 +1,1 @@
-"""Which member of a group gets which partitions."""
+"""Assignors, which distribute partitions among the members of a group."""

@@ -1,4 +1,4 @@
-"""What an assignor of the application's own has to have."""
+"""Interface of the application's own assignors."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["AbstractPartitionAssignor"]
 
 
 class AbstractPartitionAssignor(ABC):
-    """Decides which member gets which partitions. Classes are given, not instances."""
+    """Distributes partitions among members. Options take classes, not instances."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """How members tell the coordinator what they support."""
+        """Return the name under which members announce it to the coordinator."""
 
     @classmethod
     @abstractmethod
     def assign(
         cls, cluster: Any, members: Mapping[str, ConsumerProtocolMemberMetadata]
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        """Each member's partitions. ``cluster.partitions_for_topic`` gives those of a topic, or None."""
+        """Return each member's partitions. ``cluster.partitions_for_topic`` gives a topic's partitions, or None."""
 
     @classmethod
     @abstractmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """What a member tells the leader that wants these topics."""
+        """Return the metadata that a member subscribed to these topics sends to the leader."""
 
     @classmethod
     @abstractmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """The member was given these partitions."""
+        """Note the partitions that this member was assigned."""

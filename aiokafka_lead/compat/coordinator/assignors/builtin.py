@@ -1,4 +1,4 @@
-"""Kafka's assignors under aiokafka's interface: the native ones do the work."""
+"""Kafka's assignors under aiokafka's interface, implemented by the native ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BuiltinAssignor(AbstractPartitionAssignor):
     def assign(
         cls, cluster: Any, members: Mapping[str, ConsumerProtocolMemberMetadata]
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        """Each member's partitions."""
+        """Return each member's partitions."""
         topics = sorted({topic for member in members.values() for topic in member.subscription})
         counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
         native = [
@@ -40,9 +40,9 @@ class BuiltinAssignor(AbstractPartitionAssignor):
 
     @classmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """What a member tells that wants these topics."""
+        """Return the metadata that a member subscribed to these topics sends."""
         return ConsumerProtocolMemberMetadata(cls.version, list(topics), b"")
 
     @classmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no state to keep."""

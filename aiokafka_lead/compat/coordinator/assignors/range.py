@@ -8,6 +8,6 @@ __all__ = ["RangePartitionAssignor"]
 
 
 class RangePartitionAssignor(BuiltinAssignor):
-    """Of each topic a run of partitions to each member."""
+    """Assigns each member a contiguous range of each topic's partitions."""
 
     name = "range"

@@ -8,6 +8,6 @@ __all__ = ["RoundRobinPartitionAssignor"]
 
 
 class RoundRobinPartitionAssignor(BuiltinAssignor):
-    """Partitions in turn to the members, over all topics."""
+    """Deals the partitions of all topics to the members in turn."""
 
     name = "roundrobin"

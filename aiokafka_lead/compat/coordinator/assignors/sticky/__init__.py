@@ -1,1 +1,1 @@
-"""Partitions that stay where they are."""
+"""Assignor that moves as few partitions as possible."""

@@ -8,6 +8,6 @@ __all__ = ["StickyPartitionAssignor"]
 
 
 class StickyPartitionAssignor(BuiltinAssignor):
-    """Balanced, with as few partitions moved as that allows (KIP-54)."""
+    """Balances partitions and moves as few of them as that allows (KIP-54)."""
 
     name = "sticky"

@@ -65,6 +65,6 @@ class Closed:
 
     def opens_in_s(self, now: float) -> float:
         """Return the seconds until the next partition opens; infinite if all are open."""
-        # Also of a partition that nobody asks for any more, because it was revoked or paused.
+        # Partitions that were revoked or paused are dropped here too: no later record opens them.
         self._until = {tp: until for tp, until in self._until.items() if until > now}
         return min(self._until.values(), default=math.inf) - now

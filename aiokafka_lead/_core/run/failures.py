@@ -24,7 +24,7 @@ QUOTING = {PYDANTIC, MSGSPEC}
 """Errors whose messages repeat their input."""
 
 _QUOTED = re.compile(r"""(value|field) ('.*'|".*"|`.*`|-?\d+)""", re.DOTALL)
-"""What msgspec repeats: values that an enum does not have, and names of unknown fields."""
+"""Parts of the input that msgspec repeats: values unknown to an enum, and names of unknown fields."""
 
 
 class Verdict(NamedTuple):

@@ -1,1 +1,1 @@
-"""The tests mirror the package; ``kafka`` holds those against a real Apache Kafka."""
+"""The tests mirror the package; ``kafka`` holds the tests against a real Apache Kafka."""

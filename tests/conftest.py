@@ -1,4 +1,4 @@
-"""What every test shares: the two event loops, and Hypothesis profiles that never flake."""
+"""Setup shared by all tests: the two event loops, and Hypothesis profiles that never flake."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ from .outbox.postgres import Postgres, programs
 from .ports import PortPool
 from .proxies import NO_PROXIES
 
-# "all" draws the same examples each time, so that a run says something about the code and not about luck. The smaller
-# suites draw some of them, HYPOTHESIS_PROFILE=deep many new ones. No deadline: the machine may be busy.
+# "all" draws the same examples each time, so that a failure comes from the code and not from chance. The smaller suites
+# draw a part of them, HYPOTHESIS_PROFILE=deep many new ones. No deadline: the machine may be busy.
 settings.register_profile("all", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("test", settings.get_profile("all"), max_examples=50)
 settings.register_profile("quick", settings.get_profile("all"), max_examples=34)
 
 _SUITES = ("quick", "test", "all")
-"""Each has what those before it have, and more."""
+"""Suites; each one includes those before it."""
 _QUICK = ("core", "records", "smoke", "wire")
-"""The folders of the quick suite: what a change needs first."""
+"""Folders of the quick suite, the first to run after a change."""
 _ON_BOTH_LOOPS = ("io", "leadership", "smoke")
-"""The folders whose tests run on trio in the suite "test", since they are of sockets and tasks. Elsewhere, where policy
-is tested through clients, those marked ``both_loops`` do; ``both_loops(False)`` leaves out one test of such a file."""
+"""Folders whose tests also run on trio in the suite "test", because they exercise sockets and tasks.
+
+Elsewhere, tests of policy through clients run on both loops if marked ``both_loops``; ``both_loops(False)`` excludes
+one test of such a file.
+"""
 _TOGETHER = ("tests/spark/", "tests/schema/")
-"""Folders that share what takes long to start, Spark or a registry: each is the work of one process."""
+"""Folders that share something slow to start, Spark or a registry. One process runs all tests of such a folder."""
 _KAFKA = "tests/kafka/"
 _OTHER_KAFKA = re.compile(r"\[[^]]*kafka_|/test_(acls|admin_quorum|assignors_agree|telemetry)\.py")
-"""Tests of other clusters than the largest one, and of none: they are the work of a second process."""
+"""Tests that need another cluster than the largest one, or no cluster. A second process runs them."""
 _LONGEST = (_KAFKA, *_TOGETHER)
-"""What begins first, so that no process is left with it at the end."""
+"""Folders that start first, so that no process is left with one of them at the end."""
 _HERE = Path(__file__).parent
 
 
@@ -61,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the collector of garbage from what stays until the end: tests that call it would wait half a second each."""
+    """Exclude objects that live until the end from garbage collection: tests that collect would wait 0.5 s each."""
     gc.disable()
     try:
         return (yield)
@@ -71,13 +74,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave what is not in the quick suite alone: to import it takes half of the time."""
+    """Ignore files outside the quick suite: importing them takes half of its time."""
     is_quick = collection_path.parent != _HERE or collection_path.name in _QUICK
     return None if is_quick or config.getoption("suite") != "quick" else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep those of the suite that was asked for, the longest folders first."""
+    """Keep the tests of the selected suite, the longest folders first."""
     asked = _SUITES.index(config.getoption("suite"))
     parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
@@ -88,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist=loadfile``, more than a file is the work of one process if its tests share what starts slowly."""
+    """With ``--dist=loadfile``, give files whose tests share something slow to start to the same process."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByFileOrMore(LoadFileScheduling):  # type: ignore[misc]  # it has no types
@@ -102,7 +105,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let Apache Kafka go first where tests run side by side: brokers that starve lose sessions."""
+    """Give Apache Kafka priority over tests that run side by side: starved brokers lose sessions."""
     if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(_KAFKA):
         _step_back()
 
@@ -114,7 +117,7 @@ def _step_back() -> None:
 
 
 def _suite(item: pytest.Item) -> str:
-    """The first suite that has a test."""
+    """Return the first suite that includes the test."""
     marker = item.get_closest_marker("suite")
     if marker is not None:
         (suite,) = marker.args
@@ -131,7 +134,7 @@ def _is_on_both_loops(item: pytest.Item, folder: str) -> bool:
 
 
 def _is_second_loop(item: pytest.Item) -> bool:
-    """Whether a test runs on trio, and on asyncio as well: it has not chosen its loop itself."""
+    """Return True for the trio run of a test that also runs on asyncio, unless the test chooses its loop itself."""
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     chosen = any("anyio_backend" in marker.args[0] for marker in item.iter_markers("parametrize"))
     return parameters.get("anyio_backend") == "trio" and not chosen
@@ -139,14 +142,14 @@ def _is_second_loop(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """The event loop that a test marked ``anyio`` runs on: each one in turn."""
+    """Event loops that tests marked ``anyio`` run on, in turn."""
     backend: str = request.param
     return backend
 
 
 @pytest.fixture
 def handler_of_python() -> Iterator[None]:
-    """Ctrl-C is as Python has it, here and in processes of the test.
+    """Restore Python's handler of Ctrl-C, here and in processes that the test starts.
 
     Another library's handler may stay in this process, and a shell has its background jobs ignore Ctrl-C.
     """
@@ -157,14 +160,14 @@ def handler_of_python() -> Iterator[None]:
 
 @pytest.fixture
 def ports() -> Iterator[PortPool]:
-    """Ports that nobody listens on, but a broker or a server that the test starts there."""
+    """Ports without a listener until the test starts a broker or a server there."""
     with PortPool() as pool:
         yield pool
 
 
 @pytest.fixture
 def names() -> Iterator[Names]:
-    """Names of the test's own, and their addresses."""
+    """Host names of the test's own, and their addresses."""
     with resolving() as table:
         yield table
 
@@ -175,7 +178,7 @@ _NO_POSTGRES = "no PostgreSQL here"
 
 
 def _skip(reason: str, wanting: str) -> NoReturn:
-    # In CI these tests are the proof, so that a machine that lacks something must not pass.
+    # CI has to run these tests, so it must not pass on a machine that lacks a dependency.
     if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
         pytest.fail(f"CI must not skip: {reason}: {wanting}")
     pytest.skip(f"{reason}: {wanting}")
@@ -183,7 +186,7 @@ def _skip(reason: str, wanting: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def openid_provider() -> Path:
-    """Where the certified OpenID provider is installed."""
+    """Installation of the certified OpenID provider."""
     try:
         return certified_provider.install()
     except certified_provider.ProviderUnavailableError as error:
@@ -192,7 +195,7 @@ def openid_provider() -> Path:
 
 @pytest.fixture(scope="session")
 def realm() -> Iterator[kerberos.Realm]:
-    """A Kerberos realm with a KDC that runs."""
+    """Kerberos realm with a running KDC."""
     wanting = kerberos.missing()
     if wanting is not None:
         _skip(_NO_KERBEROS, wanting)
@@ -206,7 +209,7 @@ def realm() -> Iterator[kerberos.Realm]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server that runs."""
+    """Running PostgreSQL server."""
     if programs() is None:
         _skip(_NO_POSTGRES, "apt-get install postgresql")
     server = Postgres()
@@ -218,7 +221,7 @@ def postgres() -> Iterator[Postgres]:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Say aloud how many tests did not run for want of Kerberos, an OpenID provider, PostgreSQL or proxies."""
+    """Report how many tests were skipped for lack of Kerberos, an OpenID provider, PostgreSQL or proxies."""
     for lacking in (_NO_KERBEROS, _NO_PROVIDER, _NO_POSTGRES, NO_PROXIES):
         reasons = [
             report.longrepr[2].partition(f"{lacking}: ")[2]

@@ -1,4 +1,4 @@
-"""What is left to the garbage collector."""
+"""Support for tests that an object is freed without the garbage collector."""
 
 from __future__ import annotations
 

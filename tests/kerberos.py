@@ -26,7 +26,7 @@ _TIMEOUT_S = 90
 
 
 def missing() -> str | None:
-    """What a realm needs and is not here; None where nothing is."""
+    """Return a missing prerequisite of a realm, with the command that installs it, or None."""
     for program in _PROGRAMS:
         if shutil.which(program, path=f"{os.environ.get('PATH', '')}:{_PLACES}") is None:
             return f"no {program} (apt-get install krb5-kdc krb5-admin-server libkrb5-dev)"
@@ -47,7 +47,7 @@ class Realm:
         self._port: Final = self._ports.take()
         self._kdc: subprocess.Popen[bytes] | None = None
         self.config: Final = self.write_config("krb5.conf")
-        """For brokers and clients: the variable KRB5_CONFIG."""
+        """Value of KRB5_CONFIG for brokers and clients."""
         self.client_keytab: Final = self.folder / "alice.keytab"
         self.service_keytab: Final = self.folder / "kafka.keytab"
 
@@ -105,7 +105,7 @@ class Realm:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """The KDC takes connections and never answers, for the length of the block."""
+        """While the block runs, the KDC accepts connections and never answers."""
         assert self._kdc is not None
         freeze(self._kdc)
         try:
@@ -114,7 +114,7 @@ class Realm:
             self._kdc.send_signal(signal.SIGCONT)
 
     def tickets_given(self) -> int:
-        """How often the KDC has given alice the ticket that others are got with."""
+        """Return how often the KDC has given alice a ticket-granting ticket."""
         log = (self.folder / "kdc.log").read_text()
         return sum("AS_REQ" in line and "ISSUE" in line and CLIENT in line for line in log.splitlines())
 

@@ -1,4 +1,4 @@
-"""What an error shows to those who print it, log it, or send it to a collector with the variables of each function."""
+"""Everything an error shows when it is printed, logged, or sent to a collector with each function's variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PACKAGE = Path(aiokafka_lead.__file__).parent
 
 
 def everything(error: BaseException) -> str:
-    """The error, what it comes from, and the variables of each function of this package on its way."""
+    """Return the error, its causes, and the variables of each function of this package in the traceback."""
     seen: list[str] = []
     rest: list[BaseException | None] = [error]
     while rest:
@@ -32,5 +32,5 @@ def everything(error: BaseException) -> str:
 def _repr(value: object) -> str:
     try:
         return repr(value)
-    except AttributeError:  # an object that was not finished
+    except AttributeError:  # object that is not fully constructed
         return object.__repr__(value)

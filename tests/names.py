@@ -1,4 +1,4 @@
-"""Names that resolve to what a test says."""
+"""Names that resolve to addresses chosen by the test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ needs_loopbacks = pytest.mark.skipif(sys.platform != "linux", reason="all of 127
 
 @contextmanager
 def resolving() -> Iterator[Names]:
-    """Stands before the operating system's resolver, which has no names for a test, for as long as the block lasts."""
+    """Replace the operating system's resolver while the block runs."""
     table: Names = {}
     real = socket.getaddrinfo
 
@@ -41,11 +41,14 @@ def resolving() -> Iterator[Names]:
 
 
 STRANGE = "127.0.0.2"
-"""The address of a `Stranger`."""
+"""Address of a `Stranger`."""
 
 
 class Stranger:
-    """At the port of another server, but at `STRANGE`: says nothing, or this, to whoever connects. In a thread."""
+    """A server on the port of another one, but at `STRANGE`. In a thread.
+
+    Sends the given bytes, or none, to each client that connects.
+    """
 
     def __init__(self, port: int, says: bytes | None) -> None:
         self.visits = 0

@@ -1,4 +1,4 @@
-"""What stands for an OpenTelemetry collector: it takes spans by OTLP over HTTP, in OpenTelemetry's own messages."""
+"""A stand-in for an OpenTelemetry collector that takes spans by OTLP over HTTP, in OpenTelemetry's own messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Collector:
                 self.wfile.write(answer)
 
             def log_message(self, format: str, *_: object) -> None:
-                """Says nothing."""
+                """Keep requests out of the log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever)
@@ -71,7 +71,7 @@ class Collector:
         self._server.server_close()
 
     def paths(self) -> dict[tuple[int, int], list[CollectedSpan]]:
-        """For each record that was processed, by partition and offset: its span, and those above it."""
+        """Return the span of each processed record and the spans above it, by partition and offset."""
         by_id = {span.span_id: span for span in self.spans}
         found: dict[tuple[int, int], list[CollectedSpan]] = {}
         for span in self.spans:
@@ -98,10 +98,10 @@ def _spans(request: ExportTraceServiceRequest) -> list[CollectedSpan]:
 
 
 def export_to(endpoint: str, service: str) -> TracerProvider:
-    """Have this process trace what it does, as one with OpenTelemetry's SDK set up."""
+    """Set up this process to trace with OpenTelemetry's SDK."""
     provider = TracerProvider(resource=Resource.create({"service.name": service}))
     exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces")
-    # A queue that is full drops spans without a word, and a busy machine exports late.
+    # A full queue drops spans silently, and a busy machine exports late.
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=100_000, schedule_delay_millis=200))
     trace.set_tracer_provider(provider)
     instrument()

@@ -1,4 +1,4 @@
-"""Tests of what has to happen within a short time of the product's own, on machines that may stand still for longer."""
+"""Support for tests with tight time limits, on machines that may stall for longer than the limit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 
 LATE_S = 0.1
-"""Whatever a test's time: a machine that stands still for so long is late."""
+"""A machine that stalls for this long is late, however long the test takes."""
 
 LATE_PART = 0.25
-"""A machine is late, too, that takes this part of a test's time away, in one go or in many."""
+"""A machine is also late if stalls take this part of the test's time, in one piece or in many."""
 
 TICK_S = 0.02
 
@@ -23,24 +23,24 @@ Test = Callable[..., Awaitable[None]]
 
 
 class Lateness:
-    """For how long the event loop stood still: at a time, and within any ``window_s``."""
+    """Records stalls of the event loop: when they happened, and the most within any ``window_s``."""
 
     def __init__(self, window_s: float, tick_s: float = TICK_S) -> None:
         self._window_s = window_s
         self._tick_s = tick_s
         self._latest: deque[tuple[float, float]] = deque()
-        """Of the window that ends now: when the loop went on, and for how long it had stood still."""
+        """Stalls of the window that ends now: when the loop continued, and how long it had stalled."""
         self.longest_s = 0.0
         self.most_s = 0.0
-        """In one window."""
+        """Longest total of stalls in one window."""
 
     @property
     def late(self) -> bool:
-        """Whether what has to happen within the window may have been kept from it."""
+        """Return True if stalls may have delayed the test beyond its limit."""
         return self.longest_s >= LATE_S or self.most_s >= LATE_PART * self._window_s
 
     async def watch(self) -> None:
-        """Look for ever."""
+        """Watch the loop until cancelled."""
         while True:
             before = time.monotonic()
             await anyio.sleep(self._tick_s)
@@ -54,10 +54,10 @@ class Lateness:
 
 
 def again_if_late(*times_ms: int) -> Callable[[Test], Test]:
-    """Give a test the first of these times, as its first argument, and the next one if it fails on a late machine.
+    """Pass the first of these times to a test as its first argument, and the next one if it fails on a late machine.
 
-    That is one on which the event loop stood still too much (`Lateness.late`). Any other failure is one, and so is that
-    with the last time. Fixtures stay the same.
+    On a late machine the event loop stalled for too long (`Lateness.late`). Any other failure counts, and so does one
+    with the last time. Fixtures are not set up again.
     """
 
     def decorate(test: Test) -> Test:
@@ -67,7 +67,7 @@ def again_if_late(*times_ms: int) -> Callable[[Test], Test]:
         async def run(**given: Any) -> None:
             for time_ms in times_ms[:-1]:
                 lateness = Lateness(time_ms / 1000)
-                failure: Exception | None = None  # that of the test, and not one of its watch
+                failure: Exception | None = None  # of the test, not of its watch
                 async with anyio.create_task_group() as watching:
                     watching.start_soon(lateness.watch)
                     failure = await _failure(functools.partial(test, **{first.name: time_ms}, **given))

@@ -1,4 +1,4 @@
-"""Ports that stay ours from the moment they are chosen."""
+"""Ports that stay reserved from the moment they are chosen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PortPool:
         self.close()
 
     def take(self) -> int:
-        """A port that was free. It refuses connections until something listens there."""
+        """Return a port that was free. It refuses connections until something listens there."""
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", 0))
@@ -38,7 +38,7 @@ class PortPool:
         return port
 
     def close(self) -> None:
-        """Give every port back."""
+        """Release all ports."""
         for sock in self._held:
             sock.close()
         self._held.clear()

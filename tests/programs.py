@@ -1,4 +1,4 @@
-"""A Python program that a test runs in a process of its own, and all that it says."""
+"""A Python program that a test runs in its own process, and its output."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Self
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 90
-"""How long a test waits for a program on a slow machine: for a line, or for its end."""
+"""Longest wait, in seconds, for a line or for the end of a program on a slow machine."""
 
 
 class Program:
-    """Runs while the ``with`` lasts; what fails there shows what the program said, on either pipe."""
+    """A program that runs while the ``with`` block does. A failure inside shows all that the program has printed."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.lines: list[str] = []
@@ -27,7 +27,7 @@ class Program:
         self._changed = threading.Condition()
         self._has_ended = False
         self._position = 0
-        # A session of its own, so that its children, too, are killed if they are left.
+        # With its own session, killing the group also kills children that are left.
         self._process = subprocess.Popen(
             [sys.executable, "-u", *arguments],
             cwd=ROOT,
@@ -55,16 +55,16 @@ class Program:
 
     @property
     def output(self) -> str:
-        """What it has said so far."""
+        """Return the output so far."""
         return "".join(self.lines)
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Return True until the process ends."""
         return self._process.poll() is None
 
     def read_until(self, pattern: str) -> re.Match[str]:
-        """Wait for the next line that has this, after the one that was waited for last."""
+        """Wait for the next line that contains the text, after the line found last."""
         found: list[re.Match[str]] = []
 
         def is_there() -> bool:
@@ -80,28 +80,28 @@ class Program:
         return found[0]
 
     def send_signal(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send it a signal."""
+        """Send a signal to the program."""
         self._process.send_signal(number)
 
     def children(self, having: str) -> list[int]:
-        """The process ids of its children whose command line has this (Linux)."""
+        """Return the process ids of children whose command line contains the text (Linux)."""
         pid = self._process.pid
         listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         found = []
         for child in listed:
-            with suppress(FileNotFoundError):  # it has ended meanwhile
+            with suppress(FileNotFoundError):  # ended meanwhile
                 if having in Path(f"/proc/{child}/cmdline").read_text():
                     found.append(int(child))
         return found
 
     def wait(self) -> int:
-        """Wait until it ends by itself; its exit status."""
+        """Wait until the program ends by itself; return its exit status."""
         status = self._process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return status
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """End it by a signal, and wait; its exit status."""
+        """End the program with a signal; return its exit status."""
         self.send_signal(number)
         return self.wait()
 

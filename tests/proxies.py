@@ -1,4 +1,4 @@
-"""Proxies for tests: one that speaks SOCKS5 and HTTP CONNECT on one port, and those that Debian has."""
+"""Proxies for tests: one that speaks SOCKS5 and HTTP CONNECT on one port, and the ones that Debian packages."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .ports import PortPool
 
 
 class Proxy:
-    """Speaks SOCKS5 and CONNECT on one port, and knows names that nobody else does."""
+    """A proxy that speaks SOCKS5 and CONNECT on one port, and resolves names that are unknown elsewhere."""
 
     def __init__(self, user: str | None = None, password: str | None = None) -> None:
         self.port = 0
         self.asked: list[tuple[str, int]] = []
-        """The hosts and ports that clients wanted to reach."""
+        """Hosts and ports that clients asked for."""
         self.names: dict[str, str] = {}
         self._login = None if user is None else (user, password)
 
@@ -110,12 +110,12 @@ async def proxy(user: str | None = None, password: str | None = None) -> AsyncIt
 
 
 NO_PROXIES = "no proxies"
-"""Beginning of the reason for which tests of real ones are skipped."""
+"""Beginning of the reason for skipping tests of real proxies."""
 
 
 @asynccontextmanager
 async def real_proxy(kind: str, folder: Path, user: str | None = None, password: str = "") -> AsyncIterator[RealProxy]:
-    """One of Debian's: "microsocks" for SOCKS5, or "tinyproxy" for CONNECT."""
+    """Yield one of Debian's proxies: "microsocks" for SOCKS5, or "tinyproxy" for CONNECT."""
     if shutil.which(kind) is None:
         pytest.skip(f"{NO_PROXIES}: {kind} is not installed (apt-get install microsocks tinyproxy)")
     with PortPool() as ports:
@@ -128,7 +128,7 @@ async def real_proxy(kind: str, folder: Path, user: str | None = None, password:
 
 
 class RealProxy:
-    """A process that can be killed and started again, at the same port."""
+    """A process that can be killed, and restarted on the same port."""
 
     def __init__(self, kind: str, port: int, folder: Path, user: str | None, password: str) -> None:
         self.scheme = "socks5" if kind == "microsocks" else "http"
@@ -150,7 +150,7 @@ class RealProxy:
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     async def start(self) -> None:
-        """Returns when it listens."""
+        """Start the process; return once it listens."""
         self._begin()
         with anyio.fail_after(30):
             while True:
@@ -162,7 +162,7 @@ class RealProxy:
                     return
 
     def kill(self) -> None:
-        """End it, with every connection that goes through it."""
+        """Kill the process, with every connection through it."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()

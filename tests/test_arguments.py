@@ -1,4 +1,4 @@
-"""Wrong arguments of every public method: each is named at once by an error of ours, and nothing is sent."""
+"""Wrong arguments of every public method: an error that names the argument, raised before any request is sent."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ NO_OFFSETS: list[Any] = [
 ]
 
 Case = tuple[str, dict[str, Any], str, list[Any]]
-"""A method, what else it is given, an argument of it, and values that this cannot have. ``*name`` takes several."""
+"""A method, its other arguments, the argument under test, and its wrong values. ``*name`` takes several values."""
 
 
 def each(bad: Iterable[Any]) -> list[Any]:
-    """Lists with one of these in them."""
+    """Return lists that each contain one of the values."""
     return [[item] for item in bad]
 
 
@@ -307,7 +307,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 def public_methods(client: type[Any]) -> dict[str, Any]:
-    """Also those of the classes that a client is made of."""
+    """Yield the public methods of clients, and of the classes that clients are made of."""
     return {name: method for name, method in inspect.getmembers(client, inspect.isfunction) if name[0] != "_"}
 
 
@@ -437,7 +437,7 @@ async def call(method: Any, given: dict[str, Any], argument: str, value: Any) ->
 
 
 async def refused(target: Any, method: str, given: dict[str, Any], argument: str, values: list[Any]) -> None:
-    """Each of these values raises an error that names the argument."""
+    """Check that each value raises an error that names the argument."""
     for value in values:
         with pytest.raises((ConfigError, ConfigTypeError)) as caught:
             await call(getattr(target, method), given, argument, value)
@@ -520,7 +520,7 @@ def test_a_cluster_in_a_thread_says_the_same() -> None:
 
 
 TRANSACTIONS = {f"{verb}_transaction" for verb in ("begin", "commit", "abort", "send_offsets_to")}
-"""What a transaction is asked first is whether it is open: tests/transactions has the wrong arguments."""
+"""Methods that first check for an open transaction: tests/transactions tests their arguments."""
 TRANSACTIONS |= {"transaction", "transaction_health"}
 
 

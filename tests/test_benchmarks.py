@@ -1,4 +1,4 @@
-"""What the benchmarks make of what they have measured."""
+"""Reports of the benchmarks, computed from their measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CASE = "idle brokers", 100
 
 
 def a_run(path: Path, seed: int, lead_ms: float, franz_go_ms: float) -> Path:
-    """30 moves of two clients, over a floor of 30 ms, with one decimal's noise."""
+    """Return 30 moves of two clients, over a floor of 30 ms, with noise of one decimal."""
     chance = random.Random(seed)
     moves = [
         {
@@ -89,7 +89,7 @@ def test_published_moves_are_read_as_those_of_a_run(tmp_path: Path) -> None:
 
 
 def a_round(pauses: Sequence[tuple[float, float]]) -> Round:
-    """A move after 1 s, for which the brokers need 20 ms; a record a millisecond, but for the pauses (from, to)."""
+    """A move after 1 s that takes the brokers 20 ms; one record each millisecond, except in the pauses (from, to)."""
     answers = [(ms / 1000, int(ms > 1000), ms / 1000 - 0.001) for ms in range(900, 2000) if not 1000 < ms < 1020]
     times = [ms / 1000 for ms in range(900, 2000) if not any(first < ms / 1000 < last for first, last in pauses)]
     return Round([Move(0.95, 1)], [(number, at, 0.0) for number, at in enumerate(times)], answers, answers, {})

@@ -141,7 +141,7 @@ def test_secrets_stay_out_of_repr() -> None:
 
 
 class OwnAssignor:
-    """An application's, which is only looked at here."""
+    """An assignor of the application, which is never called here."""
 
     cooperative = False
 
@@ -149,10 +149,10 @@ class OwnAssignor:
         self.name = name
 
     def user_data(self, *args: Any) -> None:
-        """Nothing."""
+        """Return no user data."""
 
     def assign(self, *args: Any) -> dict[str, Any]:
-        """Nothing."""
+        """Return no assignment."""
         return {}
 
 
@@ -204,7 +204,7 @@ IDS = ["client_id", "group_id", "group_instance_id", "group_remote_assignor", "c
 
 @pytest.mark.parametrize("name", IDS)
 def test_ids_fit_the_protocols_strings(name: str) -> None:
-    """Their length is an int16, in UTF-8."""
+    """Ids are limited to the length that an int16 can give, in UTF-8."""
     options = {"group_id": "g", "group_protocol": "consumer", name: "\u00fc" * 16383}
     assert getattr(ConsumerConfig.from_options("a", options), name) == "\u00fc" * 16383
     with pytest.raises(ConfigError, match=rf"^{name} must be at most 32767 bytes in UTF-8, not 32768"):

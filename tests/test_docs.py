@@ -1,4 +1,4 @@
-"""What the documents name exists: paths, modules, classes and their members, options, targets of make."""
+"""Names in the documents exist: paths, modules, classes and their members, options, targets of make."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DOCUMENTS = [
     "SECURITY.md",
     *(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/**/*.md") if p.name not in ("errors.md", "options.md")),
 ]
-"""Those two are generated."""
+"""Generated pages."""
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"[\w.*-]*(/[\w.*-]+)+/?|[\w-]+\.(py|pxd|md|toml|txt)")
@@ -36,11 +36,11 @@ def document(request: pytest.FixtureRequest) -> Path:
 
 
 FOREIGN = re.compile(r"^\|.*\|(?=[^|]*\|$)", re.MULTILINE)
-"""All columns of a table but the last."""
+"""All columns of a table except the last one."""
 
 
 def spans(document: Path) -> list[str]:
-    """What stands between backticks. Of tables in guides from other clients, only the last column is about this one."""
+    """Yield the text between backticks. In guides from other clients, only the last column of a table counts."""
     text = FENCED.sub("", document.read_text())
     if document.parent.name == "migration":
         text = FOREIGN.sub("|", text)
@@ -48,7 +48,7 @@ def spans(document: Path) -> list[str]:
 
 
 def exists(path: str) -> bool:
-    """Whether there is such a path in the project or in the package; of a bare file name, anywhere in them."""
+    """Return True if the path exists in the project or the package; a bare file name may be anywhere in them."""
     if "/" not in path:
         return any(
             True for folder in (".", "aiokafka_lead", "tests", "benchmarks") for _ in ROOT.glob(f"{folder}/**/{path}")
@@ -58,7 +58,7 @@ def exists(path: str) -> bool:
 
 @cache
 def members() -> dict[str, set[str]]:
-    """By the name of a class or module of the package: what is defined in it, and in the classes that it inherits."""
+    """Return the members of each class and module of the package, inherited ones included, by name."""
     found: dict[str, set[str]] = {}
     bases: list[tuple[str, str]] = []
     for path in PACKAGE.rglob("*.py"):
@@ -87,7 +87,7 @@ def defined(scope: ast.Module | ast.ClassDef) -> Iterator[str]:
 
 @cache
 def words() -> frozenset[str]:
-    """Every word of the sources, and the names that a scrape is made of."""
+    """Return every word of the sources, and the names that a scrape contains."""
     files = [ROOT / "setup.py", ROOT / "Makefile", ROOT / "pyproject.toml"]
     for folder in ("aiokafka_lead", "tests", "benchmarks"):
         files += [*ROOT.glob(f"{folder}/**/*.py"), *ROOT.glob(f"{folder}/**/*.pxd")]
@@ -144,7 +144,7 @@ def test_the_version_stands_in_two_places() -> None:
 
 
 def test_the_messages_are_those_of_the_sources() -> None:
-    """What the page on troubleshooting quotes is said somewhere, in these words."""
+    """The page on troubleshooting quotes messages exactly as the sources have them."""
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
     quoted = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE)
     said = [

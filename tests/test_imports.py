@@ -1,4 +1,4 @@
-"""No module of the package takes part in a circle of imports."""
+"""No module of the package takes part in an import cycle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CIMPORT = re.compile(r"^from +([\w.]+) +cimport +(?:\(([^)]*)\)|(.*))", re.MULTI
 
 
 def imports() -> dict[str, set[str]]:
-    """What each module imports, be it in a function or for type checkers alone, and what its ``.pxd`` takes."""
+    """Return the imports of each module, also within functions, for type checkers alone, and in its ``.pxd``."""
     graph = grimp.build_graph("aiokafka_lead", cache_dir=None)
     found = {module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
     for path in PACKAGE.rglob("*.pxd"):
@@ -37,4 +37,4 @@ def test_imports_make_no_circle() -> None:
 
 def test_what_compiled_modules_take_is_counted() -> None:
     taken = imports()["aiokafka_lead._core.producer.answers"]
-    assert "aiokafka_lead._core.producer.counters" in taken  # which only the .pxd names
+    assert "aiokafka_lead._core.producer.counters" in taken  # named only in the .pxd

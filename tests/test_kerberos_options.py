@@ -1,4 +1,4 @@
-"""GSSAPI's options where the extra is not installed."""
+"""GSSAPI's options when the extra is not installed."""
 
 from __future__ import annotations
 

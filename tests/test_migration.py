@@ -1,4 +1,4 @@
-"""The guides from other clients say of each call and option of theirs what becomes of it: none is left out."""
+"""The guides from other clients cover each of their calls and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 
-with warnings.catch_warnings():  # it reads its schemas in a way that Python has deprecated
+with warnings.catch_warnings():  # It reads its schemas in a way that Python has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
@@ -60,7 +60,7 @@ def named(client: str) -> set[str]:
 
 
 def calls(kind: type[object]) -> set[str]:
-    """A class's public methods; not its constants."""
+    """Return a class's public methods, without constants."""
     public = {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
     return {name for name in public if not CONSTANT.fullmatch(name)}
 
@@ -103,7 +103,10 @@ def test_every_option_of_confluents_registry_has_its_row(kind: type[object]) -> 
 
 
 def is_option(name: str) -> bool:
-    """Whether librdkafka knows it. No client is made, since options are looked at in turn and the last one is none."""
+    """Return True if librdkafka has the option.
+
+    No client is created: options are checked in order, and the last one is invalid.
+    """
     with pytest.raises((confluent_kafka.KafkaException, TypeError)) as refused:
         confluent_kafka.Producer({name: "\0", "none.such": ""})
     return f'No such configuration property: "{name}"' not in str(refused.value)

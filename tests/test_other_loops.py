@@ -1,4 +1,4 @@
-"""A client used from another event loop, or from a thread without one, raises at once, and is none the worse."""
+"""A client used from another event loop, or from a thread without one, raises at once and stays usable."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ async def outcome(client: Any, call: Call) -> type[KafkaError] | None:
 
 @pytest.mark.parametrize("kind", CALLS)
 def test_what_ended_with_its_event_loop_can_be_stopped_in_another_one(kind: str) -> None:
-    """There is nothing to stop any more."""
+    """The event loop took its tasks and connections with it."""
 
     async def start() -> None:
         await client.start()
         for _ in range(3):
-            await asyncio.sleep(0)  # asyncio cannot cancel a task of anyio's that has not begun without a warning
+            await asyncio.sleep(0)  # anyio warns if asyncio cancels a task that has not begun
 
     with ClusterThread(EmbeddedCluster(brokers=1)) as cluster:
         cluster.create_topic("events")
@@ -106,7 +106,7 @@ def test_what_ended_with_its_event_loop_can_be_stopped_in_another_one(kind: str)
 
 @pytest.mark.parametrize("kind", [Consumer, ShareConsumer])
 def test_a_member_is_stopped_at_once_when_its_event_loop_has_ended(kind: Any) -> None:
-    """Nothing is there to leave the group with, however much time there is for that."""
+    """After its event loop has ended, a member cannot send a LeaveGroup, so ``stop`` does not wait for one."""
 
     async def start() -> None:
         await client.start()

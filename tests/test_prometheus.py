@@ -30,7 +30,7 @@ Sample = tuple[str, frozenset[tuple[str, str]]]
 
 
 async def scrape(registry: CollectorRegistry) -> dict[Sample, float]:
-    """What is collected, in a thread as a server has it."""
+    """Collect the metrics in a thread, as a server does."""
     text = (await anyio.to_thread.run_sync(generate_latest, registry)).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value

@@ -1,4 +1,4 @@
-"""The package's root: what users import, and that it is enough to name whatever the clients take and give."""
+"""The root of the package: the names that users import, including the types of all arguments and results."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from aiokafka_lead import (
 )
 
 PUBLIC_MODULES = ("admin", "config", "errors", "oidc", "security", "types")
-"""Where else public names may be."""
+"""Other modules with public names."""
 
 
 def as_typed(consumer: Consumer, producer: Producer) -> tuple[ConsumerHealth, ConsumerLag, ConsumerMetrics, int | None]:
-    """Never called: the type checkers read it."""
+    """Only read by type checkers, never called."""
     written: ProducerMetrics = producer.metrics()
     assert written is not None
     lag: ConsumerLag = consumer.lag()
@@ -47,7 +47,7 @@ def as_typed(consumer: Consumer, producer: Producer) -> tuple[ConsumerHealth, Co
 
 
 class Order:
-    """What an application works with."""
+    """A value of an application."""
 
 
 def key_of(content: bytes) -> str:
@@ -86,7 +86,7 @@ class OrderWriter:
 
 
 def typed_children(client: Client) -> None:
-    """Never called: what a shared client makes has the same types."""
+    """The clients that a shared client creates have the same types. Never called."""
     assert_type(client.producer(linger_ms=0), Producer[bytes, bytes])
     assert_type(client.producer(value_serializer=order_bytes), Producer[bytes, Order])
     assert_type(client.producer(key_serializer=str.encode, value_serializer=order_bytes_later), Producer[str, Order])
@@ -99,7 +99,7 @@ def typed_children(client: Client) -> None:
 
 
 def typed_producers() -> None:
-    """Never called: serializers set K and V, and without one they are bytes."""
+    """Serializers set K and V; without one they are bytes. Never called."""
     assert_type(Producer("h"), Producer[bytes, bytes])
     assert_type(Producer("h", linger_ms=0, value_serializer=order_bytes), Producer[bytes, Order])
     assert_type(Producer("h", key_serializer=str.encode, value_serializer=order_bytes), Producer[str, Order])
@@ -114,7 +114,7 @@ def typed_producers() -> None:
 
 
 async def typed_consumers() -> None:
-    """Never called: deserializers set K and V."""
+    """Deserializers set K and V. Never called."""
     assert_type(Consumer("t", bootstrap_servers="h"), Consumer[bytes | None, bytes | None])
     assert_type(
         Consumer("t", bootstrap_servers="h", group_id="g", key_deserializer=key_of, value_deserializer=order_of),
@@ -137,7 +137,7 @@ async def typed_consumers() -> None:
 
 
 async def typed_share_consumers() -> None:
-    """Never called: deserializers set K and V."""
+    """Deserializers set K and V. Never called."""
     jobs = ShareConsumer("t", bootstrap_servers="h", group_id="g", value_deserializer=order_of)
     async for record in jobs:
         assert_type(record, ShareRecord[bytes | None, Order])
@@ -158,7 +158,7 @@ def test_what_is_listed_is_there(name: str) -> None:
     "name", ["", ".admin", ".config", ".consumer", ".errors", ".producer", ".security", ".spark", ".testing", ".types"]
 )
 def test_an_import_of_everything_brings_what_is_listed_and_overwrites_nothing_else(name: str) -> None:
-    """Neither submodules, which are called ``log``, ``run`` or ``client``, nor what the module itself imports."""
+    """``import *`` overwrites neither submodules (``log``, ``run``, ``client``) nor imports of the module itself."""
     module = importlib.import_module(f"aiokafka_lead{name}")
     taken: dict[str, Any] = {}
     exec(f"from {module.__name__} import *", taken)
@@ -179,14 +179,14 @@ def test_what_is_not_there_is_told() -> None:
 
 
 def test_the_root_alone_imports_no_client() -> None:
-    """Who only produces does not pay for the others."""
+    """A program that only produces does not import the other clients."""
     code = "import sys, aiokafka_lead; print([m for m in sys.modules if m.endswith(('producer', 'consumer', 'admin'))])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert run.stdout.strip() == "[]"
 
 
 def named(function: Any) -> Iterator[str]:
-    """The identifiers in a function's annotations."""
+    """Yield the identifiers in a function's annotations."""
     for annotation in inspect.get_annotations(function).values():
         yield from re.findall(r"\w+", str(annotation))
 

@@ -1,4 +1,4 @@
-"""What the documentation shows can be pasted: it is Python, and its options, names and arguments exist."""
+"""Recipes in the documentation can be pasted: they are Python, and their options, names and arguments exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
 
 _SECRETS = ("password", "api_key", "api_secret", "client_id", "client_secret", "secret", "connection_string")
 GIVEN = {**dict.fromkeys(_SECRETS, "given"), "token_id": "id", "token_hmac": "aG1hYw=="}
-"""What the reader defines."""
+"""Names that the reader defines."""
 
 DOCS = Path(__file__).parent.parent / "docs"
 CONFIGS = {"Producer": ProducerConfig, "Consumer": ConsumerConfig, "AdminClient": AdminConfig}
@@ -60,7 +60,7 @@ def test_a_block_can_be_pasted(place: str) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By the end of a name in a recipe, a file such as it names."""
+    """Files for the names in recipes, by the end of the name."""
     folder = tmp_path_factory.mktemp("recipes")
     authority = trustme.CA()
     certificate = authority.issue_cert("orders.example.org")
@@ -82,7 +82,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("place", [place for place in BLOCKS if place.startswith("security.md")])
 def test_a_recipe_runs(place: str, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it stands, with the names that are the reader's, and files in the place of those that it names."""
+    """A recipe runs unchanged, with the reader's names defined and its files present."""
     if "GSSAPI" in BLOCKS[place] or "gssapi" in BLOCKS[place]:
         pytest.importorskip("gssapi")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(files["account.json"]))

@@ -1,7 +1,7 @@
-"""Every sample of README.md and the documentation runs, on an embedded cluster a page for ``localhost:9092``.
+"""Every sample of README.md and the documentation runs, each page with its own embedded cluster at ``localhost:9092``.
 
-Samples of a page share their names, one after the other, so that a later one need not import again. A sample's tests
-are called as well, with a cluster. After ``<!-- shown only: REASON -->`` a sample is only compiled.
+Samples of a page share their names in order, so that a later one need not repeat imports. A sample's tests are called
+as well, with a cluster. After ``<!-- shown only: REASON -->`` a sample is only compiled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, EmbeddedSchema
 
 ROOT = Path(__file__).parents[1]
 OTHERS = {"security.md"}
-"""Its samples reach clouds: tests/test_recipes.py compares their names and options with the package."""
+"""Pages whose samples reach clouds: tests/test_recipes.py compares their names and options with the package."""
 PAGES = [
     path
     for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -69,13 +69,13 @@ def cluster() -> Iterator[ClusterThread]:
 
 @pytest.fixture(autouse=True)
 def spark_runs_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its workers would be the first Python of the path, which has other packages."""
+    """Run Spark's workers with this Python; the first one in the path has other packages."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
 
 
 @pytest.fixture(autouse=True)
 def aiokafka_kept_apart() -> Iterator[None]:
-    """A page may install what stands in for aiokafka, which other tests in this process have imported."""
+    """Restore aiokafka afterwards: a page may install its stand-in, and other tests in this process import aiokafka."""
     imported = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "aiokafka"}
     for name in imported:
         del sys.modules[name]

@@ -1,4 +1,4 @@
-"""Secrets show nowhere: each of them holds a word that is looked for in whatever is printed, logged or kept."""
+"""Secrets never show: each contains a word that must not be in anything printed, logged or kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value for ``security`` stands for flat options, and is not mixed with them."""
+"""A value for ``security`` replaces flat options, and cannot be combined with them."""
 
 from __future__ import annotations
 

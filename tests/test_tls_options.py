@@ -1,4 +1,4 @@
-"""The ``ssl_*`` options: what is taken, in which forms, and errors that name the option at fault."""
+"""The ``ssl_*`` options: accepted values and forms, and errors that name the wrong option."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PASSWORD = "pass-word"
 
 
 class Files:
-    """An authority, and a client's certificate of it, in every form."""
+    """An authority, and a client certificate issued by it, in every form."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()
@@ -123,7 +123,7 @@ def test_a_certificate_in_every_form(files: Files) -> None:
 
 
 def handshake_presents(client: ssl.SSLContext) -> str:
-    """Whose certificate a client shows to a server that asks for one, in memory."""
+    """Return the name in the certificate that a client presents in a handshake in memory."""
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(server)
@@ -245,7 +245,7 @@ def test_pem_as_it_comes_out_of_an_environment(files: Files, form: Callable[[str
     assert handshake_presents(config(**same).tls_material.context()) == "alice"
     assert len(config(ssl_cadata=form(files.ca_text + files.chain_text)).tls_material.context().get_ca_certs()) == 1
     traditional = Path(files.traditional).read_text()
-    if form is not FORMS["one line"]:  # such a key has a header, which needs lines
+    if form is not FORMS["one line"]:  # a key with a header needs line breaks
         texts["ssl_keydata"] = traditional
         config(**{name: form(text) for name, text in texts.items()}, ssl_password=PASSWORD)
 

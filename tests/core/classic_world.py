@@ -1,4 +1,4 @@
-"""One member of a classic group, and what its coordinator answers."""
+"""One member of a classic group, and its coordinator's answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def snapshot(generation: int = 1, **counts: int) -> ClusterSnapshot:
 
 
 class World:
-    """One member and what its coordinator answers."""
+    """One member and its coordinator's answers."""
 
     def __init__(self, **options: Any) -> None:
         self.now = 100.0
@@ -50,7 +50,7 @@ class World:
         self.member.answered(request, response, error, self.now)
 
     def join(self, generation: int = 1, protocol: str = COOPERATIVE, leads: Mapping[str, bytes] | None = None) -> Any:
-        """JoinGroup is answered with success; ``leads`` are the members that the answer names to a leader."""
+        """Answer JoinGroup with success; ``leads`` are the members listed for a leader."""
         request = self.ask(JoinGroupRequest)
         members = [JoinGroupResponseMember(member_id=name, metadata=data) for name, data in (leads or {}).items()]
         response = JoinGroupResponse(
@@ -70,7 +70,7 @@ class World:
         return request
 
     def settle(self) -> list[Any]:
-        """Carry out what there is to do but for requests."""
+        """Carry out steps until the member waits for a request or for time to pass."""
         steps = []
         while isinstance(step := self.member.step(self.now), Revoke | Lose | Assign):
             steps.append(step)

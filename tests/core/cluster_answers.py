@@ -27,7 +27,7 @@ VERSION = 12
 
 
 def read_whole(response: MetadataResponse, version: int) -> ClusterAnswer:
-    """The answer in one step, by the same functions that `MetadataReader` uses in many."""
+    """Return the answer in one step, by the functions that `MetadataReader` calls in many."""
     return cluster_answer(
         response, [topic_metadata(each, version) for each in response.topics if each.name is not None]
     )
@@ -92,7 +92,7 @@ def feed(state: MetadataState, *answers: MetadataResponse, version: int = VERSIO
 
 
 def finished(steps: Generator[None, None, T]) -> T:
-    """What comes of all the steps."""
+    """Run all steps; return their result."""
     while True:
         try:
             next(steps)
@@ -101,12 +101,12 @@ def finished(steps: Generator[None, None, T]) -> T:
 
 
 def merged_ahead(state: MetadataState, said: ClusterAnswer, now: float = 0.0) -> MergedAhead:
-    """What the state merges of an answer before it is applied."""
+    """Merge an answer into the state ahead of time, without applying it."""
     return finished(state.merge_ahead(said, now))
 
 
 def knowing(*leaders: tuple[int, int], **options: str) -> MetadataState:
-    """A state that has had one answer about topic ``t``."""
+    """Return a state that has had one answer about topic ``t``."""
     state = MetadataState([("boot", 9092)], **options)  # type: ignore[arg-type]
     feed(state, answer(topic(*leaders)))
     return state

@@ -1,4 +1,4 @@
-"""One member of a KIP-848 group, and what its coordinator answers."""
+"""One member of a KIP-848 group, and its coordinator's answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def events(*partitions: int) -> frozenset[TopicPartition]:
 
 
 class Group:
-    """A member and a clock, in the place of the two tasks."""
+    """A member and a clock, in place of the two tasks."""
 
     def __init__(self, wanted: Wanted | None = None, **options: Any) -> None:
         options = {"group_id": "g", "group_protocol": "consumer", "rebalance_timeout_ms": 10_000, **options}
@@ -45,7 +45,7 @@ class Group:
         self.member.subscribe(wanted or Wanted(frozenset({"events"})), self.now)
 
     def beat(self) -> ConsumerGroupHeartbeatRequest:
-        """The heartbeat that is due now."""
+        """Return the heartbeat that is due now."""
         at = self.member.heartbeat_at()
         assert at is not None
         assert at <= self.now

@@ -1,7 +1,8 @@
 """A consumer's policy against brokers that move leaders, die, forget sessions and lag, on virtual time from one seed.
 
-The brokers here share one true log per partition. What they disagree on is who leads: each learns of an election after
-a delay of its own, as real ones do. Nothing here waits: events lie in a heap, and the clock jumps to the next one.
+The brokers here share one true log per partition. They disagree only about leaders: each learns of an election after a
+delay of its own, as real ones do. The simulation never waits: events lie in a heap, and the clock jumps to the next
+one.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ class Simulation:
         self.world = World(*self.tps, limits=LIMITS, reset_policy=None)
         self.world.snapshot = self.truth()
         self.expected = dict.fromkeys(self.tps, 0)
-        """The offset that the application must get next from each partition."""
+        """Next offset that the application must receive, by partition."""
         self.requests = 0
         self.most_bytes = 0
         self.refresh_at: float | None = None
         self.calm = False
-        """No more accidents."""
+        """True once accidents have ended."""
         self.hints = 0.8
-        """How often a broker that refuses says who leads."""
+        """Probability that a refusal names the leader."""
 
     # --- the machine -------------------------------------------------------------------------------------------------
 
@@ -64,7 +65,7 @@ class Simulation:
         self.timeline.later(delay_s, event)
 
     def run(self, seconds: float, done: Callable[[], bool] | None = None) -> bool:
-        """Let time pass; True when ``done`` became true meanwhile."""
+        """Let time pass; return True if ``done`` became true meanwhile."""
         end = self.world.now + seconds
         while True:
             self.step()
@@ -78,7 +79,7 @@ class Simulation:
             self.timeline.advance(due)
 
     def step(self) -> None:
-        """What the fetcher does when it is woken."""
+        """Run one step of the fetcher."""
         world = self.world
         for planned in world.plan():
             self.requests += 1
@@ -99,7 +100,7 @@ class Simulation:
         return ClusterSnapshot(next(self.ids), brokers=brokers, topics=topics, topic_names={TOPIC_ID: "t"})
 
     def refresh(self) -> None:
-        """Ask for metadata, unless that is under way; it may come from a broker that lags."""
+        """Ask for metadata, unless a request is in flight; the answer may come from a broker that lags."""
         if self.refresh_at is not None:
             return
         asked = self.rng.choice(list(self.brokers))
@@ -133,7 +134,7 @@ class Simulation:
             self.later(self.rng.uniform(0.0005, 0.01), lambda: self.arrive(planned, self.world.now + wait_s))
 
     def lost(self, planned: PlannedFetch) -> None:
-        """The connection broke; whether the broker got the request is anybody's guess."""
+        """Break the connection; the broker may or may not have received the request."""
         if self.rng.random() < 0.5:
             self.session_of(planned)
         for state in self.world.planner.failed(planned):
@@ -147,7 +148,7 @@ class Simulation:
         return self.brokers[planned.node_id].sessions.take(planned.request, granted)
 
     def arrive(self, planned: PlannedFetch, until: float) -> None:
-        """The request is at the broker."""
+        """Deliver the request to the broker."""
         if not self.brokers[planned.node_id].running:
             self.lost(planned)
             return
@@ -160,7 +161,7 @@ class Simulation:
     def poll(
         self, planned: PlannedFetch, session_id: int, wanted: dict[TopicPartition, PartitionFetch], until: float
     ) -> None:
-        """Answer with records or errors, or when the long poll is over."""
+        """Answer with records or errors, or when the long poll expires."""
         if not self.brokers[planned.node_id].running:
             self.lost(planned)
             return
@@ -192,7 +193,7 @@ class Simulation:
         return data(tp.partition, found, high_watermark=partition.end)
 
     def reply(self, planned: PlannedFetch, found: FetchResponse) -> None:
-        """The answer is at the client."""
+        """Deliver the reply to the client."""
         world = self.world
         outcome = world.answer(planned, found)
         if outcome.missing or found.error_code:
@@ -202,10 +203,10 @@ class Simulation:
         if outcome.refresh:
             self.refresh()
 
-    # --- what happens ------------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------------
 
     def accidents(self) -> None:
-        """From now on: elections, deaths, forgotten sessions, until it is calm."""
+        """Cause elections, deaths and forgotten sessions until it is calm."""
         if self.calm:
             return
         what = self.rng.random()
@@ -232,7 +233,7 @@ class Simulation:
         partition.elect(self.rng.choice(running or list(self.brokers)), self.brokers)
 
     def append(self, tp: TopicPartition, records: int) -> None:
-        """A producer's batch is in the log."""
+        """Append a producer's batch to the log."""
         partition = self.partitions[tp]
         partition.append(batch(partition.end, [b"v" * 20] * records, epoch=partition.epoch))
 
@@ -246,7 +247,7 @@ class Simulation:
             self.later(self.rng.expovariate(150), self.produce)
 
     def application(self) -> None:
-        """Reads a little, pauses, resumes, seeks."""
+        """Read a few records, pause, resume and seek."""
         what = self.rng.random()
         state = self.world.state(self.rng.choice(self.tps))
         if self.calm or what < 0.8:

@@ -1,4 +1,4 @@
-"""A consumer's policy without its I/O: plans are looked at, answers are written down, time is a number."""
+"""A consumer's policy without I/O: tests inspect plans, write the answers, and set the time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BACKOFF_S = 0.1
 
 
 def middle() -> float:
-    """A random number that leaves waits as they are."""
+    """Return the middle of the range, so that jitter leaves waits unchanged."""
     return 0.5
 
 
@@ -74,13 +74,13 @@ def snapshot(
 
 
 def batch(offset: int, values: Iterable[bytes] = (b"v",), *, epoch: int = 3, **header: object) -> bytes:
-    """A batch of records from this offset on."""
+    """Return a batch of records from this offset on."""
     records = [StoredRecord(1000, value=value) for value in values]
     return build_batch(records, base_offset=offset, leader_epoch=epoch, **header)  # type: ignore[arg-type]
 
 
 def batches(*parts: bytes) -> memoryview:
-    """A partition's records in an answer."""
+    """Return a partition's records in an answer."""
     return memoryview(b"".join(parts))
 
 
@@ -114,7 +114,7 @@ def data(
 def response(
     *partitions: PartitionData, session_id: int = 5, error: int = 0, endpoints: Iterable[int] = (), topic_id: UUID = ID
 ) -> FetchResponse:
-    """An answer about topic "t"."""
+    """Return an answer about topic "t"."""
     return FetchResponse(
         error_code=error,
         session_id=session_id,
@@ -146,7 +146,7 @@ class World:
         self.snapshot = snapshot()
         self.ready = 0
         self.reached_at: dict[int, float] = {}
-        """When a broker was connected to last."""
+        """Time of the last connection to each broker."""
         self.positions = Positions()
         self.prefetch = Prefetch(deserializers or Deserializers(), self._on_ready, max_decompressed_bytes)
         self.planner = FetchPlanner(self.positions, self.prefetch, limits or FetchLimits(50 * MIB, MIB))
@@ -172,20 +172,20 @@ class World:
         self.ready += 1
 
     def state(self, tp: TopicPartition = T0) -> PartitionState:
-        """An assigned partition."""
+        """Return the state of an assigned partition."""
         return self.positions.require(tp)
 
     def learn(self, new: ClusterSnapshot) -> None:
-        """Metadata has changed."""
+        """Apply new metadata."""
         self.take(new, Moved(self.snapshot, new))
 
     def take(self, new: ClusterSnapshot, moved: Moved) -> None:
-        """The same, where it is known what has moved."""
+        """Apply a snapshot, given the partitions that moved."""
         self.positions.touch_moved(moved)
         self.snapshot = new
 
     def plan(self) -> list[PlannedFetch]:
-        """What is sent now."""
+        """Return the requests to send now."""
         self.planner.place(self.snapshot, self.now)
         found = [
             self.planner.plan(node_id, self.version, self.snapshot, self.now, beside=beside)
@@ -194,19 +194,19 @@ class World:
         return [planned for planned in found if planned is not None]
 
     def plan_one(self) -> PlannedFetch:
-        """The only request that is sent now."""
+        """Return the only request to send now."""
         (planned,) = self.plan()
         return planned
 
     def answer(self, planned: PlannedFetch, answered: FetchResponse) -> FetchOutcome:
-        """A broker's answer arrives."""
+        """Deliver a broker's answer."""
         session = self.planner.answered(planned)
         if session is not None and not session.answered(answered.error_code, answered.session_id):
             return FetchOutcome([])
         return self.answers.read(planned, answered, self.snapshot, self.now)
 
     def fetch(self, *partitions: PartitionData, **options: object) -> FetchOutcome:
-        """One round trip."""
+        """Make one round trip."""
         return self.answer(self.plan_one(), response(*partitions, **options))  # type: ignore[arg-type]
 
     def hold(self, state: PartitionState, *parts: bytes, aborted: Sequence[AbortedTransaction] | None = None) -> None:
@@ -224,7 +224,7 @@ class World:
         )
 
     def read(self, limit: int | None = None, tp: TopicPartition | None = None) -> list[int]:
-        """The offsets that the application gets, from one partition's turn after the other."""
+        """Return the offsets that the application receives, one partition's turn after another."""
         wanted = None if tp is None else {tp}
         offsets: list[int] = []
         while limit is None or len(offsets) < limit:
@@ -242,17 +242,17 @@ def marker(kind: ControlType, producer: int, offset: int) -> bytes:
 
 
 def loaded(call: Callable[[], T]) -> T:
-    """What the call returns once the large batches that it meets are decompressed."""
+    """Return the result of the call after decompressing the large batches that it meets."""
     while True:
         try:
             return call()
         except NotLoaded as large:
-            with suppress(KafkaError):  # which comes again
+            with suppress(KafkaError):  # which the call raises again
                 large.view.load()
 
 
 def chunks(world: World) -> list[list[int]]:
-    """The offsets of all that is read, as it is decoded together."""
+    """Return the offsets of all records, decoded together."""
     found = []
     while (chunk := loaded(world.prefetch.chunk)) is not None:
         found.append([record.offset for record in chunk.take(None)])
@@ -260,7 +260,7 @@ def chunks(world: World) -> list[list[int]]:
 
 
 def columns(world: World) -> list[list[int]]:
-    """The offsets of all batches."""
+    """Return the offsets of all batches."""
     found = []
     while (taken := loaded(world.prefetch.batch)) is not None:
         assert world.state().position == Position(taken.next_offset, taken.leader_epoch or -1)

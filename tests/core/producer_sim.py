@@ -1,8 +1,8 @@
 """A cluster on virtual time for the producer's sans-I/O core, with brokers that check sequences as Kafka's do.
 
-Requests take a while to get there, answers take a while to come back, in order for each broker; leaders move,
-connections break before or after a request was worked on, and brokers refuse what the test wants refused. Everything is
-drawn from one seeded generator, so that a run replays.
+Requests and answers take time, and arrive in order for each broker; leaders move, connections break before or after a
+request was processed, and brokers refuse batches at the test's request. Everything is drawn from one seeded generator,
+so that a run replays.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ TOPIC_ID = UUID(int=7)
 
 @dataclass
 class SimConnection:
-    """A connection to a broker; what is on a broken one is lost, worked on or not."""
+    """A connection to a broker. When it breaks, requests and answers in flight are lost."""
 
     node_id: int
     in_flight: list[SimRequest] = field(default_factory=list)
     broken: bool = False
     last_arrival: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    """Of a request at the broker, of an answer at the client: both come in order."""
+    """Of a request at the broker, and of an answer at the client: both arrive in order."""
 
 
 @dataclass(eq=False)
 class SimRequest:
-    """A produce request on its way, or its answer."""
+    """A produce request in flight, or its answer."""
 
     connection: SimConnection
     batches: list[tuple[ProducerBatch, memoryview]]
@@ -54,7 +54,7 @@ class SimRequest:
 
 
 class ProducerSim:
-    """The producer's core, a loop that stands in for the sender, and the brokers."""
+    """The producer's core, a loop in place of the sender, and the brokers."""
 
     def __init__(self, *, seed: int = 0, brokers: int = 3, partitions: int = 1, hints: bool = True, **options: Any):
         self.timeline = Timeline(seed, now=1.0)
@@ -67,17 +67,17 @@ class ProducerSim:
         self.brokers = list(range(brokers))
         self.partitions = [Partition(number, number % brokers) for number in range(partitions)]
         self.hints = hints
-        """Whether brokers name the new leader with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+        """True if brokers name the new leader with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
         self.latency = (0.001, 0.001)
-        """Bounds of what each way takes, in seconds."""
+        """Bounds of the one-way latency, in seconds."""
         self.metadata_delay = 0.010
-        """From asking for metadata to having it."""
+        """Time from a metadata request to its answer, in seconds."""
         self.unreachable: set[int] = set()
-        """Brokers that cannot be connected to now."""
+        """Brokers that refuse connections."""
         self.faults: list[Callable[[SimRequest, ProducerBatch], int | None]] = []
-        """Asked for every batch that arrives: an error code to answer instead of appending, or None."""
+        """Called for every batch that arrives; return an error code to answer instead of appending, or None."""
         self.sent: list[tuple[float, int, ProducerBatch]] = []
-        """Every batch that went out: when, to whom."""
+        """Every batch sent, with its time and broker."""
         self.snapshot = ClusterSnapshot()
         self._notified = True
         self._metadata_due = False
@@ -90,12 +90,12 @@ class ProducerSim:
     def now(self) -> float:
         return self.timeline.now
 
-    # --- what a test does ---------------------------------------------------------------------------------------------
+    # --- calls of a test ----------------------------------------------------------------------------------------------
 
     def send(
         self, value: bytes | None, *, key: bytes | None = None, partition: int = -1, headers: Sequence[Header] = ()
     ) -> Delivery:
-        """One record; fails the test when memory is short."""
+        """Send one record; fail the test if memory is short."""
         topic = self.accumulator.topic(TOPIC)
         assert topic is not None
         timestamp_ms = round(self.now * 1000)
@@ -107,20 +107,20 @@ class ProducerSim:
         return delivery
 
     def move(self, partition: int, to: int | None = None) -> None:
-        """The partition has another leader from now on."""
+        """Move the partition to another leader."""
         target = self.partitions[partition]
         others = [node_id for node_id in self.brokers if node_id != target.leader]
         target.elect(self.rng.choice(others) if to is None else to)
 
     def disconnect(self, node_id: int) -> None:
-        """The connection breaks; the client notices a little later."""
+        """Break the connection; the client notices a little later."""
         connection = self._connections[node_id]
         if not connection.broken:
             connection.broken = True
             self.timeline.at(self.now + self.rng.uniform(*self.latency), lambda: self._lost(connection))
 
     def refresh(self) -> None:
-        """The client learns the truth."""
+        """Give the client the current metadata."""
         self._take_snapshot([(p.leader, p.epoch) for p in self.partitions])
 
     def run(self, seconds: float) -> None:
@@ -145,7 +145,7 @@ class ProducerSim:
             assert self.now < end, [delivery for delivery in deliveries if not delivery.done()][:3]
             self.run(0.01)
 
-    # --- the sender's stand-in ----------------------------------------------------------------------------------------
+    # --- in place of the sender ---------------------------------------------------------------------------------------
 
     def _notify(self) -> None:
         self._notified = True
@@ -182,7 +182,7 @@ class ProducerSim:
         self.timeline.at(self._after(connection, 0), lambda: self._arrive(request))
 
     def _after(self, connection: SimConnection, direction: int) -> float:
-        """When it arrives; never before what was sent before it on the same connection."""
+        """Return the time of arrival, never before an earlier one on the same connection."""
         when = max(self.now + self.rng.uniform(*self.latency), connection.last_arrival[direction])
         connection.last_arrival[direction] = when
         return when

@@ -1,4 +1,4 @@
-"""A share consumer's planner, and brokers that answer as a test says."""
+"""A share consumer's planner, and brokers that answer at the test's request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def snapshot(leaders: Sequence[int], epoch: int = 1) -> ClusterSnapshot:
 
 
 class World:
-    """One member; ``now`` is the test's."""
+    """One member; the test sets ``now``."""
 
     def __init__(self, leaders: Sequence[int] = (1,), version: int = 2, idle_ms: float = 540_000) -> None:
         self.now = 100.0
@@ -95,7 +95,7 @@ class World:
     def acknowledged(
         self, planned: Planned, *, error: int = 0, top: int = 0, leader: tuple[int, int] = (-1, -1)
     ) -> ShareOutcome:
-        """The answer to acknowledgements: the same for all partitions."""
+        """Return an answer to acknowledgements with the same result for all partitions."""
         partitions = [
             share_acknowledge.PartitionData(
                 partition_index=key.partition,
@@ -109,7 +109,7 @@ class World:
         return read_acknowledged(self.planner, planned, response, self.now)
 
     def acquire(self, *ranges: tuple[int, int], partition: int = 0, node: int = 1) -> Acquired:
-        """Have these acquired, through a fetch."""
+        """Acquire these records through a fetch."""
         planned, _ = self.fetch(node)
         ((_, acquired, _),) = self.fetched(planned, ranges, partition=partition).arrived
         return acquired
@@ -117,7 +117,7 @@ class World:
     def decide(
         self, acquired: Acquired, *indices: int, kind: AcknowledgeType = AcknowledgeType.ACCEPT, node: int = 1
     ) -> None:
-        """Acknowledge records, which somebody waits for."""
+        """Acknowledge records on behalf of a caller that waits for the result."""
         exchange = self.planner.exchanges[node]
         for index in indices:
             acquired.decide(index, int(kind))

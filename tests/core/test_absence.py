@@ -1,4 +1,4 @@
-"""How often what the cluster does not have is looked for, and when that is worth a warning."""
+"""Lookups of topics and partitions that the cluster does not have: their pace, and when to warn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTHING = Look(refresh=False, warn_of=[], until=None)
 
 
 def absences() -> Absences:
-    """With a backoff of 100 ms to 1 s, without jitter."""
+    """Return absences with a backoff of 100 ms to 1 s, without jitter."""
     return Absences(Backoff(100, 1000, lambda: 0.5))
 
 

@@ -1,4 +1,4 @@
-"""Batches: when they open, close, become ready and are drained; and the memory they take."""
+"""Batches: opening, closing, becoming ready, draining; and their memory."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_old_batch_does_not_grow() -> None:
         sim.run(0.3)
     sim.unreachable = set()
     sim.run(1)
-    # Its records have the first one's delivery timeout: three at a time, until it is older than a second.
+    # Its records share the first one's delivery timeout: three at a time, until it is older than a second.
     assert [batch.builder.record_count for _, _, batch in sim.sent] == [4, 4, 2]
 
 
@@ -191,7 +191,7 @@ def test_request_is_bounded_and_every_partition_gets_its_turn() -> None:
     sim.run_until_done(deliveries)
     order = [batch.queue.partition for _, _, batch in sim.sent]
     assert len(order) == 20
-    # Each partition waits for the three others, and no longer.
+    # Each partition waits for the three others only.
     for start in range(0, 16, 4):
         assert sorted(order[start : start + 4]) == [0, 1, 2, 3]
 
@@ -270,7 +270,7 @@ def test_idle_partitions_are_left_alone() -> None:
     for number in range(3000):
         sim.move(number, to=2)
     sim.refresh()
-    # Only the queue with a record has learnt which broker leads it now; the others learn it with their next record.
+    # Only the queue with a record has learnt its current leader; the other queues learn it with their next record.
     informed = [number for number in range(3000) if topic.queue(number).leader_id == 2 and number % 3 != 2]
     assert informed == [7]
     sim.run_until_done([waiting, sim.send(b"x", partition=0)])

@@ -1,4 +1,4 @@
-"""Which addresses of a name are tried, in which order, and how long a silent one is waited for."""
+"""Order in which the addresses of a name are tried, and the wait for a silent one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def search(memory: Addresses[str], *found: str, timeout_s: float = 10) -> Names:
 
 
 def reach(trial: Names, address: str) -> None:
-    """It accepts a connection; those before it are still being connected to."""
+    """Accept a connection while earlier attempts are still connecting."""
     for begun in trial.candidates():
         trial.begin(begun)
         if begun == address:
@@ -50,7 +50,7 @@ def test_an_address_that_failed_gives_way_to_the_next_at_once() -> None:
     reach(first, "b")
     first.succeeded()
     assert first.errors == {}
-    # As long as that is remembered, it comes last.
+    # It comes last until the failure is forgotten.
     again = search(memory, "a", "b", "c")
     assert list(again.candidates()) == ["b", "c"]
     assert refuse(again) == ["b", "c"]
@@ -58,7 +58,7 @@ def test_an_address_that_failed_gives_way_to_the_next_at_once() -> None:
     assert list(again.candidates()) == ["a"]
     reach(again, "a")
     again.succeeded()
-    # A success forgets the failure.
+    # A success clears the failure.
     assert list(search(memory, "a", "b", "c").candidates()) == ["a"]
 
 
@@ -91,12 +91,12 @@ def test_a_silent_address_waits_no_longer_than_its_share_while_others_are_left()
     memory: Addresses[str] = Addresses()
     trial = search(memory, "a", "b")
     trial.candidates()
-    assert trial.patience_s == PATIENCE_S  # for all that are connected to side by side
+    assert trial.patience_s == PATIENCE_S  # shared by all concurrent attempts
     reach(trial, "a")
     assert trial.patience_s == PATIENCE_S
     trial.failed("silent", silent=True)
     reach(trial, "b")
-    assert trial.patience_s == PATIENCE_S  # the other one may be back by then
+    assert trial.patience_s == PATIENCE_S  # the other one may have recovered by then
     alone = search(memory, "c")
     alone.candidates()
     assert alone.patience_s == math.inf
@@ -118,7 +118,7 @@ def test_a_slow_address_gets_the_time_that_it_needs() -> None:
     assert trial.patience_s == 2 * PATIENCE_S
     trial.failed("silent", silent=True)
     assert trial.left()
-    assert refuse(trial) == ["down"]  # which may be back by now
+    assert refuse(trial) == ["down"]  # may have recovered by now
     reach(trial, "slow")
     assert trial.patience_s == 4 * PATIENCE_S
     for _ in range(2000):
@@ -189,7 +189,7 @@ def test_an_address_that_is_left_comes_last_though_it_was_the_latest_to_serve() 
 
 
 def test_an_address_of_no_use_is_left_for_the_others_once() -> None:
-    """Else nobody would wait where all others refuse connections."""
+    """If all other addresses refuse connections, one caller has to wait for this one."""
     memory: Addresses[str] = Addresses()
     trial = search(memory, "useless", "down")
     trial.candidates()

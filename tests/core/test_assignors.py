@@ -1,4 +1,4 @@
-"""Assignors: Java's results for range and round-robin; even, sticky and cooperative assignments for the others."""
+"""Assignors: Java's results for range and round-robin; even, sticky and cooperative assignments for the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STICKY = ("sticky", "cooperative-sticky")
 
 
 def again(assignor: str, members: Sequence[MemberSubscription], assigned: Assignment, generation: int) -> Members:
-    """The members as they join after an assignment."""
+    """Return the members as they rejoin after an assignment."""
     strategy = builtin(assignor)
     return [
         replace(
@@ -39,7 +39,7 @@ Members = list[MemberSubscription]
 
 
 def settled(assignor: str, members: Sequence[MemberSubscription], topics: TopicPartitions) -> tuple[Assignment, int]:
-    """The assignment after rebalances until nothing changes, and their number."""
+    """Rebalance until the assignment is stable; return it and the number of rebalances."""
     current, before = list(members), builtin(assignor).assign(members, topics)
     for rounds in range(1, 10):
         current = again(assignor, current, before, 10 + rounds)
@@ -66,7 +66,7 @@ def groups(draw: st.DrawFn, *, with_racks: bool = True) -> tuple[Members, TopicP
 
 
 def check_complete(members: Members, topics: TopicPartitions, assigned: Assignment) -> None:
-    """Every wanted partition once, at somebody who wants it; every member has an entry."""
+    """Check that each wanted partition has exactly one owner that wants it, and each member has an entry."""
     wanted = {topic for member in members for topic in member.topics} & topics.counts.keys()
     everything = sorted(TopicPartition(topic, index) for topic in wanted for index in range(topics.counts[topic]))
     assert sorted(partition for each in assigned.values() for partition in each) == everything
@@ -76,7 +76,7 @@ def check_complete(members: Members, topics: TopicPartitions, assigned: Assignme
 
 
 def check_even(members: Members, assigned: Assignment) -> None:
-    """No partition could move to a member that wants it and has two fewer."""
+    """Check that no partition could move to a member that wants it and has two fewer."""
     for giver in members:
         for taker in members:
             if len(assigned[giver.member_id]) > len(assigned[taker.member_id]) + 1:
@@ -120,10 +120,10 @@ def test_even_and_settled_after_every_change(
 ) -> None:
     members, topics = group
     assigned, rounds = settled(assignor, members, topics)
-    # Racks may take some rebalances more to get near to.
+    # Matching racks may take a few more rebalances.
     assert rounds == 1 or topics.racks
     check_even(members, assigned)
-    # Members leave and come.
+    # Members leave and join.
     staying = [member for member in members if data.draw(st.booleans())]
     joined = [MemberSubscription("new", data.draw(st.sampled_from(members)).topics)]
     after, rounds = settled(assignor, [*again(assignor, staying, assigned, 5), *joined], topics)
@@ -139,7 +139,7 @@ def test_even_and_settled_after_every_change(
 )
 @settings(max_examples=60, deadline=None)
 def test_no_more_moves_than_needed(counts: dict[str, int], size: int, data: st.DataObject) -> None:
-    """Of alike members, who stays keeps an equal share of what it had."""
+    """Among members with equal subscriptions, the remaining ones keep an equal share of their partitions."""
     topics = TopicPartitions(counts)
     members = [MemberSubscription(f"m{number}", tuple(counts)) for number in range(size)]
     assigned = builtin("sticky").assign(members, topics)
@@ -154,7 +154,7 @@ def test_no_more_moves_than_needed(counts: dict[str, int], size: int, data: st.D
 
 
 def test_a_chain_of_moves_evens_out() -> None:
-    """The third member's topic is at a member who is not rich itself, but could take from one who is."""
+    """The third member's topic belongs to a member that is not rich itself, but could take from a rich one."""
     topics = TopicPartitions({"a": 6, "b": 1})
     members = [MemberSubscription("m1", ("a",)), MemberSubscription("m2", ("a", "b")), MemberSubscription("m3", ("b",))]
     had = {"m1": [TopicPartition("a", n) for n in range(6)], "m2": [TopicPartition("b", 0)]}
@@ -175,7 +175,7 @@ def test_cooperative_members_give_up_first() -> None:
 
 @pytest.mark.parametrize("assignor", STICKY)
 def test_the_youngest_claim_counts(assignor: str) -> None:
-    """A member that was away claims what another one has got since (KIP-341)."""
+    """A member that was away claims partitions that another one has received since (KIP-341)."""
     topics = TopicPartitions({"t": 2})
     claim = [TopicPartition("t", 0), TopicPartition("t", 1)]
     members = [
@@ -196,7 +196,7 @@ def test_who_claims_the_same_at_once_owns_it_no_more() -> None:
 
 
 def test_generation_of_a_member_without_the_field() -> None:
-    """Members below version 2 of the subscription tell it in their user data."""
+    """Members below version 2 of the subscription send it in their user data."""
     topics = TopicPartitions({"t": 1})
     strategy = builtin("cooperative-sticky")
     claim = (TopicPartition("t", 0),)
@@ -219,7 +219,7 @@ def test_partitions_near_to_members(assignor: str) -> None:
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_odd_input(assignor: str) -> None:
-    """Topics twice, unknown ones, partitions that do not exist, members who want nothing, no members."""
+    """Repeated and unknown topics, missing partitions, members without subscriptions, no members."""
     topics = TopicPartitions({"t": 2, "empty": 0})
     owned = (TopicPartition("t", -1), TopicPartition("t", 9), TopicPartition("gone", 0), TopicPartition("t", 1))
     odd = MemberSubscription("odd", ("t", "t", "none", "empty"), (*owned, *owned), 2, user_data=b"\xff" * 9)
@@ -231,7 +231,7 @@ def test_odd_input(assignor: str) -> None:
 @pytest.mark.parametrize("assignor", STICKY)
 @pytest.mark.parametrize(("partitions", "size", "names"), [(500, 50, 5), (9000, 100, 90)])
 def test_large_groups(assignor: str, partitions: int, size: int, names: int) -> None:
-    """At once, after half of the group has died, and after it has come back."""
+    """All at once, after half of the group has died, and after it has returned."""
     topics = TopicPartitions({f"t{number:04}": partitions // names for number in range(names)})
     members = [MemberSubscription(f"m{number:03}", tuple(topics.counts)) for number in range(size)]
     started = time.process_time()

@@ -1,4 +1,4 @@
-"""What members tell each other: as Java writes it, as others do, and as nobody should."""
+"""Embedded protocol of a group's members, as written by Java, by other clients, and by broken ones."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_assignments(version: int) -> None:
         (bytes.fromhex("0001 00000001 0001 74 00000000"), ("t",)),
         # Version 3 with owned partitions that are null.
         (bytes.fromhex("0003 00000001 0001 74 ffffffff ffffffff ffffffff ffff"), ("t",)),
-        # A version to come, with a field more.
+        # A future version with an additional field.
         (bytes.fromhex("0009 00000001 0001 74 ffffffff 00000000 00000005 ffff 01020304"), ("t",)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Backoff, and the memory of which address failed how often."""
+"""Backoff, and the count of failures of each address."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_login_that_some_broker_has_accepted_may_be_refused_for_a_while() -> N
 
 
 def test_tls_is_trusted_where_it_has_worked() -> None:
-    """A certificate may be wrong at one broker, whatever the others have."""
+    """One broker may have a wrong certificate, whatever certificates the rest have."""
     known = reachability()
     known.succeeded(B, 100.0)
     search: Search[KafkaError, None] = known.search(B, 10)

@@ -89,7 +89,7 @@ def test_partitions_are_given_up_before_others_come() -> None:
     revoke = group.member.step(group.now)
     assert revoke == Revoke(events(1), 8.0)
     assert isinstance(revoke, Revoke)
-    # Meanwhile heartbeats go on, say nothing of it, and a newer target waits.
+    # Meanwhile heartbeats continue without reporting it, and a newer target waits.
     group.now += INTERVAL_S
     request = group.beat()
     assert owned(request) is None
@@ -145,7 +145,7 @@ def test_topics_without_a_name_wait_for_metadata() -> None:
     step = group.member.step(group.now)
     added = frozenset({TopicPartition("new", 0)})
     assert step == Assign(events(0) | added, added)
-    # A name that was known once is kept while metadata has none, for the topic may be on its way out.
+    # A known name is kept while metadata lacks it, because the topic may be about to disappear.
     group.member.topics_changed(snapshot({}), group.now)
     assert not unknown(group)
 
@@ -244,7 +244,7 @@ def test_what_cannot_be_helped_is_an_error_and_everything_is_lost(error: type[Ka
 
 
 def test_a_group_that_cannot_be_joined_is_an_error() -> None:
-    """It is a classic group with other members, say."""
+    """For example, it is a classic group with other members."""
     group = Group()
     group.refuse(group.beat(), GroupIdNotFoundError)
     assert isinstance(group.member.error, GroupIdNotFoundError)
@@ -325,7 +325,7 @@ def test_a_broker_says_how_often_it_wants_heartbeats() -> None:
 
 
 def test_a_session_is_guessed_from_the_interval_that_brokers_want() -> None:
-    """Nine intervals, as the brokers' defaults have it; no less than ``session_timeout_ms``."""
+    """Nine intervals, like the brokers' defaults; no less than ``session_timeout_ms``."""
     group = Group(session_timeout_ms=20_000)
     assert group.member.session_s == 27
     group.answer(group.beat(), 1, {}, interval_s=15)
@@ -339,7 +339,7 @@ def test_a_session_is_guessed_from_the_interval_that_brokers_want() -> None:
 def test_a_new_member_without_partitions_asks_soon_whether_it_has_some_by_now(
     first: dict[UUID, list[int]] | None,
 ) -> None:
-    """KIP-1263: a coordinator assigns now and then, and tells a member that came in between of nothing at first."""
+    """KIP-1263: a coordinator assigns periodically, and sends a member that joined in between no target at first."""
     group = Group()
     group.answer(group.beat(), 1, first)
     assert group.member.awaits == "an assignment from the coordinator"

@@ -1,4 +1,4 @@
-"""A member of a KIP-848 group that leaves, or comes again."""
+"""A member of a KIP-848 group that leaves or rejoins."""
 
 from __future__ import annotations
 

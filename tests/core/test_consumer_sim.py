@@ -1,4 +1,4 @@
-"""Thousands of small disasters: every record once, in order, within the memory, and on in time."""
+"""Thousands of small disasters: every record once, in order, within the memory limit, and on time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_record_once_in_order_whatever_happens(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_leader_that_moves_costs_less_than_the_long_poll(seed: int) -> None:
-    """Rule 22: the moved partition does not wait for what else its new broker is asked for."""
+    """Rule 22: the moved partition does not wait for the long poll of its new broker's other partitions."""
     simulation = Simulation(seed)
     simulation.calm = True
     simulation.hints = 1.0

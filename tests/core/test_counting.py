@@ -1,4 +1,4 @@
-"""Whatever is counted shows in the metrics, under its own name."""
+"""Every counter shows in the metrics, under its own name."""
 
 import pytest
 
@@ -20,7 +20,7 @@ MEASURED = {
     *("answers", "answered_at", "fetch_latency_s", "unexpected_partitions", "moves", "acked_at", "on_settled"),
     *("topic_bytes", "decoded"),
 }
-"""What others are computed from, or tests alone look at."""
+"""Inputs of computed metrics, and counters for tests alone."""
 
 
 def names(counters: object) -> set[str]:

@@ -1,4 +1,4 @@
-"""When a coordinator is first asked whether it is done with the end of a transaction."""
+"""Delay before a coordinator is first asked for the completion of a transaction."""
 
 from __future__ import annotations
 

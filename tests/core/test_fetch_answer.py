@@ -1,4 +1,4 @@
-"""What becomes of a Fetch answer. Codes: 1 out of range, 2 corrupt, 3 unknown, 6 not leader, 29 not authorized, ..."""
+"""Handling of a Fetch answer. Codes: 1 out of range, 2 corrupt, 3 unknown, 6 not leader, 29 not authorized, ..."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_rule_13_brokers_that_lie_with_ever_newer_epochs_see_a_bounded_rate() ->
         world.now = world.planner.next_time(world.now) or world.now + 0.001
     assert world.counters.free_retries == FREE_RETRIES
     assert FREE_RETRIES + 15 < requests < FREE_RETRIES + 30
-    # An answer that helps makes up for it.
+    # A successful answer makes up for it.
     world.answer(world.plan_one(), response(data(0, batch(0))))
     world.answer(world.plan_one(), response(data(0, error=6)))
     world.learn(snapshot([(2, next(epochs))]))
@@ -100,7 +100,7 @@ def test_counts_free_retries_and_how_long_a_move_takes() -> None:
     counters = world.counters
     assert (counters.free_retries, counters.leader_moves) == (1, 1)
     assert counters.leader_move_ms_last == counters.leader_move_ms_max == pytest.approx(20)
-    # The same broker, elected anew: no other leader took over.
+    # The same broker, re-elected: no other leader took over.
     world.fetch(data(0, error=74, leader=(2, 5)))
     world.learn(snapshot([(2, 5)]))
     world.fetch(data(0))

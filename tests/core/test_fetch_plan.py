@@ -1,4 +1,4 @@
-"""Which partitions are fetched from which broker, and when."""
+"""Assignment of partitions to fetches: from which broker, and when."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_partition_that_becomes_fetchable_does_not_wait_for_the_long_poll() ->
     assert (beside.request.session_id, beside.request.epoch) == (0, -1)
     assert list(beside.asked) == [T1]
     assert world.plan() == []
-    # The session takes it over though the request beside it is not back; the second answer is void.
+    # The session takes it over before the separate request is answered; the second answer is ignored.
     world.answer(main, response(data(0, batch(0))))
     main = world.plan_one()
     assert set(main.request.send) == {T0, T1}
@@ -228,7 +228,7 @@ def test_topics_without_an_id_are_named_in_version_12() -> None:
 
 
 def test_a_session_ends_when_topics_get_ids() -> None:
-    """Within a session topics are named one way only."""
+    """A session names topics either by name or by id."""
     world = World(T0, T1)
     world.learn(snapshot(topic_id=NO_TOPIC_ID))
     world.answer(world.plan_one(), response(data(0, batch(0)), data(1)))
@@ -281,7 +281,7 @@ def test_requests_beside_sessions_leave_room_for_brokers_that_are_asked_for_noth
 
 
 def test_brokers_take_turns_when_memory_is_short() -> None:
-    """A broker without records, whose answers come back all the time, does not keep the memory from the others."""
+    """A broker without records, whose answers arrive constantly, leaves memory to other brokers."""
     world = World(T0, T1, T2, limits=FetchLimits(900, MIB))
     world.learn(snapshot([(1, 3), (2, 3), (3, 3)]))
     world.prefetch.pause(world.state(T0))
@@ -375,7 +375,7 @@ def test_a_broker_can_be_left_alone_for_a_while() -> None:
 
 @pytest.mark.parametrize("epoch", [3, -1])
 def test_a_position_in_doubt_of_which_the_records_are_evicted_is_fetched_again(epoch: int) -> None:
-    """The question was about what is evicted, and its answer counts no more."""
+    """The question concerned the evicted records, so its answer is ignored."""
     world = World(T0, T1, version=11)
     state = world.state(T0)
     state.move(0, epoch)
@@ -400,7 +400,7 @@ def test_a_position_in_doubt_of_which_the_records_are_evicted_is_fetched_again(e
 
 
 def too_large(world: World, planned: PlannedFetch) -> PartitionState | None:
-    """The frame that answers this announces more than may be received."""
+    """The frame that answers this request exceeds the limit."""
     world.planner.failed(planned)
     return world.planner.too_large(planned)
 

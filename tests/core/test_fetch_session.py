@@ -68,7 +68,7 @@ def test_epochs_count_and_wrap_to_one() -> None:
 
 @pytest.mark.parametrize(("error", "kept_id"), [(70, 0), (71, 9), (106, 9)])
 def test_a_session_error_leads_to_a_full_request(error: int, kept_id: int) -> None:
-    """FETCH_SESSION_ID_NOT_FOUND has nothing to close; INVALID_FETCH_SESSION_EPOCH and topic id errors do."""
+    """FETCH_SESSION_ID_NOT_FOUND leaves no session to close; INVALID_FETCH_SESSION_EPOCH and topic id errors do."""
     session = opened()
     session.incremental({A: at(5)}, [])
     assert not session.answered(error, 0)

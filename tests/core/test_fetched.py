@@ -1,4 +1,4 @@
-"""One partition's part of an answer: batches, cursors, aborted transactions, what cannot be read."""
+"""One partition's part of an answer: batches, cursors, aborted transactions, unreadable data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_position_follows_what_was_taken() -> None:
 
 
 def corrupt_record(offset: int) -> bytes:
-    """A batch of one record, sound but for the length that the record announces."""
+    """Return a batch of one record, valid except for the length of the record."""
     broken = bytearray(batch(offset))
     broken[61] = 0x7E
     broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
@@ -126,13 +126,13 @@ def test_aborted_transactions_are_hidden_up_to_their_marker() -> None:
         for view in views(
             by(5, 0),  # aborted
             by(6, 1),  # another producer's
-            by(5, 2, transactional=False),  # not in the transaction
+            by(5, 2, transactional=False),  # outside the transaction
             marker(ControlType.ABORT, 5, 3),
             by(7, 4),  # aborted
             by(5, 5),  # committed: the next aborted one begins at 6
             by(5, 6),  # aborted
             marker(ControlType.COMMIT, 6, 7),
-            by(7, 8),  # aborted still
+            by(7, 8),  # still aborted
             marker(ControlType.ABORT, 7, 9),
             by(7, 10),
         )
@@ -199,7 +199,7 @@ def test_a_batch_that_is_too_large_is_told_by_its_own_error(
 def test_what_cannot_be_read_leaves_nothing_in_memory(
     place: int, codec: str, read: Callable[[World], list[list[int]]]
 ) -> None:
-    """Neither in a reference cycle nor in an error that is kept, whether it is the first batch or not."""
+    """Neither in a reference cycle nor in an error that is kept, for the first batch and later ones."""
     world = World(T0, max_decompressed_batch_bytes=16_000_000)
     world.hold(world.state(), *[batch(0)][:place], bomb(codec, 32_000_000, place))
     gc.collect()

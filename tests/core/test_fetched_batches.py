@@ -1,4 +1,4 @@
-"""Batches of one partition's answer: which are handed out together, and which are decompressed where and when."""
+"""Batches of one partition's answer: handed out together, decompressed on demand or ahead."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_large_batch_is_not_decompressed_where_it_is_asked_for(codec: str, tak
 
 
 def message_set(offset: int, sizes: list[int]) -> bytes:
-    """Messages of format 1, in a compressed set."""
+    """Return messages of format 1, in a compressed set."""
     inner = b"".join(message(1, at, None, bytes(size)) for at, size in enumerate(sizes))
     return message(1, offset + len(sizes) - 1, None, compress("gzip", inner), attributes=1)
 
@@ -133,7 +133,7 @@ def test_a_large_set_of_old_messages_is_decompressed_elsewhere(take: Callable[[W
 
     world = World(T0)
     world.hold(world.state(), batch(0), message_set(1, [10, 10]), message_set(3, [100_000] * 3), batch(6))
-    assert [*offsets(), *offsets()] == [0, 1, 2]  # other timestamps, another epoch: they stay apart
+    assert [*offsets(), *offsets()] == [0, 1, 2]  # different timestamps and epoch: not joined
     with pytest.raises(NotLoaded):
         offsets()
     with pytest.raises(NotLoaded) as large:
@@ -168,7 +168,7 @@ def test_old_messages_beyond_the_bound_say_how_to_go_on() -> None:
 
 
 def test_partitions_that_wait_give_up_what_they_have_decompressed() -> None:
-    """Each is read on for some records only; what was not handed out is decompressed again, and nothing is lost."""
+    """Each is read for a few records only; the rest is decompressed again, without losing any."""
     world = World(T0, T1, T2, max_decompressed_bytes=1_000_000)
     for tp in (T0, T1, T2):
         world.hold(world.state(tp), batch(0, [bytes(100_000)] * 4, compression="zstd"))

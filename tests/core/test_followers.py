@@ -1,4 +1,4 @@
-"""Rule 34 without I/O: which followers are read from, and when they are left."""
+"""Rule 34 without I/O: choice of followers to fetch from, and the return to the leader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEADER, FOLLOWER = 1, 2
 
 
 class Known:
-    """Followers, and when brokers were reached last."""
+    """Known followers, and the time when each broker was last reached."""
 
     def __init__(self) -> None:
         self.reached_at: dict[int, float] = {}
@@ -82,7 +82,7 @@ def test_refusals_are_counted_by_partition_and_end_with_a_success() -> None:
 
 
 def test_a_leader_that_names_the_follower_whatever_the_rack_is_not_asked_in_a_circle() -> None:
-    """Its answers are empty, and come at once."""
+    """Its answers are empty and immediate."""
     world = World(T0)
     for _ in range(DOUBT_AFTER):
         world.fetch(data(0, preferred=FOLLOWER))
@@ -98,7 +98,7 @@ def test_a_leader_that_names_the_follower_whatever_the_rack_is_not_asked_in_a_ci
 
 @pytest.mark.parametrize("offline", [(), (FOLLOWER,)], ids=["not in metadata", "offline"])
 def test_one_that_metadata_does_not_know_is_asked_about_and_left_for_a_moment(offline: tuple[int, ...]) -> None:
-    """The leader, which names it again and again, would be asked in a circle."""
+    """The leader, which keeps naming it, would be asked in a loop."""
     world = World(T0)
     world.learn(snapshot([(LEADER, 3)] * 3, brokers=(1, 2) if offline else (1, 3), offline=offline))
     assert world.fetch(data(0, preferred=FOLLOWER)).refresh
@@ -112,7 +112,7 @@ def test_one_that_metadata_does_not_know_is_asked_about_and_left_for_a_moment(of
 
 
 def test_one_that_names_itself_is_left_for_the_leader() -> None:
-    """The leader is at the address that metadata has of the follower."""
+    """Metadata has the leader's address for the follower."""
     world = World(T0)
     for _ in range(DOUBT_AFTER):
         world.fetch(data(0, preferred=FOLLOWER))

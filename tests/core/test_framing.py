@@ -1,4 +1,4 @@
-"""Frames out of a byte stream."""
+"""Frames from a byte stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def framed(*bodies: bytes) -> bytes:
 
 
 def read_in_pieces(reader: FrameReader, stream: bytes, sizes: list[int]) -> list[bytes]:
-    """Fills the reader's own buffers, at most this number of bytes at a time, the sizes over and over."""
+    """Fill the reader's own buffers, at most this many bytes at a time, cycling through the sizes."""
     frames: list[bytes] = []
     position = turn = 0
     while position < len(stream):
@@ -71,7 +71,7 @@ def test_earlier_frames_stay_as_they_were() -> None:
 
 @given(st.lists(st.tuples(st.integers(SCRATCH_BYTES, 150_000), st.integers(0, 3), st.booleans()), max_size=30))
 def test_what_is_held_stays_as_it_was(frames: list[tuple[int, int, bool]]) -> None:
-    """Whole frames and slices of them, each for as long as a few others."""
+    """Whole frames and slices, each held for the time of a few more frames."""
     reader = FrameReader(LIMIT)
     held: list[tuple[memoryview, bytes]] = []
     for number, (size, keep, sliced) in enumerate(frames):
@@ -97,7 +97,7 @@ def test_the_memory_of_a_frame_that_is_gone_serves_again() -> None:
     assert isinstance(frame, memoryview)
     memory = id(frame.obj)
     del frame
-    others = [bytearray(1) for _ in range(100)]  # who take the place of what is let go of
+    others = [bytearray(1) for _ in range(100)]  # These take the place of released buffers.
     [frame] = reader.feed(framed(b"2" * 900_000))
     assert isinstance(frame, memoryview)
     assert id(frame.obj) == memory

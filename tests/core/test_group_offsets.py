@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch in every version's shape."""
+"""OffsetCommit and OffsetFetch in every version's format."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_what_concerns_the_whole_group_is_raised(response: OffsetFetchResponse) 
 
 @pytest.mark.parametrize("version", [7, 8, 10])
 def test_a_group_that_is_not_there_has_committed_nothing(version: int) -> None:
-    """Some brokers say so, where Apache Kafka answers without offsets."""
+    """Some brokers answer with an error, while Apache Kafka answers without offsets."""
     code = GroupIdNotFoundError.code
     group = OffsetFetchResponseGroup(group_id="g", error_code=code)
     response = OffsetFetchResponse(error_code=code) if version < 8 else OffsetFetchResponse(groups=[group])

@@ -1,4 +1,4 @@
-"""What makes a consumer unhealthy."""
+"""Conditions that make a consumer unhealthy."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_problems(facts: dict[str, Any], problem: str) -> None:
     ],
 )
 def test_what_is_no_problem(facts: dict[str, Any]) -> None:
-    """Nobody wants records; no group; a place that may become free; a slow handler; what is over; a start."""
+    """No reader; no group; a place that may become free; a slow handler; a problem that has ended; a start."""
     assert judge(FINE._replace(**facts), LIMITS).healthy
 
 

@@ -1,4 +1,4 @@
-"""What counts as a leader hint in an answer: the same in Produce and Fetch (rules 1, 3 and 5)."""
+"""Leader hints in answers, read alike from Produce and Fetch (rules 1, 3 and 5)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from aiokafka_lead.errors import FencedLeaderEpochError, NotLeaderOrFollowerErro
 from .fetch_world import ID, T0, T1, World, data, response
 
 Row = tuple[int, tuple[int, int]]
-"""Error code of a partition, and the leader and epoch that come with it."""
+"""Error code of a partition, with the leader and epoch in its answer."""
 
 Read = Callable[[int, Sequence[Row], Sequence[int]], list[LeaderHint]]
-"""From a version of the API, the partitions and the node ids of ``NodeEndpoints``."""
+"""Arguments: the version of the API, the partitions, and the node ids of ``NodeEndpoints``."""
 
 NOT_LEADER = NotLeaderOrFollowerError.code
 FENCED = FencedLeaderEpochError.code

@@ -1,4 +1,4 @@
-"""Sequences: what may follow what, answer by answer."""
+"""Sequences: the permitted successors of each, answer by answer."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def pipelined(sim: ProducerSim) -> None:
 
 
 def restarts(sim: ProducerSim) -> int:
-    """How often a partition went on under the next epoch."""
+    """Return the number of times that partitions restarted under a new epoch."""
     assert sim.accumulator.identity is not None
     return sim.accumulator.identity.restarts
 
 
 def one_by_one(sim: ProducerSim, values: list[bytes]) -> list[Delivery]:
-    """Each record in a batch of its own (with batch_size 1)."""
+    """Send each record in its own batch (with batch_size 1)."""
     return [sim.send(value, partition=0) for value in values]
 
 
@@ -93,7 +93,7 @@ def test_rule_14_a_refused_batch_is_sent_again_before_those_behind_it() -> None:
     sim.faults.append(refuse_first)
     deliveries = one_by_one(sim, [b"0", b"1", b"2", b"3", b"4"])
     sim.run_until_done(deliveries)
-    # All five went out; the four behind were refused as out of order; then one after the other.
+    # All five were sent; the last four were refused as out of order; then each was resent in turn.
     again = [batch.base_sequence for _, _, batch in sim.sent[6:]]
     assert again[:2] == [1, 2]
     assert again == sorted(again)
@@ -127,11 +127,11 @@ def test_lasting_error_makes_those_behind_start_over() -> None:
 
 
 def test_batch_in_doubt_before_a_lasting_error_keeps_its_sequence() -> None:
-    """What may be in the log must not be written again under another sequence."""
+    """A batch that may be in the log must not be written again under another sequence."""
     sim = sim_with_small_batches()
     pipelined(sim)
     first, second = one_by_one(sim, [b"0", b"1"])
-    sim.run(0.0011)  # both are appended, the answers are on their way
+    sim.run(0.0011)  # both are appended, the answers are in flight
     assert sim.partitions[0].log == [b"warm-up", b"0", b"1"]
     sim.disconnect(0)
     sim.faults.append(lambda request, batch: 87 if batch.ordinal == 3 else None)
@@ -231,7 +231,7 @@ def test_single_record_that_is_too_large_fails() -> None:
 
 
 def test_pieces_of_a_batch_that_may_be_in_the_log_are_not_written_again() -> None:
-    """Seeded runs found this: appended, the answer lost, and then refused for its size."""
+    """Found by seeded runs: appended, the answer lost, and then refused for its size."""
     sim = ProducerSim(linger_ms=5)
     pipelined(sim)
     deliveries = [sim.send(b"%d" % number, partition=0) for number in range(4)]
@@ -246,7 +246,7 @@ def test_pieces_of_a_batch_that_may_be_in_the_log_are_not_written_again() -> Non
 
 
 def test_batch_that_a_later_one_proves_written_is_acknowledged() -> None:
-    """Out of the broker's memory of five batches, but something behind it was acknowledged."""
+    """The broker's memory of five batches no longer has it, but a later batch was acknowledged."""
     sim = sim_with_small_batches()
     pipelined(sim)
     delivery = sim.send(b"0", partition=0)

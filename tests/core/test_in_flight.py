@@ -1,4 +1,4 @@
-"""The ledger of requests that wait for their answer."""
+"""Ledger of requests that wait for their answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FetchLike:
 
 
 def nothing(response: object, error: KafkaError | None) -> None:
-    """No request here ends."""
+    """Called when a request ends, which these tests never expect."""
 
 
 def send(ledger: InFlightLedger, deadline: float = 10.0) -> int:

@@ -1,4 +1,4 @@
-"""What an automatic commit may tell: everything but what the application is working on."""
+"""Offsets that an automatic commit covers: all except the records in the application's hands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom to ask what any broker can answer, and when a coordinator is looked up again."""
+"""Choice of the broker for requests that any broker can answer, and repeated lookups of a coordinator."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_caller_in_a_hurry_has_learnt_nothing() -> None:
 
 
 def test_the_refusals_of_a_later_coordinator_count_as_well() -> None:
-    """A broker that names another wrong one each time would be believed for ever."""
+    """Otherwise a broker that names a different wrong one each time would be believed indefinitely."""
     inquiry = CoordinatorInquiry(PATIENCE_S)
     for named in (2, 3, 2):
         inquiry.asks(1)
@@ -124,7 +124,7 @@ def test_the_refusals_of_a_later_coordinator_count_as_well() -> None:
 
 
 def test_a_silent_one_is_asked_last_and_not_in_doubt() -> None:
-    """Others are asked while it may just be waiting for a group's members."""
+    """Other brokers are asked first, since it may only be waiting for a group's members."""
     inquiry = CoordinatorInquiry(PATIENCE_S)
     inquiry.asks(1)
     inquiry.found(1, 2)

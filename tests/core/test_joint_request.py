@@ -43,7 +43,7 @@ def request(
 
 
 def partitions(joint: JointRequest) -> list[tuple[str, int, bytes]]:
-    """What is on the wire: topic, partition and records."""
+    """Return the topics, partitions and records on the wire."""
     frame = b"".join(encode_request(joint.request(), 12, 1, "c"))[4:]
     read = decode_request(frame).request
     assert isinstance(read, ProduceRequest)
@@ -97,7 +97,7 @@ def test_a_transaction_s_requests_are_its_own() -> None:
 
 
 def answer(*topics: tuple[str, UUID, dict[int, int]]) -> ProduceResponse:
-    """Topics with the error codes of their partitions; broker 5 leads all of them under epoch 9."""
+    """Answer with these error codes by topic and partition; broker 5 leads all partitions in epoch 9."""
     return ProduceResponse(
         responses=[
             TopicProduceResponse(

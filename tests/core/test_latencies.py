@@ -1,4 +1,4 @@
-"""Histograms of latencies: every length falls into one count, and nothing is lost."""
+"""Histograms of latencies: every duration is counted in exactly one bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fetches of several consumers merged into one session: what is asked for, and what each of them gets."""
+"""The fetches of several consumers merged into one session: the request, and each consumer's part of the answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def at(offset: int) -> PartitionFetch:
 
 
 class Reader:
-    """A consumer with its own session, and what it was answered."""
+    """A consumer with its own session, and the answers that it received."""
 
     def __init__(self, merged: MergedFetches) -> None:
         self.merged = merged
@@ -39,7 +39,7 @@ class Reader:
         self.got.append(answered)
 
     def ask(self, now: float, *drop: TopicPartition, max_bytes: int = 100, **places: int) -> None:
-        """For these places: ``p0=5`` is partition 0 from offset 5."""
+        """Ask for these positions: ``p0=5`` is partition 0 from offset 5."""
         changed = {TopicPartition("t", int(name[1:])): at(offset) for name, offset in places.items()}
         request = self.session.incremental(changed, drop)
         planned = PlannedFetch(1, 17, False, request, self.session.known, {}, max_bytes, now)
@@ -48,7 +48,7 @@ class Reader:
             self.answered(answered)
 
     def partitions(self) -> list[list[tuple[int, bytes | None]]]:
-        """Of each answer, the partitions in it and their records."""
+        """Return the partitions of each answer, with their records."""
         return [
             [
                 (data.partition_index, None if data.records is None else bytes(data.records))
@@ -91,7 +91,7 @@ def world() -> World:
 
 
 def opened(world: World, *readers: Reader) -> None:
-    """Have the session begin with what the readers ask for."""
+    """Open the session with the positions that the readers ask for."""
     sent = world.main()
     world.tell(sent, answer(*((tp.partition, b"") for tp in sent.asked)))
     for reader in readers:
@@ -110,9 +110,9 @@ def test_one_request_asks_for_all_and_each_gets_its_own(world: World) -> None:
     world.tell(sent, answer((0, b"a"), (1, b"b")))
     assert one.partitions() == [[(0, b"a")]]
     assert other.partitions() == [[(1, b"b")]]
-    assert not world.merged.main_due(0)  # until one of them asks again
+    assert not world.merged.main_due(0)  # until one asks again
     one.ask(0, p0=6)
-    assert not world.merged.main_due(0)  # the other one will ask in a moment
+    assert not world.merged.main_due(0)  # the other one is about to ask
     assert world.merged.next_time(0) == PATIENCE_S
     world.now = PATIENCE_S
     assert world.main().request == SessionRequest(7, 1, {P0: at(6)}, [TopicUse(TOPIC, P1)])
@@ -132,7 +132,7 @@ def test_a_consumer_that_has_not_asked_yet_stays_in_the_session_and_gets_what_ca
     assert other.partitions() == [[(1, b"b"), (2, b"")]]
     one.ask(world.now)
     world.now += PATIENCE_S
-    assert P2 not in world.main().asked  # what was fetched is not fetched again
+    assert P2 not in world.main().asked  # fetched partitions are not fetched again
     other.ask(world.now, p1=8)
     assert other.partitions()[1:] == [[(2, b"c")]]
 
@@ -204,7 +204,7 @@ def test_who_comes_to_a_place_that_is_fetched_already_learns_how_far_the_log_goe
     assert answered is not None
     assert answered.responses[0].partitions[0].high_watermark == 9
     other.ask(0)
-    assert not world.merged.probe_due(LATER)  # the request under way is its own, too
+    assert not world.merged.probe_due(LATER)  # the request in flight is its own, too
 
 
 def test_what_is_asked_for_meanwhile_is_probed_and_joins_the_session(world: World) -> None:
@@ -213,7 +213,7 @@ def test_what_is_asked_for_meanwhile_is_probed_and_joins_the_session(world: Worl
     opened(world, one)
     main = world.main()
     other.ask(0, p1=7)
-    assert not world.merged.probe_due(0)  # the main request may be back in a moment
+    assert not world.merged.probe_due(0)  # the main request may soon return
     assert world.merged.next_time(0) == BESIDE_AFTER_S
     world.now = LATER
     assert world.merged.probe_due(LATER)
@@ -294,7 +294,7 @@ def test_a_recalled_ask_is_not_answered(world: World) -> None:
     world.tell(sent, answer((0, b"a"), (1, b"b")))
     assert not one.got
     one.ask(0, P1, p0=5)
-    assert one.partitions() == [[(0, b"a")]]  # what came meanwhile, and is wanted still
+    assert one.partitions() == [[(0, b"a")]]  # it arrived meanwhile, and is still wanted
     one.ask(0, p0=6)
     assert world.main().request == SessionRequest(7, 1, {P0: at(6)}, [TopicUse(TOPIC, P1)])
 
@@ -324,7 +324,7 @@ def test_what_a_lost_connection_does(world: World) -> None:
     assert [(answered.owner, answered.error) for answered in told] == [(one, error), (late, error)]
     one.ask(0)
     late.ask(0)
-    assert world.main().request == SessionRequest(7, 0, {P0: at(5), P1: at(7)}, [])  # nothing is lost
+    assert world.main().request == SessionRequest(7, 0, {P0: at(5), P1: at(7)}, [])  # all positions are kept
 
 
 def test_a_session_that_the_broker_does_not_know_begins_anew_and_nobody_is_told(world: World) -> None:

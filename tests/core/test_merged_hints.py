@@ -1,4 +1,4 @@
-"""What an answer to merged fetches says about new leaders: read once, and taken out of what the consumers get."""
+"""Leader hints in answers to merged fetches: read once, and removed from the consumers' parts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ REFUSED = NotLeaderOrFollowerError.code
 
 
 def sent(version: int = 17) -> MergedRequest:
-    """Partitions 0 and 1 of "t" were asked for."""
+    """Return a request for partitions 0 and 1 of "t"."""
     asked = {TopicPartition("t", number): PartitionFetch(TOPIC, 0, 0, 3) for number in range(2)}
     request = SessionRequest(7, 1, asked, [])
     return MergedRequest(False, version, request, asked, {TOPIC: "t", OTHER: "other"}, 1000, 0.0)
 
 
 def answer(*refused: tuple[UUID, int]) -> FetchResponse:
-    """These partitions are led by broker 5 from epoch 4 on."""
+    """Return an answer that names broker 5 as their leader since epoch 4."""
     return FetchResponse(
         responses=[
             FetchableTopicResponse(

@@ -1,4 +1,4 @@
-"""An answer is merged in small steps before it is applied: nothing changes until then, and what came since counts."""
+"""An answer is merged in small steps, and applied at the end with respect to changes made meanwhile."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
     assert (applied.other_cluster, applied.complete) == ("cluster", False)
     # Epochs of another cluster are not compared, even for the same topic id.
     assert leaders(state) == [(2, 3), (2, 3)]
-    # What the answer did not speak of has no leader, but keeps its partitions.
+    # A partition that is missing in the answer is kept, without a leader.
     assert leaders(state, "u") == [(-1, -1)]
     assert state.snapshot.cluster_id == "other"
     assert state.snapshot.topic_names == {ID_A: "t"}

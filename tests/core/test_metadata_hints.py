@@ -1,4 +1,4 @@
-"""Leader hints: rules 1 to 10 of the leadership rules, and what is counted."""
+"""Leader hints: rules 1 to 10 of the leadership rules, and their counters."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_rule_4_topic_that_was_forgotten_with_a_hint_pinned() -> None:
     state.forget(["t"])
     assert 9 not in state.snapshot.brokers
     assert state.apply_hints([hint(9, 7, endpoint=broker(9))]) == [False]
-    # Known anew, it starts from what the cluster says.
+    # When it is known again, it starts from the cluster's epochs.
     feed(state, answer(topic((1, 5))))
     assert leaders(state) == [(1, 5)]
     assert state.apply_hints([hint(2, 6)]) == [True]
@@ -197,7 +197,7 @@ def test_rule_10_the_node_stays_while_another_partition_is_pinned_to_it() -> Non
 
 
 def test_rule_9_an_address_of_no_use_gives_way_to_the_one_that_metadata_told() -> None:
-    """Also where that epoch never comes; what Metadata tells later about the address counts, and another hint."""
+    """Even if that epoch never comes; later metadata about the address counts, and so does another hint."""
     state = knowing((1, 5))
     assert state.apply_hints([hint(2, 100, endpoint=Broker(2, "nowhere", 1))]) == [True]
     state.unreachable(2)

@@ -1,4 +1,4 @@
-"""What holds whatever the brokers answer, in whatever order."""
+"""Invariants under any answers of brokers, in any order."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_epochs_of_a_topic_id_only_fall_by_a_rewind(moves: list[object]) -> None
         fallen = 0
         for name, known in before.topics.items():
             now_known = after.topics.get(name)
-            # A topic believed deleted starts anew: with no partitions first.
+            # A topic believed deleted starts again: with no partitions first.
             if now_known is None or not now_known.partitions or now_known.topic_id != known.topic_id:
                 continue
             assert len(now_known.partitions) >= len(known.partitions)
@@ -104,7 +104,7 @@ def test_snapshots_never_change_and_generations_grow(moves: list[object]) -> Non
 
 @given(st.lists(st.tuples(answers, st.lists(hints, max_size=2)), max_size=30))
 def test_what_is_merged_ahead_is_what_would_be_merged_then(moves: list[tuple[Any, list[LeaderHint]]]) -> None:
-    """Also where hints come between."""
+    """Even with hints in between."""
     at_once, ahead = MetadataState([("boot", 9092)]), MetadataState([("boot", 9092)])
     for number, ((topics, known, version), offered) in enumerate(moves):
         said = read_whole(answer(*topics, brokers=sorted(known)), version)

@@ -1,4 +1,4 @@
-"""Answers to Metadata, read in steps: what they say is what the plain decoder says, whatever was read before."""
+"""Metadata answers read in steps give the same result as the plain decoder, whatever answers came before."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_is_not_new_is_the_same_object() -> None:
     moved = topic((2, 6), name="b")
     second = read(reader, frame_of(answer(same[0], moved, same[2], same[3])))
     assert [new is old for new, old in zip(second.topics, first.topics, strict=True)] == [True, False, True, True]
-    # One that is gone, and one that is new.
+    # One topic that is gone, and one that is new.
     third = read(reader, frame_of(answer(same[0], topic((1, 1), name="bb"), same[2], same[3])))
     assert third.topics[0] is first.topics[0]
     assert [entry.name for entry in third.topics] == ["a", "bb", "c", "d"]

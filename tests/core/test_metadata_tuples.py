@@ -1,4 +1,4 @@
-"""`RecordMetadata` as outcomes make it: a named tuple like any other, whatever becomes of its memory."""
+"""`RecordMetadata` from outcomes: a named tuple like any other, whatever happens to its memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from aiokafka_lead._core.producer.outcome import NOTHING_TO_WAIT_FOR, BatchOutco
 from aiokafka_lead.types import RecordMetadata
 
 MANY = 3000
-"""More than are kept for the next ones."""
+"""More than are kept for reuse."""
 
 
 class Node:
-    """Something that the garbage collector has to find."""
+    """An object that the garbage collector has to find."""
 
     other: object = None
 

@@ -1,4 +1,4 @@
-"""What a new snapshot changes, for those who listen to metadata."""
+"""Changes between two snapshots, as reported to listeners of metadata."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_partition_of_a_topic_that_was_deleted_or_made_anew(after: Cluster
 def test_a_hint_tells_which_partition_it_moved() -> None:
     hinted = BEFORE.with_moved({("t", 2): BEFORE.topics["t"].partitions[2]._replace(leader_id=3)}, BEFORE.brokers)
     assert set(Moved(BEFORE, hinted).partitions or ()) == {("t", 2)}
-    # Which its snapshot does not know any more once the topics have been looked at; but the caller does.
+    # Its snapshot no longer has the topic once the topics have been compared; the caller's still does.
     assert hinted.topics["t"].partitions[2].leader_id == 3
     assert Moved(BEFORE, hinted).partitions is None
     assert Moved(BEFORE, hinted, {("t", 2)}).partitions == {("t", 2)}
@@ -65,7 +65,7 @@ def test_brokers_that_came_went_or_are_elsewhere() -> None:
 
 
 def changed(**fields: object) -> ClusterSnapshot:
-    """The topic with these fields."""
+    """Return the topic with these fields changed."""
     topic = BEFORE.topics["t"]._replace(**fields)  # type: ignore[arg-type]
     return ClusterSnapshot(2, brokers=BEFORE.brokers, topics={"t": topic})
 

@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch, as written and as read."""
+"""ListOffsets and OffsetForLeaderEpoch, encoded and decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which producers' requests leave for a broker together, when, and on which connection."""
+"""Grouping of producers' requests to a broker: together, in time, and by connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def owners(parcel: Parcel | None) -> str:
 
 
 class World:
-    """An outbox, its first connection, and those beside."""
+    """An outbox, its first connection, and the additional ones."""
 
     def __init__(self) -> None:
         self.outbox = Outbox()
@@ -41,7 +41,7 @@ class World:
             self.outbox.add(each, self.now)
 
     def send(self, *, beside: bool = False) -> str:
-        """Send the next request if there is one that may leave; whose it is."""
+        """Send the next request if any may leave; return its owners."""
         first = self.outbox.first(self.now, beside=beside)
         if first is not None:
             self.outbox.left(first, self.now, beside=beside)
@@ -49,7 +49,7 @@ class World:
         return owners(first)
 
     def answer(self, after_s: float) -> None:
-        """All that is under way is answered."""
+        """Answer all requests in flight."""
         self.now += after_s
         for sent, beside in self.under_way:
             self.outbox.ended(sent, self.now, beside=beside)
@@ -63,7 +63,7 @@ class World:
 
 
 def slow_world() -> World:
-    """The broker has been slow with the requests of a, b and c, which write to one partition."""
+    """Return a world whose broker has been slow with the requests of a, b and c, which write to one partition."""
     world = World()
     world.add(parcel("a", 0), parcel("b", 0), parcel("c", 0))
     assert world.send() == "a"
@@ -100,7 +100,7 @@ def test_a_producer_hands_over_one_request_at_a_time() -> None:
     assert world.takes("a", way_free=True)
     world.add(parcel("a", 0))
     assert not world.takes("a", way_free=True)
-    assert world.takes("b")  # to go with that one
+    assert world.takes("b")  # to leave together with that one
     world.send()
     assert world.takes("a", way_free=True)
     assert not world.takes("b")
@@ -132,7 +132,7 @@ def test_what_waits_for_a_broker_that_does_not_answer_soon_goes_beside() -> None
     world.now = SLOW_S
     assert world.wants_connection(0)
     assert world.wants_connection(1)
-    assert not world.wants_connection(2)  # no more than wait
+    assert not world.wants_connection(2)  # no longer waiting
     assert (world.send(beside=True), world.send(beside=True)) == ("b", "c")
 
 
@@ -141,9 +141,9 @@ def test_a_producer_that_competed_goes_beside_at_once_while_the_broker_is_slow()
     world.add(parcel("a", 0))
     assert world.send() == "a"
     assert world.takes("b")
-    assert not world.takes("x")  # which may go with the next request on the first connection
+    assert not world.takes("x")  # may leave with the next request on the first connection
     world.add(parcel("b", 0))
-    assert world.send() == ""  # not behind a, as long as there may be another connection
+    assert world.send() == ""  # not behind a while another connection may open
     assert world.send(beside=True) == "b"
 
 
@@ -160,8 +160,8 @@ def test_a_producer_is_on_one_connection_at_a_time() -> None:
     world = slow_world()
     world.add(parcel("a", 0), parcel("b", 0))
     assert (world.send(), world.send(beside=True)) == ("a", "b")
-    assert not world.takes("b", way_free=True)  # which is beside
-    world.add(parcel("a", 1), parcel("b", 2))  # as compression in threads brings them
+    assert not world.takes("b", way_free=True)  # on an additional connection
+    world.add(parcel("a", 1), parcel("b", 2))  # as threads that compress deliver them
     assert world.send(beside=True) == ""
     assert world.send() == "a"
     world.answer(SLOWLY_S)
@@ -206,7 +206,10 @@ def test_few_go_beside_where_each_makes_the_others_slower() -> None:
 
 
 def beside_after(rounds: int, took_s: Callable[[int], float]) -> int:
-    """How many of 60 competing requests go beside, after some rounds in which each takes so long by their number."""
+    """Return how many of 60 competing requests use additional connections after these rounds.
+
+    ``took_s`` gives the time that a round takes, by its number.
+    """
     world = slow_world()
     beside = 0
     for _ in range(rounds):

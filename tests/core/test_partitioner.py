@@ -1,4 +1,4 @@
-"""Where records without a key go (KIP-480, KIP-794), and those with one."""
+"""Partitions of records without a key (KIP-480, KIP-794), and of records with one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiokafka_lead._core.producer.buffer_memory import BufferMemory
 from aiokafka_lead._core.producer.partitioner import NodeAvailability, StickyChooser
 from tests.core.producer_sim import TOPIC, TOPIC_ID, ProducerSim
 
-# From Java's Utils.murmur2, by way of kafka-python's and librdkafka's test suites.
+# From Java's Utils.murmur2, by way of the test suites of kafka-python and librdkafka.
 JAVA = {
     b"21": -973932308,
     b"foobar": -790332482,
@@ -36,7 +36,7 @@ def topic_with(leaders: list[int], racks: str = "") -> tuple[TopicBuffer, Cluste
 
 
 def pile_up(topic: TopicBuffer, depths: list[int]) -> None:
-    """Give the partitions' queues this number of batches' worth of records."""
+    """Queue this many batches' worth of records for each partition."""
     for number, depth in enumerate(depths):
         queue = topic.queue(number)
         queue.depth = depth
@@ -94,7 +94,7 @@ def test_sticks_to_a_partition_for_a_batch_worth() -> None:
 
 
 def test_sticks_while_batches_are_sent_early() -> None:
-    """A small batch that lingered out is no reason to go elsewhere (KIP-794), a batch's worth of bytes is."""
+    """The partition changes after a batch's worth of bytes, not after a small batch that lingered out (KIP-794)."""
     sim = ProducerSim(partitions=10, batch_size=1000, linger_ms=0)
     chosen = []
     for _ in range(12):

@@ -1,4 +1,4 @@
-"""How long what failed waits, be it a batch or a partition's fetches (rules 11 to 13), and how long moves take."""
+"""Waits after failures, of batches and of a partition's fetches (rules 11 to 13), and the duration of moves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = 50.0
 
 
 def fail(patience: Patience, epoch: int, *, by_leader: bool = True, certain: bool = False) -> float:
-    """A try of this epoch fails; the milliseconds until the next one at that epoch."""
+    """Fail an attempt in this epoch; return the milliseconds until the next one in that epoch."""
     patience.failed(NOW, epoch, POLICY, by_leader, certain)
     until = patience.waits_until(NOW, epoch)
     return round((until - NOW) * 1000, 6)

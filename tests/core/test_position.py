@@ -1,4 +1,4 @@
-"""`Position` and `PartitionFetch`: values of which thousands are held, compiled or not."""
+"""`Position` and `PartitionFetch`: values held in thousands, compiled or not."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_states() -> None:
 
 
 def test_failures_back_off_and_an_epoch_advance_is_one_free_retry() -> None:
-    """Rules 11 to 13: free once for each epoch; then a leader that lags is asked again soon, and less and less so."""
+    """Rules 11 to 13: one free retry for each epoch; then a leader that lags is asked again soon, and ever less so."""
     positions = Positions()
     positions.assign([T0])
     state = positions.require(T0)
@@ -185,7 +185,7 @@ def test_a_rewind_fetches_again_from_the_position() -> None:
 
 
 def test_a_topic_made_anew_has_another_log() -> None:
-    """What was read of the old log is handed out; the new one is read from where ``auto_offset_reset`` says."""
+    """Records of the old log are handed out; the new log is read from the position that ``auto_offset_reset`` gives."""
     world = World(T0)
     world.learn(snapshot())
     world.fetch(data(0, batch(0, [b"old"] * 3)))

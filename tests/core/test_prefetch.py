@@ -1,4 +1,4 @@
-"""Whose turn it is, and what is kept, dropped and counted."""
+"""Turns of partitions, and the records that are kept, dropped and counted."""
 
 from __future__ import annotations
 
@@ -232,6 +232,6 @@ def test_a_paused_partition_does_not_keep_the_whole_answer_in_memory() -> None:
     world.prefetch.add(state, FetchedData(state, memoryview(answer)[: len(own)], None, check_crcs=True))
     assert world.read(2) == [0, 1]
     world.prefetch.pause(state)
-    answer.clear()  # refused while anything looks into it
+    answer.clear()  # refused while a view of it exists
     world.prefetch.resume(state)
     assert world.read() == [2]

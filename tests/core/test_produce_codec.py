@@ -1,4 +1,4 @@
-"""Produce messages without objects in between: the same bytes and the same meaning as by the schema's own codec."""
+"""Produce messages without intermediate objects: the same bytes and meaning as with the schema's own codec."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_answer_with_other_bytes_in_it(data: st.DataObject, version: int) -> Non
         assert read == expected
         return
     if expected is None:
-        # Only a name that is no UTF-8 makes a difference: nobody asked for it.
+        # Only a name that is not UTF-8 makes a difference, and such a topic is never requested.
         assert version == 9
         return
     assert read.throttle_time_ms == expected.throttle_time_ms

@@ -1,4 +1,4 @@
-"""Acknowledged once, and in order in each partition, whatever brokers and connections do: seeded runs that replay."""
+"""Acknowledged once, and in order in each partition, under any faults of brokers and connections: seeded replays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS = int(os.environ.get("PRODUCER_SIM_RUNS", "150"))
 
 
 def outcomes(deliveries: list[Delivery]) -> tuple[list[int], int]:
-    """The offsets of the acknowledged records in order of sending, and how many failed."""
+    """Return the offsets of the acknowledged records in order of sending, and the number of failed ones."""
     offsets, failed = [], 0
     for delivery in deliveries:
         try:
@@ -50,7 +50,7 @@ def _acked(delivery: Delivery) -> bool:
 
 
 class Chaos:
-    """Breaks things at random, until it is stopped."""
+    """Cause random faults until it is stopped."""
 
     def __init__(self, sim: ProducerSim, rng: Random, *, lossy: bool) -> None:
         self.sim = sim

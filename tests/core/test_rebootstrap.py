@@ -1,4 +1,4 @@
-"""When to go back to the bootstrap servers: rules 24 to 26 of the leadership rules."""
+"""Return to the bootstrap servers: rules 24 to 26 of the leadership rules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_rule_25_the_backoff_survives_rebootstraps() -> None:
     for _ in range(7):
         assert again.judge(now, reachable=False, bootstrapping=False) is RebootstrapCause.UNAVAILABLE
         again.rebootstrapped(now)
-        # A bootstrap server that leads to brokers which nobody reaches is no recovery.
+        # A bootstrap server that names only unreachable brokers is no recovery.
         again.answered(by_bootstrap_server=True)
         assert again.judge(now, reachable=False, bootstrapping=False) is None
         waits.append(round((again.allowed_at() - now) * 1000))

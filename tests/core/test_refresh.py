@@ -1,4 +1,4 @@
-"""When metadata is asked for: rules 13, 20 and 21 of the leadership rules."""
+"""Metadata requests: rules 13, 20 and 21 of the leadership rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from aiokafka_lead._core.trust import DOUBT_AFTER
 
 MAX_AGE_MS = 300_000.0
 ANY = 1
-"""The broker that answers, where it does not matter which."""
+"""Any broker, in tests that do not depend on its identity."""
 
 
 def schedule(first_ms: float = 100, longest_ms: float = 1000) -> RefreshSchedule:
@@ -182,7 +182,7 @@ def test_a_lookup_is_not_the_refresh_that_was_asked_for() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=20, max_size=200))
 def test_rule_13_the_request_rate_is_bounded(outcomes: list[tuple[bool, bool, bool]]) -> None:
-    """However often a refresh is asked for, and whatever it brings, they are at least 8 ms apart (10 less jitter)."""
+    """However often a refresh is requested, and whatever it brings, at least 8 ms pass between two (10 less jitter)."""
     plan = RefreshSchedule(MAX_AGE_MS, Backoff(100, 1000, lambda: 0.0))
     now = 0.0
     plan.started(now)
@@ -255,8 +255,10 @@ def test_a_refresh_that_failed_is_still_wanted_for_its_reasons() -> None:
 
 @given(st.lists(st.integers(0, 3), min_size=100, max_size=300), st.sampled_from([refused, lost]))
 def test_rule_13_reasons_that_take_turns_are_bounded_too(turns: list[int], reason: Callable[[int], Reason]) -> None:
-    """Four brokers are asked about again and again without any news: some refreshes in the first two seconds, then at
-    most five a second where they refuse, and ten where they are lost."""
+    """Four brokers repeatedly cause a refresh that brings no news.
+
+    Some refreshes in the first two seconds, then at most five a second if the brokers refuse, and ten if they are lost.
+    """
     plan = schedule()
     now = 0.0
     times: list[float] = []
@@ -300,13 +302,13 @@ def test_rule_32_a_broker_that_is_lost_beside_another_is_asked_about_at_once() -
     assert plan.due_at() <= now
 
 
-# --- whom to ask ------------------------------------------------------------------------------------------------------
+# --- choice of the broker ---------------------------------------------------------------------------------------------
 
 NODES = range(1, 6)
 
 
 def asked(plan: RefreshSchedule, now: float, nodes: range, *, changed: bool = False) -> int:
-    """Refresh as the actor does; return who was asked."""
+    """Refresh as the actor does; return the brokers asked."""
     plan.started(now)
     node_id = next(node for node in nodes if node not in plan.avoid(nodes))
     plan.succeeded(now, node_id, changed=changed, complete=True)
@@ -314,7 +316,7 @@ def asked(plan: RefreshSchedule, now: float, nodes: range, *, changed: bool = Fa
 
 
 def test_who_has_answered_in_vain_is_asked_after_the_others() -> None:
-    """Rule 33: the broker that is connected may be the one that is wrong."""
+    """Rule 33: the connected broker may be the wrong one."""
     plan = schedule()
     refreshed(plan, 0.0)
     heard = []
@@ -337,7 +339,7 @@ def test_with_a_leader_in_doubt_several_are_asked_for_each_refusal() -> None:
 
 
 def test_the_broker_in_doubt_is_asked_when_the_others_have_been() -> None:
-    """It may know who leads by now, if it only cannot say so in its refusals."""
+    """It may know the leader by now, even if it cannot name it in its refusals."""
     plan = schedule()
     refreshed(plan, 0.0)
     heard = []

@@ -1,4 +1,4 @@
-"""Topics in use, and the lookups of those that are not known."""
+"""Topics in use, and lookups of unknown topics."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_lookups_of_many_unknown_topics_share_their_requests() -> None:
     now, requests = 1.0, 0
     while now < 11.0:
         for name in wanted.due(now):
-            # Their answers come at different moments.
+            # Their answers arrive at different times.
             wanted.missed(name, 1, now + int(name.split()[1]) / 100_000)
         requests += 1
         now = wanted.next_due()
@@ -150,7 +150,7 @@ def test_rule_33_a_topic_that_several_brokers_deny_does_not_exist() -> None:
 
 
 def denied(wanted: TopicsInUse, name: str, since: float) -> list[float]:
-    """When a warning is due while the topic is denied every 100 ms for 10 seconds."""
+    """Return the times of warnings while the topic is denied every 100 ms for 10 seconds."""
     times = [since + number / 10 for number in range(100)]
     return [now for now in times if wanted.missed(name, 1, now)]
 
@@ -161,7 +161,7 @@ def test_a_topic_that_is_denied_again_and_again_is_warned_of_once() -> None:
     assert denied(wanted, "a", 0.0) == [1.0]
     wanted.leave("a")
     wanted.wait("a", 20.0)
-    assert denied(wanted, "a", 20.0) == []  # nor if it was forgotten meanwhile
+    assert denied(wanted, "a", 20.0) == []  # nor if it has been forgotten meanwhile
     wanted.leave("a")
     wanted.wait("a", 2 * WARN_EVERY_S)
     assert denied(wanted, "a", 2 * WARN_EVERY_S) == [2 * WARN_EVERY_S + 1]

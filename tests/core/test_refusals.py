@@ -1,4 +1,4 @@
-"""How long a run goes on although it is refused."""
+"""Time for which a run continues despite refusals."""
 
 from __future__ import annotations
 

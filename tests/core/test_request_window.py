@@ -1,4 +1,4 @@
-"""How many requests are worth while on their way to a broker that serves one after the other."""
+"""Useful number of requests in flight to a broker that serves them in order."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NEAR_S = 0.0001
 
 
 class Line:
-    """A broker that serves the requests of a connection, and a client that has one to send at every moment."""
+    """A broker that serves the requests of a connection in order, and a client that always has one to send."""
 
     def __init__(self, way_s: float = NEAR_S, opening_s: float | None = None, looks_every_s: float = 0.0) -> None:
-        """``opening_s``: ``way_s`` by default. ``looks_every_s``: the client's loop sees what came only then."""
+        """Set the line up: ``opening_s`` defaults to ``way_s``; the client's loop runs every ``looks_every_s``."""
         self.window = RequestWindow(way_s if opening_s is None else opening_s)
         self._way_s = way_s
         self._looks_every_s = looks_every_s
@@ -26,10 +26,10 @@ class Line:
         self._free_at = 0.0
         self._sent = 0
         self._under_way: deque[tuple[float, float]] = deque()
-        """When each is answered, and was sent."""
+        """For each request, when it is answered, and when it was sent."""
 
     def serve(self, count: int, serves_s: float | Callable[[int], float], limit: int = 100) -> list[int]:
-        """How many are under way when each of so many answers comes; the last ones are left under way."""
+        """Return the number of requests in flight at each of ``count`` answers; the last requests stay in flight."""
         depths: list[int] = []
         while len(depths) < count:
             while not self.window.is_full() and len(self._under_way) < limit:
@@ -48,7 +48,7 @@ class Line:
 
 
 def depth(way_s: float, serves_s: float, limit: int = 100, *, opening_s: float | None = None) -> int:
-    """How many are under way at most answers, after a while."""
+    """Return the most frequent number of requests in flight at an answer, after a while."""
     return mode(Line(way_s, opening_s).serve(400, serves_s, limit)[200:])
 
 
@@ -70,7 +70,7 @@ def test_rule_15_a_far_broker_with_much_else_to_do_has_as_many_as_it_serves_on_t
 
 
 def test_a_far_broker_behind_a_proxy_that_is_near_has_as_many_as_others() -> None:
-    """A connection to the proxy is opened at once, whatever the way is from there."""
+    """A connection to the proxy opens at once, however far the broker is behind it."""
     assert depth(0.15, 0.002, limit=5, opening_s=NEAR_S) == 5
 
 
@@ -93,7 +93,7 @@ def test_one_slow_answer_shows_nothing(slow: int) -> None:
 
 @pytest.mark.parametrize("looks_every_s", [0.025, 0.1])
 def test_a_client_that_is_late_itself_takes_no_broker_for_slow(looks_every_s: float) -> None:
-    """What it sees at a time are the answers to all that it may send."""
+    """It sees the answers to all requests in its window at once."""
     line = Line(looks_every_s=looks_every_s)
     assert max(line.serve(400, 0.001, limit=5)[200:]) == 5
 

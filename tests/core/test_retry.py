@@ -1,4 +1,4 @@
-"""When a refused batch goes out again: the rules of leader discovery on virtual time (KIP-580, KIP-951)."""
+"""Retries of a refused batch: the rules of leader discovery on virtual time (KIP-580, KIP-951)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulated.codes import NOT_LEADER_OR_FOLLOWER
 
 
 def warm_sim(**options: Any) -> ProducerSim:
-    """A partition whose leader has acknowledged something, without latency worth mentioning."""
+    """Return a cluster whose leader has acknowledged a record, with negligible latency."""
     sim = ProducerSim(linger_ms=0, **options)
     sim.latency = (0.0001, 0.0001)
     sim.run_until_done([sim.send(b"warm-up", partition=0)])
@@ -24,7 +24,7 @@ def warm_sim(**options: Any) -> ProducerSim:
 
 
 def times(sim: ProducerSim) -> list[float]:
-    """When batches went out, in milliseconds since the first."""
+    """Return the times of sent batches, in milliseconds since the first."""
     return [(at - sim.sent[0][0]) * 1000 for at, _, _ in sim.sent]
 
 
@@ -81,7 +81,7 @@ def test_rule_12_metadata_that_knows_a_newer_epoch_ends_the_backoff() -> None:
     sim.move(0, to=1)
     sim.run_until_done([sim.send(b"v", partition=0)])
     assert [node_id for _, node_id, _ in sim.sent] == [0, 1]
-    assert 9 < times(sim)[1] < 15  # what metadata takes
+    assert 9 < times(sim)[1] < 15  # the time for metadata
 
 
 def test_rule_12_a_leader_change_without_an_epoch_advance_does_not() -> None:
@@ -104,7 +104,7 @@ def test_rule_13_without_a_hint_the_backoff_doubles_up_to_its_longest() -> None:
 
 
 def test_rule_13_brokers_that_lie_with_ever_newer_epochs_see_a_bounded_rate() -> None:
-    """Each refusal names another leader at a newer epoch: free retries come to an end, and the backoff holds."""
+    """Each refusal names another leader at a newer epoch: free retries run out, and the backoff holds."""
     sim = warm_sim(retry_backoff_ms=100, retry_backoff_max_ms=400)
 
     def refuse(request: SimRequest, batch: ProducerBatch) -> int:
@@ -127,7 +127,7 @@ def test_rule_15_nothing_goes_to_the_new_leader_before_the_old_one_has_answered(
     sim = warm_sim()
     sim.latency = (0.1, 0.1)
     first = sim.send(b"first", partition=0)
-    sim.run(0.11)  # appended, the answer is on its way
+    sim.run(0.11)  # appended, the answer is in flight
     sim.move(0, to=1)
     sim.refresh()
     second = sim.send(b"second", partition=0)

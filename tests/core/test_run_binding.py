@@ -1,4 +1,4 @@
-"""Handlers get what their parameters ask for, by name and annotation."""
+"""Handlers receive the arguments that their parameters ask for, by name and annotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Consumer.run` takes as a handler, and when it finds out that something is none."""
+"""Handlers that `Consumer.run` accepts, and the checks that reject the rest."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ async def handle(record: Any, *more: Any) -> Any:
 
 
 def returns_nothing(record: Any) -> None:
-    """A handler that has lost its ``async``."""
+    """Handle a record; the ``async`` is missing."""
     if record is None:
         return
     print(record, end="")  # noqa: T201
 
 
 def passes_on(function: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
-    """A decorator whose function is not async, but returns what is."""
+    """Decorate a function without being async, returning its awaitable."""
 
     @functools.wraps(function)
     def passing(*args: Any) -> Awaitable[object]:
@@ -55,7 +55,7 @@ class Forgetful:
 
 
 def run(awaitable: Awaitable[Any]) -> Any:
-    """What something returns that never waits."""
+    """Return the result of an awaitable that never waits."""
     try:
         awaitable.__await__().send(None)
     except StopIteration as end:

@@ -1,4 +1,4 @@
-"""What `Consumer.run` hands out, in which order, and how far it says that things are done."""
+"""Records that `Consumer.run` hands out, their order, and the offsets it reports as done."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def record(tp: TopicPartition, offset: int, key: bytes | None, size: int = 0) ->
 
 
 class World:
-    """The work of a run, and beside it what is true."""
+    """The work of a run, beside the true state."""
 
     def __init__(self, order: Order, **options: Any) -> None:
         self.positions = Positions()
@@ -172,7 +172,7 @@ def test_what_weighs_more_takes_more_room() -> None:
 
 @pytest.mark.parametrize("held", [False, True])
 def test_a_partition_that_is_gone_takes_no_room(held: bool) -> None:
-    """Whether its handler is still at work or not."""
+    """With its handler still at work, and without."""
     world = World("key", max_in_hand=10, max_in_hand_bytes=100)
     world.add(T0, [b"a", b"b", b"a"], size=15)
     world.take(world.slots[0])

@@ -23,7 +23,7 @@ SERVER_FIRST = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6g
 def server_signature(
     scram: Scram, credentials: Credentials, hash_name: str, first: bytes, client_final: bytes
 ) -> bytes:
-    """What a server that knows the password answers, computed here from RFC 5802 section 3."""
+    """Return the answer of a server that knows the password, computed from RFC 5802 section 3."""
     fields = dict(part.split("=", 1) for part in first.decode().split(","))
     salted = hashlib.pbkdf2_hmac(hash_name, credentials.password.encode(), b64decode(fields["s"]), int(fields["i"]))
     bare = scram.start()[3:].decode()

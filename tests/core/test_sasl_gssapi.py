@@ -1,4 +1,4 @@
-"""GSSAPI without the GSS-API: the order of its messages, what may be agreed on, and what errors mean."""
+"""GSSAPI without the GSS-API: order of messages, negotiated options, and meaning of errors."""
 
 from __future__ import annotations
 

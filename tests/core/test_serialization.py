@@ -1,4 +1,4 @@
-"""What is found out about the application's serializers and deserializers."""
+"""Inspection of the application's serializers and deserializers."""
 
 from __future__ import annotations
 

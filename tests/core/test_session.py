@@ -1,4 +1,4 @@
-"""When the connection of a session is made anew, and when it stops taking requests (KIP-368)."""
+"""Reauthentication of a connection, and the end of its session (KIP-368)."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ WINDOW = RefreshWindow(0.8, 0.05, 60, 300)
 def test_a_token_is_refreshed_as_java_does() -> None:
     assert WINDOW.refresh_after_s(3600, lambda: 0) == pytest.approx(2880)
     assert WINDOW.refresh_after_s(3600, lambda: 1) == pytest.approx(3060)
-    # 300 s of its life are to be left...
+    # 300 s of its life are reserved...
     assert WINDOW.refresh_after_s(1000, lambda: 0) == 700
-    # ... and it is used for 60 s at least...
+    # ... and it serves for at least 60 s...
     assert RefreshWindow(0.8, 0, 1200, 0).refresh_after_s(1300, lambda: 0) == 1200
-    # ... where both fit into it.
+    # ... if both fit into it.
     assert WINDOW.refresh_after_s(359, lambda: 0) == 359 * 0.8
     assert WINDOW.refresh_after_s(-5, lambda: 0) == 0

@@ -1,4 +1,4 @@
-"""What becomes of acquired records, mark by mark."""
+"""States of acquired records, mark by mark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def acquired(*ranges: tuple[int, int]) -> Acquired:
 
 
 def test_every_state_and_every_event_is_in_the_table() -> None:
-    """The docstring's table, cell by cell."""
+    """The table in the docstring, cell by cell."""
     waiting = (*DECIDED, RENEW)
     under_way = tuple(mark | SENT for mark in waiting)
     states = (OPEN, *waiting, *under_way, SETTLED, LOST)

@@ -1,4 +1,4 @@
-"""Which records of an answer are handed out, and what becomes of the other offsets that it has acquired."""
+"""Records of an answer that are handed out, and the fate of the other acquired offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a share consumer's run has in hand."""
+"""Records in the hands of a share consumer's run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def records(count: int, *, delivery_count: int = 1, expires_at: float = 30.0) ->
 
 
 class Decided:
-    """What became of records, by offset."""
+    """Decisions about records, by offset."""
 
     def __init__(self) -> None:
         self.all: list[tuple[int, AcknowledgeType]] = []
@@ -45,7 +45,7 @@ def jobs(concurrency: int = 2, retries: int = 3, decided: Decided | None = None)
 
 
 def in_slots(made: Jobs, taken: Sequence[ShareRecord[Any, Any]]) -> list[JobSlot]:
-    """Have each of these with a handler."""
+    """Give each of these records to a handler."""
     made.turns.extend(taken)
     slots = [made.slot() for _ in taken]
     for slot in slots:

@@ -1,4 +1,4 @@
-"""A member of a share group: its heartbeats, and its table walked."""
+"""A member of a share group: its heartbeats, and all transitions of its table."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_topics_that_metadata_does_not_name_are_waited_for() -> None:
 
 
 class Walk:
-    """The member called as its task and the application do, with answers of every kind, early and late."""
+    """Calls the member as its task and the application do, with answers of every kind, early and late."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)

@@ -227,7 +227,7 @@ def test_what_the_application_forgets_is_forgotten_when_its_lock_has_run_out() -
 
 
 def test_one_bad_record_does_not_cost_the_others_theirs() -> None:
-    """A broker refuses all acknowledgements of a partition for one of them: the others are found by halves."""
+    """A broker refuses all acknowledgements of a partition because of one: halving isolates the bad one."""
     world = World()
     acquired = world.acquire((0, 15))
     world.decide(acquired, *range(16))
@@ -299,7 +299,7 @@ def test_errors_that_do_not_pass_are_for_the_application() -> None:
 
 
 def test_a_session_with_a_deleted_topic_begins_anew_without_an_error() -> None:
-    """Brokers answer UNKNOWN_SERVER_ERROR as long as the topic is in the session."""
+    """Brokers answer UNKNOWN_SERVER_ERROR while the topic is in the session."""
     world = World()
     acquired = world.acquire((0, 1))
     acquired.decide(0, 1)
@@ -336,7 +336,7 @@ def test_patience_with_a_leader_lasts_for_two_of_the_longest_backoffs() -> None:
     assert (outcome.doubt, outcome.refresh, outcome.errors) == (True, False, [])
 
 
-# --- where a group begins ---------------------------------------------------------------------------------------------
+# --- start of a group -------------------------------------------------------------------------------------------------
 
 
 def test_leaders_are_asked_where_to_begin_though_nothing_is_to_be_fetched() -> None:
@@ -348,7 +348,7 @@ def test_leaders_are_asked_where_to_begin_though_nothing_is_to_be_fetched() -> N
     assert request.share_acquire_mode == 1
     world.fetched(planned, partition=0)
     assert world.planner.not_begun([jobs(0), jobs(1), jobs(2)]) == [jobs(1), jobs(2)]
-    # A broker may answer while it still looks at some; those it is asked about alone.
+    # A broker may answer before it has finished with some partitions; a separate request covers these.
     planned, request = world.fetch(1, room=0)
     assert (partitions(request), forgotten(request)) == ([], [0])
     world.fetched(planned, partition=0)
@@ -415,11 +415,11 @@ def test_a_connection_is_kept_while_records_are_in_hand() -> None:
     assert world.planner.waiting(world.now + 20.0, fetching=False) == []
 
 
-# --- while leaders move, and behind an answer that was full -----------------------------------------------------------
+# --- moving leaders, and the answer after a full one ------------------------------------------------------------------
 
 
 def test_a_leader_that_does_not_know_of_its_election_is_asked_again_soon() -> None:
-    """It names the leader before, by an older epoch: that is no reason for the wait of a retry."""
+    """It names the previous leader, with an older epoch: no reason for the wait of a retry."""
     world = World()
     planned, _ = world.fetch()
     world.fetched(planned, error=NotLeaderOrFollowerError.code, leader=(2, 5))
@@ -435,7 +435,7 @@ def test_a_leader_that_does_not_know_of_its_election_is_asked_again_soon() -> No
 
 
 def test_where_more_records_are_ready_a_fetch_is_not_held_for_long() -> None:
-    """A broker that loses the partition meanwhile answers it only when its time is over."""
+    """A broker that loses the partition meanwhile answers only when the long poll expires."""
     world = World()
     planned, first = world.fetch(room=10)
     world.fetched(planned, [(0, 9)])

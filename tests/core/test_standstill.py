@@ -1,4 +1,4 @@
-"""Which partitions count as stuck, and why."""
+"""Detection of stuck partitions, with the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LIMIT_S = 3.0
 
 
 class Watched:
-    """A consumer's partitions, and somebody who reads all the while."""
+    """A consumer's partitions, with an application that reads all the time."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -19,7 +19,7 @@ class Watched:
         self.standstill = Standstill(LIMIT_S, lambda state: state.high_watermark, self.unreachable.get)
 
     def after(self, seconds: float, *, taken: int = 0) -> dict[str, str]:
-        """What is stuck then, by partition."""
+        """Let time pass; return the reason for each stuck partition."""
         world = self.world
         self.look(taken)
         world.now += seconds
@@ -34,7 +34,7 @@ class Watched:
 
 
 def behind() -> World:
-    """A partition with records to read that do not come."""
+    """Return the state of a partition whose available records do not arrive."""
     world = World(T0)
     world.fetch(data(0, high_watermark=5))
     return world
@@ -87,7 +87,7 @@ def test_nobody_reads_or_the_partition_is_paused_or_read_ahead() -> None:
     watched = Watched(behind())
     watched.waiting = False
     assert watched.after(100) == {}
-    # Records that are handed out show that somebody reads, though no call waits at this moment.
+    # Records handed out prove that the application reads, even without a waiting call.
     assert watched.after(1, taken=1) == {}
     assert watched.after(1.5, taken=2) == {}
     assert watched.after(1, taken=3) != {}

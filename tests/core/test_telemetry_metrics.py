@@ -1,4 +1,4 @@
-"""From what clients have counted to what is pushed: intervals, several clients as one, OTLP, and its size (KIP-714)."""
+"""From counters of clients to pushed metrics: intervals, several clients as one, OTLP, and its size (KIP-714)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def at(seconds: float) -> Instant:
 
 
 class Counting:
-    """A source whose counts a test sets."""
+    """A source whose counts the test sets."""
 
     def __init__(self, *measures: Measure, resource: Attributes = ()) -> None:
         self.now = list(measures)
@@ -48,7 +48,7 @@ def collector_of(*sources: Counting) -> Collector:
 
 
 def values(resources: list[ResourceMetrics]) -> dict[str, Any]:
-    """By name; of a metric with several points by their attributes."""
+    """Return values by name; those with several points by attribute."""
     found: dict[str, Any] = {}
     for resource in resources:
         for metric in resource.metrics:

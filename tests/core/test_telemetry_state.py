@@ -1,4 +1,4 @@
-"""What is sent about metrics, and when: every answer of a broker, at every moment (KIP-714)."""
+"""Telemetry requests and their timing: every answer of a broker, at every moment (KIP-714)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def answer(
 
 
 def subscribed(rng: float = 0.5) -> TelemetryState:
-    """One that is to push its metrics 10 s after the time 100.0, in zstd."""
+    """Return a client that is due to push its metrics in zstd 10 s after the time 100.0."""
     state = TelemetryState(lambda: rng)
     state.ask()
     state.subscribed(answer(), 100.0)
@@ -59,7 +59,7 @@ def test_the_first_request_asks_for_an_id_which_stays() -> None:
     state.subscribed(answer(metrics=()), 100.0)
     assert state.client_instance_id == ID
     assert state.ask().client_instance_id == ID
-    state.subscribed(answer(given=NO_ID), 200.0)  # by the schema, an id that was sent is not repeated
+    state.subscribed(answer(given=NO_ID), 200.0)  # by the schema, an id that was not repeated
     assert state.client_instance_id == ID
 
 
@@ -136,7 +136,7 @@ def test_a_broker_that_refuses_what_it_gave_is_not_asked_in_a_circle() -> None:
     state.ask()
     state.subscribed(answer(number=9), 140.0)
     state.push("zstd")
-    state.pushed(0, 150.0)  # it takes them: the next refusal is another one
+    state.pushed(0, 150.0)  # accepted: the next refusal is a new one
     state.push("zstd")
     state.pushed(UnknownSubscriptionIdError.code, 160.0)
     assert state.due_at == 160.0
@@ -245,7 +245,7 @@ def test_metrics_are_chosen_by_the_beginnings_of_their_names(requested: tuple[st
 
 
 class Walk:
-    """A client, a broker, and a network, all of them whimsical."""
+    """A client, a broker and a network, all erratic."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

@@ -1,4 +1,4 @@
-"""Transactions in flight at the same time: which is committed next, and which fall with another one."""
+"""Concurrent transactions: the order of commits, and the transactions that fail with another one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_only_the_first_one_is_committed_and_only_when_it_is_stored() -> None:
     assert chain.next() is None
     first.take(Event.STORE)
     assert chain.next() is first
-    assert chain.next() is None  # it was given already
+    assert chain.next() is None  # already given
     chain.ended(first)
     assert chain.next() is second
 
@@ -67,7 +67,7 @@ def test_those_behind_one_that_is_not_committed_fall_and_those_before_it_do_not(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_at_random_no_commit_is_asked_for_behind_one_that_is_missing(seed: int) -> None:
-    """Whatever happens, the committed ones are those before the first abort since the last calm, in order."""
+    """Under any events, the committed ones are those before the first abort since the last calm, in order."""
     rng = random.Random(seed)
     chain: Chain[Numbered] = Chain()
     committed: list[int] = []

@@ -1,4 +1,4 @@
-"""What every error of every call to a coordinator leads to, and how an errand goes on from there."""
+"""Errors of every call to a coordinator: the verdict, and the next step of the errand."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EXPECTED: dict[Call, dict[str, Verdict]] = {
     Call.ADD_OFFSETS: {"UnknownServerError": Verdict.RETRY},
     Call.COMMIT_OFFSETS: {"UnknownServerError": Verdict.RETRY},
 }
-"""What a call makes of an error, where that is neither a retry nor `OTHERWISE`."""
+"""Verdicts by call and error, except retries and `OTHERWISE`."""
 
 OTHERWISE = {
     Call.START: Verdict.REFUSE,
@@ -92,7 +92,7 @@ def errand(call: Call, **options: Any) -> Errand:
 
 
 def refuse(one: Errand, kind: type[BrokerError]) -> Verdict | None:
-    """The coordinator answers this error."""
+    """Answer with this error as the coordinator."""
     if one.call is Call.ASK:
         state = TransactionState(transactional_id=ID, error_code=kind.code)
         return one.answered(DescribeTransactionsResponse(transaction_states=[state]))
@@ -154,7 +154,7 @@ def test_a_new_producer_id_comes_when_the_epochs_are_used_up() -> None:
 
 @pytest.mark.parametrize("call", [Call.COMMIT, Call.ABORT])
 def test_a_lost_answer_ends_the_epoch_without_kip_890(call: Call) -> None:
-    """KAFKA-17754: the request may be carried out later, in another transaction of the same epoch."""
+    """KAFKA-17754: the request may be executed later, in another transaction of the same epoch."""
     one = errand(call)
     one.lost()
     assert one.answered(EndTxnResponse()) is None
@@ -233,7 +233,7 @@ def test_a_rival_after_a_commit_without_an_answer_leaves_its_outcome_unknown(sta
 
 
 def test_a_rival_that_has_only_begun_shows_that_the_commit_without_an_answer_took_place() -> None:
-    """Not so with KIP-890: there the next epoch may be that of a commit or of an abort."""
+    """Not with KIP-890, since the next epoch may follow a commit or an abort there."""
     for v2, outcome in ((False, Outcome.COMMITTED), (True, Outcome.UNKNOWN)):
         one = errand(Call.COMMIT, v2=v2)
         one.lost()
@@ -248,7 +248,7 @@ def test_a_rival_that_has_only_begun_shows_that_the_commit_without_an_answer_too
     [("CompleteCommit", Outcome.COMMITTED), ("CompleteAbort", Outcome.ABORTED), ("Empty", Outcome.COMMITTED)],
 )
 def test_without_kip_890_a_refusal_after_a_lost_answer_is_looked_into(state: str, outcome: Outcome) -> None:
-    """A late InitProducerId leaves nothing of a commit but an empty state; an abort in its name has another epoch."""
+    """A late InitProducerId leaves only an empty state after a commit; its abort has another epoch."""
     one = errand(Call.COMMIT)
     one.lost()
     assert refuse(one, errors.InvalidTxnStateError) is None

@@ -1,4 +1,4 @@
-"""A transactional producer's phases: the table, walked by answers of every kind; and where the version comes from."""
+"""Phases of a transactional producer: random walks through the table, and the origin of the version."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REFUSALS = (
 
 
 class Walk:
-    """A producer of which anything is asked that its phase allows, and that is answered anything."""
+    """A producer that receives any call that its phase allows, and any answer."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -67,7 +67,7 @@ class Walk:
                 act()
                 if state.phase in (Phase.COMMITTING, Phase.ABORTING):
                     if rng.random() < 0.1 and state.phase is Phase.COMMITTING:
-                        self.fail()  # a record that was still on its way
+                        self.fail()  # a record still in flight
                     elif rng.random() < 0.02 and state.phase is Phase.COMMITTING:
                         state.hand_over()
                     elif rng.random() < 0.1 and state.phase is Phase.COMMITTING:
@@ -114,7 +114,7 @@ class Walk:
                 self.check(errand)
 
     def check(self, errand: Errand) -> None:
-        """Invariants after an errand."""
+        """Check invariants after an errand."""
         state = self.state
         assert state.phase in (Phase.READY, Phase.NEW, Phase.FAILED, Phase.FENCED)
         if state.phase is Phase.READY:

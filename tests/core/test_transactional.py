@@ -1,4 +1,4 @@
-"""Sequences and partitions of a transactional producer: which batches may leave when, and what fails a transaction."""
+"""Sequences and partitions of a transactional producer: batches that may leave, and failures of a transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.core.producer_sim import ProducerSim
 
 
 class TransactionalSim(ProducerSim):
-    """With transactions that the test begins, and a note of what failed."""
+    """A simulation with transactions that the test begins, and a record of failures."""
 
     def __init__(self, *, v2: bool, **options: Any) -> None:
         options = {"linger_ms": 0, "retry_backoff_ms": 10, "partitions": 4, "brokers": 2, **options}
@@ -37,7 +37,7 @@ class TransactionalSim(ProducerSim):
         self.transactional.begin(number, 1000, epoch, self.v2)
 
     def add_wanted(self) -> list[int]:
-        """AddPartitionsToTxn is answered."""
+        """Answer AddPartitionsToTxn."""
         queues = list(self.transactional.wanted)
         for queue in queues:
             self.transactional.added(queue)
@@ -45,15 +45,15 @@ class TransactionalSim(ProducerSim):
         return [queue.partition for queue in queues]
 
     def each(self, value: bytes = b"v") -> list[Delivery]:
-        """One record to each partition."""
+        """Send one record to each partition."""
         return [self.send(value, partition=partition) for partition in range(len(self.partitions))]
 
     def unanswered(self) -> bool:
-        """Whether an answer is to come."""
+        """Return True if an answer is due."""
         return self.accumulator.unanswered
 
     def requests(self) -> list[tuple[int, list[int]]]:
-        """Brokers and partitions of the requests so far, in order."""
+        """Return brokers and partitions of the requests so far, in order."""
         found: dict[tuple[float, int], list[int]] = {}
         for at, node_id, batch in self.sent:
             found.setdefault((at, node_id), []).append(batch.queue.partition)
@@ -79,7 +79,7 @@ def test_before_kip_890_a_batch_waits_until_the_coordinator_knows_its_partition(
 
 
 def test_with_kip_890_brokers_get_first_requests_one_after_the_other() -> None:
-    """Partitions 0 and 2 are those of broker 0, 1 and 3 those of broker 1."""
+    """Broker 0 leads partitions 0 and 2, broker 1 leads 1 and 3."""
     sim = TransactionalSim(v2=True)
     deliveries = [sim.send(b"a", partition=0)]
     sim.run(0.0005)

@@ -1,7 +1,7 @@
-"""The tables of the state machines, walked: what comes at random takes each transition, and never one beside them.
+"""Random walks through the tables of the state machines: every transition is taken, and none outside the table.
 
-A walk calls a member, or a partition, as the tasks do, with answers of every kind, early and late. What a table is
-asked for is seen as a profiler sees it.
+A walk calls a member, or a partition, as the tasks do, with answers of every kind, early and late. A profiler function
+observes the lookups in a table.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def pairs(transitions: Transitions[Any, Any]) -> Pairs:
 
 
 def everything_like(member: Enum) -> set[Enum]:
-    """All members of its enumeration."""
+    """Return all members of its enumeration."""
     return set(type(member))
 
 
 @contextmanager
 def taken(transitions: Transitions[Any, Any]) -> Iterator[Pairs]:
-    """The states and events with which this table is asked meanwhile."""
+    """Collect the states and events looked up in this table while the block runs."""
     found: Pairs = set()
     code = Transitions.after.__code__
 
@@ -103,7 +103,7 @@ def taken(transitions: Transitions[Any, Any]) -> Iterator[Pairs]:
 
 
 class MemberWalk:
-    """What both tasks of a group do, in any order: one carries out a step at a time, the other sends heartbeats."""
+    """Both tasks of a group, interleaved at random: one carries out steps, the other sends heartbeats."""
 
     def __init__(self, member: GroupMember, world: Any, rng: random.Random) -> None:
         self.member = member
@@ -194,7 +194,7 @@ class ClassicWalk(MemberWalk):
         self.generation = 0
 
     def code(self, *kinds: type[KafkaError]) -> int:
-        """Of an error, or none."""
+        """Return the code of an error, or of success."""
         everywhere = (UnknownMemberIdError, CoordinatorLoadInProgressError, GroupAuthorizationFailedError)
         return self.rng.choice(kinds + everywhere).code if self.rng.random() < 0.2 else 0
 
@@ -253,7 +253,7 @@ class ConsumerProtocolWalk(MemberWalk):
 
 
 class PartitionWalk:
-    """What a fetcher, the task that finds positions, a reader and the application do with one partition."""
+    """Calls of a fetcher, the task that finds positions, a reader and the application to one partition."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -282,7 +282,7 @@ class PartitionWalk:
         self.world.planner.lookups.clear()
 
     def found(self) -> None:
-        """An answer to OffsetFetch, ListOffsets or OffsetForLeaderEpoch."""
+        """Deliver an answer to OffsetFetch, ListOffsets or OffsetForLeaderEpoch."""
         if not self.lookups:
             return
         state, incarnation = self.lookups.pop(0)
@@ -339,12 +339,12 @@ class PartitionWalk:
         self.state.reset(EARLIEST)
 
     def go_back(self) -> None:
-        """To what is committed."""
+        """Go back to the committed offset."""
         self.world.prefetch.drop(self.state)
         self.state.go_back()
 
     def assign(self) -> None:
-        """Taken away, and given back."""
+        """Revoke the partition and assign it again."""
         self.world.prefetch.drop(self.state)
         self.world.positions.assign([])
         self.world.positions.assign([T0])

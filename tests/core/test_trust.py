@@ -1,4 +1,4 @@
-"""When patience ends (rule 33)."""
+"""End of patience with a broker (rule 33)."""
 
 from __future__ import annotations
 

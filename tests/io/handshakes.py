@@ -1,4 +1,4 @@
-"""Handshakes that fail, and the login that those of these tests have."""
+"""Failing handshakes, and the login that these tests use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SASL = {
 
 
 async def failure(handler: Handler, **options: object) -> KafkaError:
-    """What a connect to such a server fails with."""
+    """Return the error of a connect to such a server."""
     async with serve(handler) as port, client(port, **LONG_BACKOFF, **options) as brokers:
         with pytest.raises(KafkaError) as caught:
             await brokers.get(1)

@@ -1,4 +1,4 @@
-"""A client on an embedded cluster, and how to wait for what its metadata will say."""
+"""A client on an embedded cluster, and helpers that wait for changes of its metadata."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NOT_LEADER = NotLeaderOrFollowerError.code
 
 
 def make_client(bootstrap_servers: str, **options: Any) -> Client:
-    """A client that has not been started, with short backoffs."""
+    """Return a client that has not been started, with short backoffs."""
     defaults = {"request_timeout_ms": 5000, "retry_backoff_ms": 20, "reconnect_backoff_ms": 20}
     return Client(ClientConfig.from_options(bootstrap_servers, {**defaults, **options}))
 
 
 @asynccontextmanager
 async def running(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIterator[Client]:
-    """A started client; stopped at the end."""
+    """Yield a started client, and stop it at the end."""
     client = make_client(cluster if isinstance(cluster, str) else cluster.bootstrap_servers, **options)
     await client.start()
     try:
@@ -36,7 +36,7 @@ async def running(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIterat
 
 
 async def until(client: Client, met: Callable[[ClusterSnapshot], bool], timeout_s: float = 30) -> ClusterSnapshot:
-    """The first snapshot, from the present one on, for which this is true."""
+    """Return the first snapshot, from the present one on, that meets the condition."""
     with anyio.fail_after(timeout_s):
         snapshot = client.metadata.snapshot
         while not met(snapshot):
@@ -45,7 +45,7 @@ async def until(client: Client, met: Callable[[ClusterSnapshot], bool], timeout_
 
 
 def true_hint(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> LeaderHint:
-    """What the former leader of a partition would say."""
+    """Return the hint that the former leader of a partition would give."""
     return LeaderHint(
         topic,
         cluster.topic_id(topic),

@@ -44,7 +44,7 @@ SPOKEN = (
 
 
 def all_versions() -> ApiVersionsResponse:
-    """What a broker as new as this client answers."""
+    """Return the ApiVersions answer of a broker as new as this client."""
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api.API_KEY, min_version=api.MIN_VERSION, max_version=api.MAX_VERSION) for api in SPOKEN
@@ -53,7 +53,7 @@ def all_versions() -> ApiVersionsResponse:
 
 
 LONG_BACKOFF = {"reconnect_backoff_ms": 20_000, "reconnect_backoff_max_ms": 20_000}
-"""For tests that look at a broker in backoff: no machine is so slow."""
+"""A backoff that no machine is slow enough to outlive, for tests that observe a broker in backoff."""
 
 
 class Peer:
@@ -64,7 +64,7 @@ class Peer:
         self._buffer = bytearray()
 
     async def read(self) -> RequestFrame:
-        """The next request; anyio.EndOfStream when the client has closed."""
+        """Return the next request; raise anyio.EndOfStream when the client has closed."""
         return decode_request(await self.read_frame())
 
     async def read_frame(self) -> bytes:
@@ -82,11 +82,11 @@ class Peer:
         await self.send(answer_bytes(request, response, correlation_id))
 
     async def shake_hands(self) -> None:
-        """ApiVersions, as a broker as new as this client answers it."""
+        """Answer ApiVersions like a broker as new as this client."""
         await self.answer(await self.read(), all_versions())
 
     async def drain(self) -> None:
-        """Reads until the client closes or breaks the connection."""
+        """Read until the client closes or breaks the connection."""
         try:
             while True:
                 await self.stream.receive()
@@ -94,7 +94,7 @@ class Peer:
             return
 
     async def serve_heartbeats(self) -> None:
-        """Answers everything with a heartbeat response, until the client closes."""
+        """Answer every request with a heartbeat response, until the client closes."""
         try:
             while True:
                 await self.answer(await self.read(), HeartbeatResponse())
@@ -118,7 +118,7 @@ Handler = Callable[[Peer], Awaitable[None]]
 async def serve(
     handler: Handler, tls: ssl.SSLContext | None = None, host: str = HOST, port: int = 0
 ) -> AsyncIterator[int]:
-    """Runs ``handler`` for every connection; yields the port. A handler that returns closes its connection."""
+    """Run ``handler`` for every connection; yield the port. A handler that returns closes its connection."""
 
     async def handle(stream: ByteStream) -> None:
         async with stream:
@@ -140,7 +140,7 @@ async def serve(
 
 @asynccontextmanager
 async def client(port: int = 1, **options: Any) -> AsyncIterator[Brokers]:
-    """Brokers that know node 1 at this port."""
+    """Return brokers that know node 1 at this port."""
     config = ClientConfig.from_options(f"{HOST}:{port}", options)
     async with anyio.create_task_group() as group:
         brokers = Brokers(config, group)
@@ -155,7 +155,7 @@ async def client(port: int = 1, **options: Any) -> AsyncIterator[Brokers]:
 
 @asynccontextmanager
 async def connected(handler: Handler, **options: Any) -> AsyncIterator[Connection]:
-    """A ready connection to a server that goes on with ``handler`` after the handshake."""
+    """Yield a ready connection to a server that continues with ``handler`` after the handshake."""
 
     async def handle(peer: Peer) -> None:
         await peer.shake_hands()
@@ -166,7 +166,7 @@ async def connected(handler: Handler, **options: Any) -> AsyncIterator[Connectio
 
 
 class Outcome(Waiter[Any]):
-    """What became of a submitted request; counts, since there must be exactly one outcome."""
+    """Outcome of a submitted request; counts calls, since there must be exactly one."""
 
     __slots__ = ("calls",)
 
@@ -197,7 +197,7 @@ class Changes:
                 waiter.set_result(None)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits until a change makes the condition true."""
+        """Wait until a change makes the condition true."""
         waiter: Waiter[None] = Waiter()
         self._waiters.append((condition, waiter))
         if not condition():
@@ -206,7 +206,7 @@ class Changes:
 
 @asynccontextmanager
 async def full_backlog() -> AsyncIterator[int]:
-    """A port where a connect gets no answer at all: the queue of connections that nobody accepts is full."""
+    """Yield a port that never completes a connection: its queue of unaccepted connections is full."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         listener.listen(0)

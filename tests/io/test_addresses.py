@@ -1,4 +1,4 @@
-"""A name with several addresses, of which some refuse, are silent, or are no broker that takes this client."""
+"""A name with several addresses, of which some refuse, are silent, or lead to servers that are no Kafka brokers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.anyio, needs_loopbacks]
 NAME = "kafka.test"
 BAD, GOOD = "127.0.0.2", "127.0.0.1"
 TWO_S: dict[str, Any] = {"socket_connection_setup_timeout_ms": 2000}
-"""A silent address has one second of it."""
+"""A silent address takes one second of it."""
 
 EAGER: dict[str, Any] = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 1}
 
@@ -76,7 +76,7 @@ async def taking_login(peer: Peer) -> None:
 
 
 class Visits:
-    """Counts the connections that a handler has got."""
+    """Counts the connections that a handler has received."""
 
     def __init__(self, handler: Handler) -> None:
         self.count = 0
@@ -89,7 +89,7 @@ class Visits:
 
 @asynccontextmanager
 async def named(port: int, **options: Any) -> AsyncIterator[Brokers]:
-    """Brokers that know node 1 at this port of the name."""
+    """Return brokers that know node 1 at this port of the name."""
     async with client(port, **options) as brokers:
         brokers.add_node(Broker(1, NAME, port))
         yield brokers
@@ -99,7 +99,7 @@ async def named(port: int, **options: Any) -> AsyncIterator[Brokers]:
 async def both(
     good: Handler, bad: Handler, tls: ssl.SSLContext | None = None, bad_tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """A server at each address, at the same port."""
+    """Run a server at each address, on the same port."""
     async with serve(good, tls) as port, serve(bad, bad_tls, host=BAD, port=port):
         yield port
 
@@ -135,7 +135,7 @@ async def test_tls_at_the_next_address(names: Names, bad: str) -> None:
     ):
         await brokers.get(1, Lane.CONTROL)
         await brokers.get(1, Lane.DATA)
-        assert visits.count <= 1  # a handshake that fails does not come as far as the handler
+        assert visits.count <= 1  # a failed handshake never reaches the handler
 
 
 @pytest.mark.parametrize("bad", [refusing_login, silent_in_sasl, answer_all], ids=lambda bad: bad.__name__)
@@ -214,7 +214,7 @@ async def test_all_lanes_find_the_way_at_once(names: Names) -> None:
 
 
 async def test_an_address_that_has_served_and_fails_gives_way_to_one_that_had_failed(names: Names) -> None:
-    """Nothing is given up for good."""
+    """No address is given up permanently."""
     names[NAME] = [BAD, GOOD]
     first_bad: list[Callable[[Peer], Any]] = [resetting, answer_all]
     served = anyio.Event()

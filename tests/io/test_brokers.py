@@ -1,4 +1,4 @@
-"""The pool of connections: who is connected, when, and how it ends."""
+"""The pool of connections: connecting, reconnecting and closing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_the_backoff_doubles_and_get_waits_it_out(ports: PortPool) -> None
         for _ in range(4):
             with pytest.raises(KafkaConnectionError):
                 await brokers.get(1)
-        # 25, 50 and 100 ms, each less a fifth at most, lie between the tries; 200 ms to the next one.
+        # Attempts are 25, 50 and 100 ms apart, each less a fifth at most; the next one follows after 200 ms.
         assert time.monotonic() - started >= 0.8 * 0.175
         assert brokers.retry_at(1) - started >= 0.8 * 0.375
 
@@ -120,7 +120,7 @@ async def test_wanting_a_broker_again_connects_as_soon_as_the_backoff_allows(por
         failed_before = brokers.last_error(1)
         assert brokers.ready(1) is None
         await changes.until(lambda: brokers.last_error(1) is not failed_before)
-        # Nobody has asked since then: it stays down.
+        # Without a request since then, it stays down.
         await sleep_until(brokers.retry_at(1))
         assert brokers.state(1) is NodeState.CONNECTABLE
 
@@ -179,7 +179,7 @@ async def test_least_loaded_prefers_ready_then_few_in_flight() -> None:
         serve(answer_nothing) as two,
         client(one, max_in_flight_requests_per_connection=2) as brokers,
     ):
-        assert brokers.least_loaded() == 1  # merely connectable
+        assert brokers.least_loaded() == 1  # merely ready to connect
         brokers.add_node(Broker(2, HOST, two))
         first = await brokers.get(1)
         assert {brokers.least_loaded() for _ in range(20)} == {1}
@@ -191,14 +191,14 @@ async def test_least_loaded_prefers_ready_then_few_in_flight() -> None:
         first.submit(heartbeat(), Outcome().on_done)
         assert {brokers.least_loaded() for _ in range(20)} == {2}
         second.submit(heartbeat(), Outcome().on_done)
-        assert brokers.least_loaded() in (1, 2)  # busy is not unavailable
+        assert brokers.least_loaded() in (1, 2)  # busy, not unavailable
         brokers.add_node(Broker(3, HOST, one))
         assert {brokers.least_loaded() for _ in range(20)} == {3}
 
 
 @pytest.mark.parametrize("lane", [Lane.COORDINATOR, CoordinatorLane(1)])
 async def test_many_requests_are_on_their_way_to_a_coordinator(lane: Lane | CoordinatorLane) -> None:
-    """All members in a process ask it by one connection, and none waits for the answers of others."""
+    """All members in a process share one connection to it, and none waits for another's answer."""
     members = COORDINATOR_IN_FLIGHT
     arrived = anyio.Event()
 

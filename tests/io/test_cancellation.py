@@ -1,4 +1,4 @@
-"""Clean-up that no cancellation interrupts."""
+"""Cleanup that no cancellation interrupts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_cancelling_the_task_does_not_interrupt_it(fails: bool) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_time_limit_around_it_is_kept_afterwards() -> None:
-    """asyncio's counts the cancellations of its task."""
+    """asyncio's timeout counts the cancellations of its task."""
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await to_the_end(slow_answer, "work")

@@ -1,4 +1,4 @@
-"""Stopping, when what stops is cancelled again and again: a second Ctrl-C, a supervisor, a timeout.
+"""Cancelling a stop again and again: a second Ctrl-C, a supervisor, a timeout.
 
 asyncio's own ``Task.cancel`` passes a shield, and interrupts every await.
 """
@@ -24,20 +24,20 @@ pytestmark = pytest.mark.anyio
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 CLUSTER = EmbeddedCluster.__module__.rpartition(".")[0]
-"""What the names of the embedded cluster's own tasks begin with."""
+"""Prefix of the names of the embedded cluster's own tasks."""
 
 Cancel = Callable[[asyncio.Task[None]], Awaitable[None]]
 
 
 async def in_each_round(task: asyncio.Task[None]) -> None:
-    """Cancel the task for as long as it lives."""
+    """Cancel the task in each round of the event loop until it ends."""
     while not task.done():
         task.cancel()
         await asyncio.sleep(0)
 
 
 def twice(rounds: int) -> Cancel:
-    """Cancel it, and once more some rounds of the event loop later."""
+    """Cancel it, and again some rounds of the event loop later."""
 
     async def cancel(task: asyncio.Task[None]) -> None:
         task.cancel()
@@ -63,7 +63,7 @@ async def cluster() -> AsyncIterator[EmbeddedCluster]:
 
 @asynccontextmanager
 async def nothing_left(cluster: EmbeddedCluster) -> AsyncIterator[None]:
-    """In the end there are neither tasks of clients nor connections that were not there in the beginning."""
+    """Check that the end leaves no tasks of clients and no connections that did not exist before."""
     before = asyncio.all_tasks()
     yield
     assert not [task for task in asyncio.all_tasks() - before if not task.get_name().startswith(CLUSTER)]
@@ -71,7 +71,7 @@ async def nothing_left(cluster: EmbeddedCluster) -> AsyncIterator[None]:
 
 
 async def no_connections(cluster: EmbeddedCluster) -> None:
-    """The broker notices the end of a connection a moment after the client."""
+    """Wait for the broker, which notices the end of a connection a moment after the client."""
     with anyio.fail_after(20):
         while cluster.connection_count(1):  # noqa: ASYNC110
             await anyio.sleep(0.005)
@@ -100,7 +100,7 @@ async def use(client: Any, busy: anyio.Event) -> None:
 
 
 async def cancelled(work: Awaitable[None], busy: anyio.Event, cancel: Cancel) -> None:
-    """Begin it, and cancel it once it is busy."""
+    """Start it, and cancel it once it is busy."""
     task = asyncio.ensure_future(work)
     await busy.wait()
     with anyio.fail_after(20):
@@ -168,7 +168,7 @@ async def test_a_stop_in_a_scope_that_is_cancelled_already(cluster: EmbeddedClus
 
 @on_asyncio
 async def test_a_time_limit_on_stop(cluster: EmbeddedCluster) -> None:
-    """asyncio's, which cancels by ``Task.cancel``. The broker does not acknowledge."""
+    """asyncio's timeout, which cancels by ``Task.cancel``. The broker does not acknowledge."""
     cluster.faults.add("Produce", count=None, drop=True)
     producer = Producer(cluster.bootstrap_servers)
     await producer.start()

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def listening(serve: Callable[[SocketStream], Awaitable[None]]) -> AsyncIterator[str]:
-    """A server that is no broker."""
+    """Run a server that is no broker."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, serve)
@@ -163,7 +163,7 @@ async def test_a_cancelled_start_leaves_nothing_behind() -> None:
 
 
 async def no_connections(cluster: EmbeddedCluster) -> None:
-    """The brokers notice the end of a connection a moment after the client."""
+    """Wait for the brokers, which notice the end of a connection a moment after the client."""
     with anyio.fail_after(20):
         while any(cluster.connection_count(broker) for broker in cluster.broker_ids):  # noqa: ASYNC110
             await anyio.sleep(0.005)

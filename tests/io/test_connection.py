@@ -1,4 +1,4 @@
-"""Requests in a pipeline over one connection, against servers that misbehave."""
+"""Requests in a pipeline over one connection, against misbehaving servers."""
 
 from __future__ import annotations
 
@@ -295,14 +295,14 @@ async def test_a_cancelled_request_harms_nobody_wherever_it_was() -> None:
                 codes.append((await connection.request(heartbeat())).error_code)
 
             async with anyio.create_task_group() as group:
-                group.start_soon(ask)  # takes the only place
+                group.start_soon(ask)  # takes the only slot
                 group.start_soon(ask)  # waits for room
                 for _ in range(steps):
                     await checkpoint()
                 group.cancel_scope.cancel()
             finished += len(codes)
             assert codes == sorted(codes)
-            # Whatever was left on its way is answered and dropped; this one gets its own answer.
+            # Answers to abandoned requests are dropped; this request gets its own.
             await connection.request(heartbeat())
             assert connection.in_flight == 0
         assert connection.ready
@@ -383,7 +383,7 @@ async def test_repr_says_where_and_how_it_stands() -> None:
 
 
 async def test_a_transport_that_opens_after_its_connection_was_closed_is_closed() -> None:
-    """It has nobody else to close it, and whatever waits for the end of its task would wait for ever."""
+    """Only its task can close it; otherwise waiting for the end of the task would never return."""
     async with serve(Peer.drain) as port, connected(Peer.drain) as connection:
         connection.close(KafkaConnectionError("no longer wanted"), expected=True)
         dialled = await dial(await resolve(HOST, port), Search(Addresses(), 10))

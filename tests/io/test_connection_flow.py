@@ -1,4 +1,4 @@
-"""When requests of one connection may go out: bounds, throttling, idleness, peers that do not read."""
+"""Flow control of one connection: limits, throttling, idleness, peers that do not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A child of ``os.fork`` and the clients that its parent had started: it cannot use them, nor disturb the parent."""
+"""A child of ``os.fork`` can neither use clients that its parent started nor disturb the parent."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ REFUSED = (
 
 
 async def parent(cluster: EmbeddedCluster, backend: str, ca: Path | None, how: str) -> dict[str, Any]:
-    """What the calls in the child have raised, and when it began. The parent goes on as if there were none."""
+    """Run the parent in a process; return its report: the errors of calls in the child, and the time of the fork."""
     command = [sys.executable, "-W", "ignore", "-c", PARENT]
     command += [cluster.bootstrap_servers, backend, str(ca or ""), how]
 
@@ -152,7 +152,7 @@ def tls(folder: Path) -> dict[str, Any]:
         ("asyncio+uvloop", "exit"),
         ("asyncio", "shared"),
         ("trio", "shared"),
-        ("trio", "garbage"),  # a child cannot leave trio's run: without any client, too, it and the parent hang
+        ("trio", "garbage"),  # a child cannot leave trio's run: even without a client, it and the parent hang
     ],
 )
 async def test_a_child_can_neither_use_nor_disturb_what_the_parent_has_started(
@@ -164,4 +164,4 @@ async def test_a_child_can_neither_use_nor_disturb_what_the_parent_has_started(
         assert set(found["errors"].values()) == {REFUSED}, found
         assert len(found["errors"]) == 15
         assert [record.value for record in cluster.records("t")] == [b"first", b"second", b"third", b"fourth"]
-        assert cluster.requests.select("ApiVersions", since=found["forked_at"]) == []  # no connection was lost
+        assert cluster.requests.select("ApiVersions", since=found["forked_at"]) == []  # all connections were kept

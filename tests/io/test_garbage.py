@@ -1,4 +1,4 @@
-"""What clients leave to Python's garbage collector while they work: nothing."""
+"""Working clients leave no garbage to Python's collector."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def batches_with_commit(consumer: Any) -> None:
 
 
 async def leave_nothing(cluster: EmbeddedCluster, consumer: Any, read: Reader) -> None:
-    """The first round may leave what belongs to the start."""
+    """Check rounds of work; the first one may leave garbage of the start."""
     async with Producer(cluster.bootstrap_servers) as producer, consumer:
         await send(producer)
         await read(consumer)

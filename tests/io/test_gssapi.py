@@ -1,4 +1,4 @@
-"""GSSAPI with a real KDC: tickets, brokers that do not prove who they are, and a KDC that is silent or away."""
+"""GSSAPI with a real KDC: tickets, brokers that fail to prove their identity, and a KDC that is silent or away."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def at_home(realm: Realm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 class Broker:
-    """A broker with the service's keytab; ``offer`` is what it says of layers, ``last`` its last message."""
+    """A broker with the service's keytab; ``offer`` is its offer of security layers, ``last`` its last message."""
 
     def __init__(self, realm: Realm, offer: bytes = OFFER, last: bytes = b"") -> None:
         self.users: list[str] = []
@@ -108,7 +108,7 @@ async def test_a_cache_that_another_program_fills(
         with pytest.raises(SaslAuthenticationFailedError, match="run kinit, or set sasl_kerberos_keytab") as caught:
             await brokers.get(1)
         assert not caught.value.retriable
-        # What kinit does.
+        # As kinit does.
         store: Any = {"client_keytab": f"FILE:{realm.client_keytab}", "ccache": cache}
         assert gssapi.Credentials(usage="initiate", store=store).lifetime > 0
         await brokers.get(1)
@@ -117,7 +117,7 @@ async def test_a_cache_that_another_program_fills(
 
 async def test_tickets_are_renewed_without_kinit(realm: Realm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KRB5_CONFIG", str(realm.write_config("short.conf", ticket_lifetime="2s")))
-    keytab = tmp_path / "own.keytab"  # tickets are kept by keytab and principal
+    keytab = tmp_path / "own.keytab"  # the cache of tickets is keyed by keytab and principal
     keytab.write_bytes(realm.client_keytab.read_bytes())
     before = realm.tickets_given()
     broker = Broker(realm)
@@ -209,7 +209,7 @@ async def test_no_kdc_is_retriable(
             await brokers.get(1)
         assert caught.value.retriable
         monkeypatch.setenv("KRB5_CONFIG", str(realm.config))
-        await brokers.get(1)  # it is back
+        await brokers.get(1)  # available again
     assert broker.users == [CLIENT]
 
 
@@ -227,7 +227,7 @@ async def test_a_silent_kdc_holds_up_nothing_else(realm: Realm, tmp_path: Path) 
             await anyio.sleep(0.001)
 
     async def time_is_out(brokers: Brokers) -> KafkaError:
-        while True:  # a machine may be too busy to come so far in time
+        while True:  # a busy machine may not reach this stage in time
             with pytest.raises(KafkaConnectionError) as caught:
                 await brokers.get(1)
             if re.search(r"no answer within \d+ ms during SASL GSSAPI", str(caught.value)):
@@ -241,7 +241,7 @@ async def test_a_silent_kdc_holds_up_nothing_else(realm: Realm, tmp_path: Path) 
                 while turns < 10:
                     await time_is_out(brokers)
             group.cancel_scope.cancel()
-        while True:  # it answers again: what was asked meanwhile, too
+        while True:  # available again; pending requests are answered, too
             try:
                 await brokers.get(1)
             except KafkaConnectionError:

@@ -1,4 +1,4 @@
-"""What is said before a connection is ready: versions, TLS, SASL; and servers that are something else."""
+"""Handshakes before a connection is ready: versions, TLS, SASL; and servers of other protocols."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def given_up_during(stage: str, handler: Handler, **options: object) -> KafkaError:
-    """What a connect fails with that is out of time at this stage; with more time where it did not come so far."""
+    """Return the error of a connect that times out at this stage, with more time if it did not get that far."""
     for timeout_ms in (80, 800, 8000):
         error = await failure(handler, socket_connection_setup_timeout_ms=timeout_ms, **options)
         if f"{timeout_ms} ms during {stage}" in str(error):
@@ -87,9 +87,9 @@ def refusal(max_version: int) -> ApiVersionsResponse:
 @pytest.mark.parametrize(
     ("body", "then"),
     [
-        (encode(refusal(2), ApiVersionsRequest.MAX_VERSION), 2),  # the layout of the version that is refused
-        (encode(refusal(2), 0) + b"\0\0\0\0", 2),  # as Azure Event Hubs adds a throttle time
-        (struct.pack(">hbhhh", 35, 2, 18, 0, 2), 0),  # version 0, but for a compact array
+        (encode(refusal(2), ApiVersionsRequest.MAX_VERSION), 2),  # the layout of the refused version
+        (encode(refusal(2), 0) + b"\0\0\0\0", 2),  # with a throttle time added, as by Azure Event Hubs
+        (struct.pack(">hbhhh", 35, 2, 18, 0, 2), 0),  # version 0, except for a compact array
         (struct.pack(">h", 35), 0),
         (struct.pack(">h", 35) + b"\xde\xad\xbe\xef" * 5, 0),
     ],
@@ -140,7 +140,7 @@ async def test_a_broker_that_refuses_with_another_error() -> None:
     assert isinstance(await failure(handler), ClusterAuthorizationFailedError)
 
 
-# --- something else listens there ---
+# --- servers of other protocols ---
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ async def test_a_client_certificate_is_sent_and_its_lack_is_told() -> None:
         async with client(port, **options) as brokers:
             await (await brokers.get(1)).request(heartbeat())
         async with client(port, security_protocol="SSL", ssl_context=certificates.client()) as brokers:
-            # TLS 1.3's client is done before the server has seen that there is no certificate; whether its alert or
-            # the end of the connection comes first is the server's to decide.
+            # TLS 1.3's client finishes before the server has seen that there is no certificate; the server decides
+            # which arrives first, its alert or the end of the connection.
             with pytest.raises((SslAuthenticationError, KafkaConnectionError)):
                 await brokers.get(1)
 

@@ -64,7 +64,7 @@ async def test_plain() -> None:
 
 
 def scram(mechanism: str, hash_name: str, password: str = PASSWORD) -> Callable[[Peer], Awaitable[None]]:
-    """RFC 5802's server, which knows this password."""
+    """Serve RFC 5802's exchange with this password."""
 
     async def authenticate(peer: Peer) -> None:
         salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), b"salt", 4096)

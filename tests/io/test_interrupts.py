@@ -1,4 +1,4 @@
-"""Ctrl-C on trio, which raises KeyboardInterrupt in whatever task runs: no background task gets it."""
+"""Ctrl-C on trio raises KeyboardInterrupt in the running task, but never in a background task of ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from .metadata_support import make_client, running
 
-# trio sets its own handler in place of Python's alone.
+# trio replaces only Python's own handler.
 pytestmark = pytest.mark.usefixtures("handler_of_python")
 
 
@@ -65,7 +65,7 @@ def test_run_raises_it_as_itself(kind: type[Consumer] | type[ShareConsumer]) -> 
 
 @pytest.mark.anyio
 async def test_what_is_no_exception_but_ends_a_background_task_reaches_every_caller() -> None:
-    """As `pytest.fail` in a callback does."""
+    """For example, `pytest.fail` in a callback."""
 
     class ExitError(BaseException):
         pass

@@ -1,4 +1,4 @@
-"""Lanes are told apart: what is held on one keeps nothing waiting on another."""
+"""Lanes are independent: a request held on one does not delay another."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 cluster = cluster_with(brokers=1, events=1)
 
 WITHIN_S = 20
-"""Bound of what takes some hundred milliseconds; without the behaviour that is tested, it takes `LONG_MS`."""
+"""Limit for calls that take some hundred milliseconds; without the tested behaviour, they take `LONG_MS`."""
 LONG_MS = 120_000
 
 
 async def _no_work(admin: AdminClient) -> None:
-    """An admin client has nothing to end."""
+    """An admin client has no work to end."""
     await admin.list_topics()
 
 
@@ -71,9 +71,9 @@ class Case(NamedTuple):
     call: Callable[[Any], Any]
     """Raises unless the client can be used."""
     work: Callable[[Any], Awaitable[None]]
-    """Begins something that a stop ends in an orderly way."""
+    """Begins work that an orderly stop ends."""
     hangs: tuple[str, ...] = ()
-    """Requests without whose answers `work` cannot be ended so."""
+    """Requests that an orderly end of `work` needs answers to."""
 
 
 def _consumer(servers: str, options: dict[str, Any]) -> Consumer:
@@ -119,7 +119,7 @@ async def servers(cluster: EmbeddedCluster) -> str:
 
 
 async def usable(case: Case, client: Any) -> None:
-    """Raise `NotStartedError`, `ClientClosedError` or `WrongEventLoopError` if the client is not."""
+    """Raise `NotStartedError`, `ClientClosedError` or `WrongEventLoopError` unless the client can be used."""
     if isinstance(client, ShareConsumer):
         client.__aiter__()
     elif isinstance(client, Client):
@@ -129,7 +129,7 @@ async def usable(case: Case, client: Any) -> None:
 
 
 async def gone(cluster: EmbeddedCluster) -> None:
-    """The broker notices the end of a connection a moment after the client."""
+    """Wait for the broker, which notices the end of a connection a moment after the client."""
     with anyio.fail_after(WITHIN_S):
         while cluster.connection_count(1):  # noqa: ASYNC110
             await anyio.sleep(0.005)
@@ -137,7 +137,7 @@ async def gone(cluster: EmbeddedCluster) -> None:
 
 @pytest.fixture
 async def hanging(cluster: EmbeddedCluster, case: Case) -> AsyncIterator[Any]:
-    """A client whose orderly end takes as long as it is given."""
+    """Yield a client whose orderly end takes all the time it is given."""
     client = case.make(cluster.bootstrap_servers, {"request_timeout_ms": LONG_MS})
     await client.start()
     if case.hangs == ("EndTxn",) and not isinstance(client, Producer):
@@ -152,14 +152,14 @@ async def hanging(cluster: EmbeddedCluster, case: Case) -> AsyncIterator[Any]:
         try:
             await client.stop(0)
         except KafkaError:
-            pass  # of a pipeline: what was not committed
+            pass  # a pipeline reports uncommitted transactions
 
 
 async def stop(client: Any, timeout_ms: float | None) -> None:
     try:
         await client.stop(timeout_ms)
     except KafkaError:
-        assert isinstance(client, TransactionPipeline)  # it says what was not committed
+        assert isinstance(client, TransactionPipeline)  # which reports its uncommitted transactions
 
 
 # --- start -----------------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ async def test_a_stop_on_another_event_loop(
 
 @each_kind
 async def test_a_stop_after_an_error_of_the_background(hanging: Any, cluster: EmbeddedCluster, case: Case) -> None:
-    """There is nothing to be ended in an orderly way any more."""
+    """A failed background task leaves no work that could be ended in an orderly way."""
 
     async def fail() -> None:
         raise RuntimeError("broken")

@@ -1,4 +1,4 @@
-"""Log lines: plain logger names, and the client's id before every line."""
+"""Log lines: plain logger names, and the client's id at the start of every line."""
 
 from __future__ import annotations
 

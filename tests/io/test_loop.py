@@ -1,4 +1,4 @@
-"""The seam to the event loop, on asyncio and on trio."""
+"""The interface to the event loop, on asyncio and on trio."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_waiter_keeps_what_was_set_first() -> None:
 
 
 async def test_an_error_that_was_waited_for_keeps_nothing_of_those_who_did() -> None:
-    """Neither the waiter, which may be kept for long, nor a reference cycle holds the frames that it passed through."""
+    """Neither the waiter, which may be kept for long, nor a reference cycle holds the frames that the error passed."""
     waiter: Waiter[int] = Waiter()
     waiter.set_error(KafkaConnectionError("lost"))
 
@@ -139,7 +139,7 @@ async def test_a_wait_for_a_signal_can_be_shortened(timeout_s: float | None) -> 
         woken.append(await signal.wait(timeout_s))
         woken.append(await signal.wait(timeout_s))
 
-    signal.wake_by(time.monotonic())  # nothing: nobody waits
+    signal.wake_by(time.monotonic())  # no effect without a waiter
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(consume)

@@ -118,7 +118,7 @@ async def test_an_unknown_topic_is_not_asked_for_once_nobody_waits() -> None:
     async with EmbeddedCluster(1) as cluster, running(cluster, allow_auto_create_topics=False) as client:
         with pytest.raises((UnknownTopicOrPartitionError, RequestTimedOutError)):
             await client.metadata.topic("nowhere", 100)
-        for _ in range(2):  # the first may be a lookup that was under way
+        for _ in range(2):  # the first may be a lookup already in flight
             generation = client.metadata.snapshot.generation
             client.metadata.request_update()
             await client.metadata.wait_newer(generation, 5000)
@@ -304,7 +304,7 @@ async def test_listeners_see_each_snapshot_after_it_took_effect() -> None:
 
 
 async def test_listeners_are_called_once_for_each_snapshot_with_what_differs_from_the_one_before() -> None:
-    """Also where a listener leads to another snapshot: those behind it are called with that one alone."""
+    """A listener may cause another snapshot: those behind it are called with that one alone."""
     async with EmbeddedCluster(1) as cluster, running(cluster) as client:
         await cluster.create_topic("t")
         await client.metadata.topic("t", 5000)
@@ -344,7 +344,7 @@ async def test_rule_8_a_hint_moves_the_leader_at_once_and_refreshes_too() -> Non
         assert client.metadata.offer_hints([true_hint(cluster, "t", 0)]) == [True]
         leader = cluster.leader("t", 0)
         assert client.metadata.snapshot.leader("t", 0) == (leader, cluster.leader_epoch("t", 0))
-        # The connection to the new leader is being opened; the refresh tells of the other partition.
+        # The connection to the new leader is being opened; the refresh reports the other partition.
         assert (await client.brokers.get(leader, Lane.DATA)).ready
         await until(client, lambda snapshot: snapshot.leader("t", 1)[0] == cluster.leader("t", 1))
         assert cluster.requests.count("Metadata") >= 1

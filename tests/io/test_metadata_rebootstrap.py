@@ -1,4 +1,4 @@
-"""Bootstrapping anew: rules 24 to 30 of the leadership rules, against embedded brokers (KIP-899, KIP-1102)."""
+"""Rebootstrapping: rules 24 to 30 of the leadership rules, against embedded brokers (KIP-899, KIP-1102)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_rule_24_the_bootstrap_swap_of_kip_899() -> None:
-    """The bootstrap list names brokers 1 and 2, only 1 is up; then 1 goes and 2 comes."""
+    """The bootstrap list names brokers 1 and 2, only 1 is up; then 1 stops and 2 starts."""
     async with EmbeddedCluster(2) as cluster:
         await cluster.stop_broker(2)
         async with running(cluster, retry_backoff_ms=100, reconnect_backoff_ms=50) as client:  # the defaults
@@ -58,7 +58,7 @@ async def test_rule_24_one_of_several_brokers_down_is_no_reason() -> None:
 
 
 async def test_rule_24_a_broker_that_refuses_one_connection_and_leaves_another_waiting_is_unavailable() -> None:
-    """Else lanes that are refused in turn would keep each other from a rebootstrap."""
+    """Otherwise lanes that are refused in turn would keep each other from a rebootstrap."""
     async with (
         EmbeddedCluster(1) as cluster,
         running(cluster, socket_connection_setup_timeout_ms=120_000) as client,
@@ -66,7 +66,7 @@ async def test_rule_24_a_broker_that_refuses_one_connection_and_leaves_another_w
         waiting = cluster.faults.add("ApiVersions", hold=True, count=1)
         assert client.brokers.ready(1, Lane.DATA) is None
         with anyio.fail_after(20):
-            while not waiting.struck:  # noqa: ASYNC110 - what is waited for has no event
+            while not waiting.struck:  # noqa: ASYNC110 - no event
                 await anyio.sleep(0.002)
         refusing = cluster.faults.add(disconnect=True)
         client.metadata.request_update()
@@ -98,7 +98,7 @@ async def test_rule_24_a_broker_that_is_being_connected_to_is_no_reason() -> Non
 
 
 async def test_rule_25_down_then_up_without_a_loop(caplog: pytest.LogCaptureFixture) -> None:
-    """While nobody is up, the client bootstraps anew once, then knocks at the bootstrap servers with backoff."""
+    """While no broker is up, the client rebootstraps once, then retries the bootstrap servers with backoff."""
     async with EmbeddedCluster(1) as cluster, running(cluster) as client:
         with caplog.at_level(logging.INFO, logger="aiokafka_lead"):
             await client.brokers.get(1)
@@ -163,7 +163,7 @@ async def test_rule_28_answers_that_are_no_success_do_not_stop_the_timer() -> No
 
 
 async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap() -> None:
-    """Error 129: every connection is closed, and what is in flight on it fails retriably."""
+    """Error 129: every connection is closed, and requests in flight fail with a retriable error."""
     async with EmbeddedCluster(1) as cluster, running(cluster) as client:
         coordinator = await client.brokers.get(1, Lane.COORDINATOR)
         cluster.faults.add("ListGroups", drop=True)
@@ -206,7 +206,7 @@ async def test_rule_29_topics_stay_known_during_a_rebootstrap() -> None:
 
 
 async def replaced(old: EmbeddedCluster, new_id: str) -> EmbeddedCluster:
-    """Another cluster at the address of a stopped one."""
+    """Start another cluster at the address of a stopped one."""
     port = int(old.bootstrap_servers.rpartition(":")[2])
     return EmbeddedCluster(1, ports=[port], cluster_id=new_id)
 
@@ -231,11 +231,11 @@ async def test_rule_30_another_cluster_is_a_clear_error() -> None:
 
 
 async def test_rule_30_a_single_address_that_now_belongs_to_another_cluster() -> None:
-    """A known broker's address answers for another cluster: the bootstrap servers decide, and know better."""
+    """A known broker's address answers for another cluster: the bootstrap servers have the right one."""
     async with EmbeddedCluster(2, cluster_id="first") as cluster, running(cluster.address(1)) as client:
         port = int(cluster.address(2).rpartition(":")[2])
         await cluster.kill_broker(2, failover_delay_ms=60_000)
-        # Brokers below 4.4 do not say at once that the connection is not for them.
+        # Brokers below 4.4 do not report a misdirected connection at once.
         async with EmbeddedCluster(1, ports=[port], cluster_id="second", max_versions={"ApiVersions": 4}) as other:
             # Broker 1 still names broker 2; it is slow just now, so that the other one is asked as well.
             slow = cluster.faults.add("Metadata", broker=1, hold=True, count=1)

@@ -1,4 +1,4 @@
-"""Nodes of a cluster that stay, move, go and come back, and what becomes of their connections."""
+"""Nodes of a cluster that stay, move, leave and return, and their connections."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_everything_ends_at_once_with_every_broker_out_of_reach(ports: Por
                 brokers.stop(ClientClosedError())
             else:
                 group.cancel_scope.cancel()
-        assert time.monotonic() - started < 8  # an address that is silent is given ten seconds
+        assert time.monotonic() - started < 8  # a silent address takes ten seconds
         with pytest.raises((ClientClosedError, KafkaConnectionError)):
             await outcome.wait(10)
         if by == "stop":

@@ -32,7 +32,7 @@ GOOD = "good"
 
 
 class Validator:
-    """Takes tokens that begin with "good"; the end of each is that of the provider's tokens."""
+    """Accepts tokens that begin with "good"; the end of each is the provider's token."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, dict[str, str]]] = []
@@ -59,7 +59,7 @@ class Counting:
         self.calls = 0
         self.life_s = life_s
         self.instead: Callable[[], Any] | None = None
-        """What to do in place of giving a token."""
+        """Called in place of returning a token."""
         self._changed = threading.Condition()
 
     def token(self) -> Any:
@@ -71,7 +71,7 @@ class Counting:
         return Token(f"{GOOD}.{self.calls}", None if self.life_s is None else time.time() + self.life_s)
 
     async def called(self, times: int) -> None:
-        """Waits until the provider was called so often in all."""
+        """Wait until the provider has been called this number of times in all."""
 
         def wait() -> bool:
             with self._changed:
@@ -169,7 +169,7 @@ async def test_a_refused_token_is_an_error_at_once_with_the_brokers_reason_and_n
                 pass
         assert "invalid_token" in caught.value.message
         assert not caught.value.retriable
-        # The client has acknowledged the refusal, and nothing else went over that connection (RFC 7628, 3.2.3).
+        # The client has acknowledged the refusal, and sent no other request on that connection (RFC 7628, 3.2.3).
         sent = [r.request for r in cluster.requests if isinstance(r.request, SaslAuthenticateRequest)]
         assert [request.auth_bytes for request in sent][1:] == [b"\x01"]
         async with Producer(cluster.bootstrap_servers, **options(provider)) as producer:
@@ -203,7 +203,7 @@ async def test_a_token_is_refreshed_ahead_of_its_end_for_all_and_the_old_one_kep
         ):
             provider.instead = slow
             assert await anyio.to_thread.run_sync(refreshing.wait, 20)
-            # A connection that is made meanwhile waits for nobody.
+            # A connection made meanwhile does not wait.
             for partition in (0, 1):
                 await first.send_and_wait("t", b"v", partition=partition)
             assert {token for token, _ in validator.seen} == {f"{GOOD}.1"}
@@ -260,7 +260,7 @@ async def test_records_wait_for_a_provider_that_is_down_and_go_when_it_is_back()
             for broker in cluster.broker_ids:
                 await cluster.kill_broker(broker)
                 await cluster.start_broker(broker)
-            # Each broker that was asked has refused the token by then, which would be an error of the record.
+            # By then each broker asked has refused the token, which would be an error of the record.
             await provider.called(asked + 3)
             delivery = await producer.send("t", b"w")
             await provider.called(asked + 6)
@@ -283,13 +283,13 @@ async def test_a_provider_that_does_not_return_is_given_up_in_time_and_holds_nob
     try:
         async with EmbeddedCluster(brokers=1, oauth_validator=Validator()) as cluster:
             given = options(provider, sasl_oauth_token_timeout_ms=100, sasl_login_retry_backoff_ms=1)
-            # Beyond some calls that still run, there are no more: threads are not used up.
+            # A few calls still run, but no more are added: threads are not exhausted.
             for _ in range(8):
                 with anyio.fail_after(20), pytest.raises(TokenProviderError, match=r"within 100 ms|not returned"):
                     async with Producer(cluster.bootstrap_servers, **given):
                         pass
             assert provider.calls <= 4
-            assert all(daemons)  # a program that ends does not wait for them
+            assert all(daemons)  # the end of a program does not wait for them
             release.set()
             provider.instead = None
             with anyio.fail_after(20):

@@ -1,4 +1,4 @@
-"""Brokers behind a proxy: SOCKS5, HTTP CONNECT, and the application's own way to connect."""
+"""Brokers behind a proxy: SOCKS5, HTTP CONNECT, and a connect function of the application."""
 
 from __future__ import annotations
 

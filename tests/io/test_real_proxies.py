@@ -1,4 +1,4 @@
-"""Traffic through proxies that others wrote, while leaders move, brokers end and the proxy is killed."""
+"""Traffic through third-party proxies while leaders move, brokers stop and the proxy is killed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_errors_name_the_proxy_that_is_away_or_refuses(kind: str, tmp_path
             await Producer(cluster.bootstrap_servers, proxy_url=way.url.replace(PASSWORD, "another")).start()
         assert "another" not in str(refused.value)
         with pytest.raises(KafkaConnectionError, match=where):
-            await Producer("127.0.0.1:1", proxy_url=way.url).start()  # nobody listens there
+            await Producer("127.0.0.1:1", proxy_url=way.url).start()  # no listener at that port
         way.kill()
         with pytest.raises(KafkaConnectionError, match=where):
             await Producer(cluster.bootstrap_servers, proxy_url=way.url).start()

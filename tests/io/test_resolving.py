@@ -1,4 +1,4 @@
-"""Names of bootstrap servers that do not resolve, or do so late (KIP-909)."""
+"""Names of bootstrap servers that do not resolve, or resolve late (KIP-909)."""
 
 from __future__ import annotations
 

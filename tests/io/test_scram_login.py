@@ -1,4 +1,4 @@
-"""SCRAM's key: derived apart from the event loop where that takes long, and once for connections made at a time."""
+"""SCRAM's key is derived in a thread if that takes long, and once for concurrent connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Derivation(SaltedPassword):
-    """Notes the threads that derive a key."""
+    """Records the threads that derive a key."""
 
     threads: list[threading.Thread]
 

@@ -1,4 +1,4 @@
-"""Sessions that end (KIP-368): records go on over a connection that was made in time."""
+"""Sessions that end (KIP-368): records continue over a connection that was opened in time."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ BUSY_SESSION_MS = 4000
 
 
 def connections_with(cluster: EmbeddedCluster, api: int) -> list[int]:
-    """The connections that sent such requests, in the order of the first of each."""
+    """Return the connections that sent such requests, ordered by their first one."""
     return list(dict.fromkeys(r.connection for r in cluster.requests if r.api_key == api))
 
 
 async def send_until(producer: Producer, cluster: EmbeddedCluster, connections: int) -> int:
-    """Send records one by one until so many connections have carried some; how many there were."""
+    """Send records one by one until that number of connections has carried some; return the number of records."""
     count = 0
     with anyio.fail_after(50):
         while len(connections_with(cluster, ApiKey.PRODUCE)) < connections:
@@ -48,7 +48,7 @@ async def send_until(producer: Producer, cluster: EmbeddedCluster, connections: 
 
 @again_if_late(BUSY_SESSION_MS, 15_000)
 async def test_requests_do_not_wait_for_the_next_login(session_ms: int) -> None:
-    held_s = session_ms / 2000  # longer than what is left of a session when the next one begins
+    held_s = session_ms / 2000  # longer than the rest of a session at the start of the next one
     async with EmbeddedCluster(
         brokers=1, sasl_users=USERS, sasl_session_ms=session_ms, request_log_size=100_000
     ) as cluster:
@@ -61,12 +61,12 @@ async def test_requests_do_not_wait_for_the_next_login(session_ms: int) -> None:
                 while not next_login.struck:
                     delivery = await producer.send("t", b"%d" % count)
                     count += 1
-                    with anyio.move_on_after(held_s):  # on a machine so late that the session is over
+                    with anyio.move_on_after(held_s):  # on a very late machine the session may have expired
                         await delivery
                 meanwhile = await producer.send("t", b"meanwhile")
                 with anyio.move_on_after(held_s) as scope:
                     await meanwhile
-                waited = scope.cancelled_caught  # on a busy machine the old session may be over by then
+                waited = scope.cancelled_caught  # on a busy machine the old session may have expired
                 next_login.remove()
                 await meanwhile
                 sessions += 1
@@ -101,13 +101,13 @@ async def test_records_stay_in_order_though_nothing_numbers_them(session_ms: int
 
 SHORT_SESSIONS_MS = (300, 600, 900)
 MARGIN_S = 0.1
-"""What is left of such a session after its last request: that must have arrived by then."""
+"""Rest of such a session, in seconds, by which its last request must have arrived."""
 
 
 async def lost_in_sessions_of(session_ms: float, lost: list[object]) -> None:
-    """Several tasks send, and one reads, until the third login.
+    """Send from several tasks, and read with one, until the third login.
 
-    What is lost, or comes when a session is over; and the times of logins that come too soon.
+    Add errors, requests after the end of a session, and the times of early logins to ``lost``.
     """
     async with EmbeddedCluster(
         brokers=1, sasl_users=USERS, sasl_session_ms=session_ms, request_log_size=1_000_000
@@ -145,7 +145,7 @@ async def lost_in_sessions_of(session_ms: float, lost: list[object]) -> None:
 
 
 async def test_no_record_is_lost_in_sessions_of_less_than_a_second() -> None:
-    """Logins are a second apart. Requests wait for the next one, and none is sent when the session is over."""
+    """Logins are a second apart. Requests wait for the next one, and none is sent after the session has expired."""
     lost: list[object] = []
     lateness = Lateness(MARGIN_S)
     for _ in range(5):
@@ -158,7 +158,7 @@ async def test_no_record_is_lost_in_sessions_of_less_than_a_second() -> None:
             watching.cancel_scope.cancel()
         if not lost or not lateness.late:
             break
-    assert not lost or lateness.late  # of a machine that is late each time this says nothing
+    assert not lost or lateness.late  # proves no fault if the machine was late each time
 
 
 @again_if_late(SESSION_MS, 5000, 20_000)
@@ -234,5 +234,5 @@ async def test_an_idle_connection_is_closed_in_spite_of_its_sessions() -> None:
         async with Producer(cluster.bootstrap_servers, **PLAIN, connections_max_idle_ms=1500) as producer:
             await producer.send_and_wait("t", b"v")
             with anyio.fail_after(50):
-                while cluster.connection_count(1):  # noqa: ASYNC110 (nobody tells)
+                while cluster.connection_count(1):  # noqa: ASYNC110 (no event)
                     await anyio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Calls that block: bounded in number, cancelled callers, and a process that does not wait for them."""
+"""Blocking calls: bounded in number, with cancelled callers, and without delaying the end of the process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_a_thread_serves_again() -> None:
         group.start_soon(calls.run, hold)
         while not begun.is_set():
             await anyio.lowlevel.checkpoint()
-        assert await calls.run(threading.get_ident) not in threads  # that one is busy
+        assert await calls.run(threading.get_ident) not in threads  # the first one is busy
         released.set()
 
 
@@ -57,7 +57,7 @@ async def test_as_many_at_a_time_as_it_says() -> None:
         with lock:
             running += 1
             most = max(most, running)
-        pair.wait(20)  # two of them are here at once, or it breaks
+        pair.wait(20)  # breaks unless two of them run at once
         with lock:
             running -= 1
 

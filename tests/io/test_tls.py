@@ -1,4 +1,4 @@
-"""Which TLS context a connection gets: certificates that are replaced while a client runs, and what refusals say."""
+"""Choice of the TLS context: certificates that are replaced while a client runs, and texts of refusals."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LANES = list(Lane)
 
 
 class Listener:
-    """A server that notes whose certificates it is shown."""
+    """A server that records the client certificates presented to it."""
 
     def __init__(self) -> None:
         self.certificates = Certificates()
         self.seen: list[str] = []
 
     def issue(self, name: str) -> bytes:
-        """A client's key and certificate."""
+        """Issue a client's key and certificate."""
         return self.certificates.authority.issue_cert(f"{name}@example.org").private_key_and_cert_chain_pem.bytes()
 
     async def serve_one(self, peer: Peer) -> None:
@@ -78,7 +78,7 @@ def renamed(folder: Path) -> tuple[Path, Callable[[bytes], None]]:
 
 
 def kubernetes(folder: Path) -> tuple[Path, Callable[[bytes], None]]:
-    """A mounted secret: ``own.pem -> ..data/own.pem``, ``..data -> ..TIME``, and ``..data`` is what is replaced."""
+    """Mount a secret: ``own.pem -> ..data/own.pem``, ``..data -> ..TIME``; a replacement switches ``..data``."""
     path = folder / "own.pem"
     path.symlink_to("..data/own.pem")
     versions = iter(range(100))
@@ -110,7 +110,7 @@ async def test_the_next_connection_presents_the_new_certificate(
         await connect(brokers, LANES[1])
         replace(listener.issue("second"))
         await connect(brokers, LANES[2])
-        await connect(brokers, LANES[0])  # this one is open, and stays so
+        await connect(brokers, LANES[0])  # this one is open, and stays open
     assert listener.seen == ["first", "first", "second"]
 
 
@@ -250,13 +250,13 @@ def _no_authority(certificates: Certificates) -> tuple[ssl.SSLContext, ssl.SSLCo
 
 
 def _refuse(listening: socket.socket, server: ssl.SSLContext) -> None:
-    """A handshake as OpenSSL's servers make it: the alert goes out before the end."""
+    """Make a handshake like OpenSSL's servers: the alert is sent before the end."""
     accepted, _ = listening.accept()
     with accepted:
         try:
             with server.wrap_socket(accepted, server_side=True) as stream:
                 stream.recv(1)
-        except OSError:  # ssl.SSLError is one
+        except OSError:  # includes ssl.SSLError
             accepted.close()
 
 
@@ -279,7 +279,7 @@ async def test_a_refusal_names_its_cure(
 ) -> None:
     server, context = make(Certificates())
     if context.minimum_version != ssl.TLSVersion.TLSv1_3:
-        server.maximum_version = ssl.TLSVersion.TLSv1_2  # where a refusal comes within the handshake
+        server.maximum_version = ssl.TLSVersion.TLSv1_2  # so that a refusal comes within the handshake
     with socket.create_server((HOST, 0)) as listening:
         async with anyio.create_task_group() as group:
             group.start_soon(to_thread.run_sync, _refuse, listening, server)
@@ -291,7 +291,7 @@ async def test_a_refusal_names_its_cure(
 
 
 async def test_a_server_that_drops_a_client_of_tls_1_3() -> None:
-    """As Java's brokers do; no alert comes."""
+    """Java's brokers do so; no alert comes."""
 
     async def handler(peer: Peer) -> None:
         await peer.stream.receive()

@@ -1,4 +1,4 @@
-"""Byte streams: asyncio's fast path and anyio's, on every event loop that they run on."""
+"""Byte streams: asyncio's fast path and anyio's, on every event loop that supports them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ every_loop = pytest.mark.parametrize(("backend", "use_uvloop", "kind"), LOOPS)
 
 def run(main: Main, backend: str, use_uvloop: bool) -> None:
     anyio.run(main, backend=backend, backend_options={"use_uvloop": True} if use_uvloop else {})
-    gc.collect()  # a socket left open warns now, and a warning is an error
+    gc.collect()  # an unclosed socket warns now, and a warning is an error
 
 
 class Collector:
-    """Keeps what a transport says."""
+    """Keeps the calls of a transport."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -79,7 +79,7 @@ async def open_to(kind: Kind | None, port: int, handler: Collector, tls: ssl.SSL
 
 
 def is_paused(transport: Transport) -> bool:
-    """Asked by a call, for a type checker takes an attribute for what it was a line ago."""
+    """A call, since a type checker assumes that an attribute has kept its value since the line before."""
     return transport.paused
 
 
@@ -249,7 +249,7 @@ def test_opening_can_be_cancelled_at_each_step(backend: str, use_uvloop: bool, k
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("use_uvloop", [False, True])
 def test_an_event_loop_may_end_at_each_step_of_opening(use_uvloop: bool, tls: bool) -> None:
-    """The loop cancels what is left, as a program's end does; a server in TLS's place is silent."""
+    """The loop cancels the remaining tasks, as at a program's end; a server in place of TLS is silent."""
     context = Certificates().client() if tls else None
     with no_socket_is_dropped(), socket.create_server((HOST, 0), backlog=100) as listener:
         port = listener.getsockname()[1]
@@ -297,12 +297,12 @@ async def test_the_transport_fits_the_event_loop(anyio_backend: str) -> None:
 
 
 def at(*ports: int) -> dict[str, AddressInfo]:
-    """A name's addresses: each is a port here."""
+    """A name's addresses; each is a port here."""
     return {f"address {number}": (socket.AF_INET, (HOST, port)) for number, port in enumerate(ports)}
 
 
 class Report:
-    """Which addresses were begun, and what refused."""
+    """Attempted addresses, and their refusals."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -322,7 +322,7 @@ def test_an_address_that_refuses_gives_way_at_once(ports: PortPool, backend: str
             started = time.monotonic()
             report = Report()
             dialled = await dial(at(*[ports.take()] * 60, port), report, kind)
-            assert time.monotonic() - started < 10  # an address that is silent holds up the next one for 0.25 s
+            assert time.monotonic() - started < 10  # a silent address delays the next one by 0.25 s
             await kind.drop(dialled.connected)
             assert dialled.address == "address 60"
             assert len(report.begun) == 61

@@ -1,9 +1,8 @@
-"""A program of its own: a consumer is refused a batch that is too large, again and again, without a garbage collector.
+"""A separate program: a consumer is refused a too large batch again and again, without a garbage collector.
 
-    python -m tests.consumer.refusals CODEC compiled|pure
+python -m tests.consumer.refusals CODEC compiled|pure
 
-Prints by how much its resident memory has grown, in bytes. "pure" runs the plain
-Python sources, whatever is compiled.
+Prints the growth of its resident memory, in bytes. "pure" runs the plain Python sources even if compiled ones exist.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ REFUSALS = 3
 
 
 def resident_bytes() -> int:
-    """The memory in use. What the allocator keeps for each thread is given back first, where it can be."""
+    """Return the memory in use, after releasing what the allocator keeps for each thread, if possible."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

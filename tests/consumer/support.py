@@ -1,4 +1,4 @@
-"""Short ways to fill a topic and to read it."""
+"""Helpers that fill a topic and read it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ E2 = TopicPartition("events", 2)
 
 
 def values(count: int, start: int = 0) -> list[bytes]:
-    """Numbered values."""
+    """Return numbered values."""
     return [b"%d" % number for number in range(start, start + count)]
 
 
@@ -34,13 +34,13 @@ async def fill(
 
 
 def consumer_of(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[Any, Any]:
-    """A consumer that reads from the beginning, unless an option says otherwise."""
+    """Yield a consumer that reads from the beginning, unless an option says otherwise."""
     options.setdefault("auto_offset_reset", "earliest")
     return Consumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **options)
 
 
 async def take(consumer: Consumer[Any, Any], count: int) -> list[ConsumerRecord[Any, Any]]:
-    """The next records, one by one."""
+    """Return the next records, read one by one."""
     found: list[ConsumerRecord[Any, Any]] = []
     async for record in consumer:
         found.append(record)
@@ -50,5 +50,5 @@ async def take(consumer: Consumer[Any, Any], count: int) -> list[ConsumerRecord[
 
 
 def numbers(records: Sequence[ConsumerRecord[Any, Any]]) -> list[int]:
-    """Their values as numbers."""
+    """Return their values as numbers."""
     return [int(record.value) for record in records]

@@ -1,4 +1,4 @@
-"""Topics and partitions that are to be read, and that the cluster does not have."""
+"""Consumers of topics and partitions that the cluster does not have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 E9 = TopicPartition("events", 9)
 NOWHERE = TopicPartition("nowhere", 0)
 SOON_S = 20
-"""Much less than ``default_api_timeout_ms``."""
+"""Much shorter than ``default_api_timeout_ms``."""
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def _of_consumer(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 
 async def warning(caplog: pytest.LogCaptureFixture) -> str:
-    """The one that a consumer has logged; waits for it."""
+    """Wait for the warning that a consumer logs, and return it."""
     with anyio.fail_after(SOON_S):
-        while not (found := _of_consumer(caplog)):  # noqa: ASYNC110 (nobody tells)
+        while not (found := _of_consumer(caplog)):  # noqa: ASYNC110 (no event)
             await anyio.sleep(0.01)
     (only,) = found
     assert only.levelname == "WARNING"
@@ -62,7 +62,7 @@ async def test_the_position_of_a_partition_that_does_not_exist(
 
 
 async def test_the_position_in_a_topic_that_does_not_exist(cluster: EmbeddedCluster) -> None:
-    """It may be about to be made, so that it is waited for as long as any call waits."""
+    """The topic may be about to be created, so the call waits until its timeout."""
     options: dict[str, Any] = {"default_api_timeout_ms": 1500, "allow_auto_create_topics": False}
     async with consumer_of(cluster, **options) as consumer:
         consumer.assign([NOWHERE])
@@ -117,17 +117,17 @@ async def test_reading_says_in_the_log_what_is_not_there(
 
 
 async def test_a_topic_that_another_client_has_looked_for_in_vain(cluster: EmbeddedCluster) -> None:
-    """Metadata that clients share knows already that it is not there: nothing is news."""
+    """Metadata that clients share already knows that the topic is missing."""
     async with (
         Client(cluster.bootstrap_servers, allow_auto_create_topics=False) as client,
         client.consumer("events", "nowhere") as other,
         client.consumer("events") as consumer,
     ):
         with anyio.fail_after(SOON_S):
-            while not other.health().absent:  # noqa: ASYNC110 (nobody tells)
+            while not other.health().absent:  # noqa: ASYNC110 (no event)
                 await anyio.sleep(0.01)
             consumer.subscribe(["nowhere"])
-            while consumer.health().absent != ("nowhere",):  # noqa: ASYNC110 (nobody tells)
+            while consumer.health().absent != ("nowhere",):  # noqa: ASYNC110 (no event)
                 await anyio.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""enable_auto_commit: what the application is done with, never what it is working on."""
+"""enable_auto_commit covers records that the application has finished, never the ones in work."""
 
 from __future__ import annotations
 

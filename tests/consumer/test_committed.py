@@ -143,7 +143,7 @@ async def test_a_cancelled_commit_leaves_the_consumer_usable(cluster: EmbeddedCl
 
 
 async def test_a_group_that_is_not_there_has_committed_nothing(cluster: EmbeddedCluster) -> None:
-    """As other brokers than Apache Kafka say."""
+    """The answer of other brokers than Apache Kafka."""
     await fill(cluster, values(3))
     cluster.faults.add("OffsetFetch", error_code=GroupIdNotFoundError)
     consumer = consumer_of(cluster, group_id="g")

@@ -1,4 +1,4 @@
-"""Deserializers that ask for more than the bytes, and such as are awaited: before a record is handed out, in order."""
+"""Deserializers that take more than the bytes, and awaitable ones: called before a record is handed out, in order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def fill(cluster: EmbeddedCluster, count: int = COUNT) -> None:
 
 
 async def read(consumer: Consumer[Any, Any], way: str, count: int) -> list[ConsumerRecord[Any, Any]]:
-    """At least this number of records, the next ones."""
+    """Return at least this number of records, the next ones."""
     found: list[ConsumerRecord[Any, Any]] = []
     with anyio.fail_after(20):
         if way == "async for":

@@ -1,4 +1,4 @@
-"""Back to the committed offsets: what was fetched or asked for before does not count any more."""
+"""Going back to the committed offsets discards earlier records and pending requests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_an_answer_that_comes_late_does_not_undo_a_seek(cluster: EmbeddedC
             await cluster.wait_for_requests("OffsetFetch", count=asked + 1)
             consumer.seek(E0, 15)
         assert numbers(await take(consumer, 1)) == [15]
-        assert await consumer.committed(E0) is not None  # it is answered behind the one that was late
+        assert await consumer.committed(E0) is not None  # answered after the late one
         assert numbers(await take(consumer, 4)) == [16, 17, 18, 19]
 
 

@@ -1,4 +1,4 @@
-"""One record after the other: however the next one is awaited, none is lost and none comes twice."""
+"""One record at a time: in any way of awaiting the next one, none is lost and none comes twice."""
 
 from __future__ import annotations
 

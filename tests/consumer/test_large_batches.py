@@ -1,4 +1,4 @@
-"""Batches that are decompressed beside the event loop, read in every way."""
+"""Batches that are decompressed in threads, read in every way."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_the_event_loop_goes_on_meanwhile() -> None:
 
 
 class Slow:
-    """A batch whose decompression takes until it is let go."""
+    """A batch whose decompression blocks until it is released."""
 
     def __init__(self) -> None:
         self.is_loaded = False

@@ -1,4 +1,4 @@
-"""Leaders move, brokers go and come back: nothing is lost, nothing comes twice."""
+"""Leaders move, brokers go and return: no record is lost, and none comes twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def next_value(consumer: Consumer[Any, Any], timeout_s: float = 10) -> int
 
 
 async def test_a_hint_is_followed_without_waiting_out_the_backoff(cluster: EmbeddedCluster) -> None:
-    """KIP-951, ten times over: with a backoff of a minute only the hint can bring the next record."""
+    """KIP-951, ten times: with a backoff of a minute only the hint can bring the next record."""
     options: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
     async with consumer_of(cluster, "events", **options) as consumer, Producer(cluster.bootstrap_servers) as producer:
         for number in range(10):
@@ -115,7 +115,7 @@ async def test_a_refusal_is_raised_and_reading_goes_on_when_it_is_over(cluster: 
                 assert await next_value(consumer) == 0
                 break
             except TopicAuthorizationFailedError:
-                pass  # what was answered before the rule went
+                pass  # answers from before the rule was removed
         assert await next_value(consumer) == 1
 
 
@@ -151,7 +151,7 @@ async def test_a_broker_at_another_address(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_topic_that_is_deleted_and_made_anew(cluster: EmbeddedCluster) -> None:
-    """KIP-516: the old topic's position says nothing about the new topic."""
+    """KIP-516: the position in the old topic is meaningless in the new one."""
     await fill(cluster, values(10))
     async with consumer_of(cluster, "events", metadata_max_age_ms=100) as consumer:
         await take(consumer, 10)
@@ -166,7 +166,7 @@ async def test_a_topic_that_is_deleted_and_made_anew(cluster: EmbeddedCluster) -
 
 
 async def test_sessions_are_used_and_closed(cluster: EmbeddedCluster) -> None:
-    """KIP-227: after the first request of a broker only what changed is sent."""
+    """KIP-227: after the first request to a broker only changes are sent."""
     async with consumer_of(cluster, "events") as consumer, Producer(cluster.bootstrap_servers) as producer:
         for number in range(20):
             await producer.send_and_wait("events", b"%d" % number, partition=number % 3)

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 async def test_new_partitions_are_read_from_their_beginning(cluster: EmbeddedCluster) -> None:
-    """With "latest" too: what is written before the consumer notices them must not be missed."""
+    """Even with "latest": records written before the consumer notices them must not be missed."""
     await fill(cluster, values(5))
     async with consumer_of(cluster, "events", auto_offset_reset="latest", metadata_max_age_ms=50) as consumer:
         assert await consumer.position(E0) == 5

@@ -1,4 +1,4 @@
-"""What a consumer says of itself while no broker can be reached."""
+"""A consumer's health while no broker can be reached."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .support import consumer_of, fill, take, values
 pytestmark = pytest.mark.anyio
 
 LIMIT_MS = 600
-"""How long a fetch may be without an answer: what the options below add up to."""
+"""Longest time of a fetch without an answer, from the options below."""
 
 
 def reader(cluster: EmbeddedCluster) -> Consumer[bytes, bytes]:
@@ -24,7 +24,7 @@ def reader(cluster: EmbeddedCluster) -> Consumer[bytes, bytes]:
 
 async def until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(30):
-        while not condition():  # noqa: ASYNC110 - nothing tells of it
+        while not condition():  # noqa: ASYNC110 - no event
             await anyio.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""Where reading begins and goes on."""
+"""Positions: the start of reading, and its continuation."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_out_of_range_without_a_policy(cluster: EmbeddedCluster) -> None:
 
 @pytest.mark.parametrize("fetch_version", [18, 11])
 async def test_a_truncated_log_is_noticed(cluster: EmbeddedCluster, fetch_version: int) -> None:
-    """KIP-320; Fetch 12 and later by the diverging epoch, earlier by OffsetForLeaderEpoch."""
+    """KIP-320; Fetch 12 and later by the diverging epoch, earlier versions by OffsetForLeaderEpoch."""
     cluster.max_versions = {"Fetch": fetch_version}
     await fill(cluster, values(6))
     await fill(cluster, values(4, 6))
@@ -217,7 +217,7 @@ async def test_offsets_of_what_does_not_exist(timeout_ms: int, cluster: Embedded
 
 
 async def test_offsets_of_what_does_not_exist_are_not_waited_for_to_the_end(cluster: EmbeddedCluster) -> None:
-    """By default that would take a minute."""
+    """The default timeout is a minute."""
     async with consumer_of(cluster, allow_auto_create_topics=False) as consumer:
         with anyio.fail_after(20):
             with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):

@@ -1,4 +1,4 @@
-"""Records as the application gets them."""
+"""Records as the application receives them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_batches(cluster: EmbeddedCluster) -> None:
         async for batch in consumer.batches():
             assert (batch.topic, batch.partition, batch.base_offset) == ("events", 0, len(got))
             assert batch.offsets == list(range(len(got), len(got) + len(batch)))
-            assert 27 < len(batch) <= 60  # those of two of its log
+            assert 27 < len(batch) <= 60  # two of its batches in the log
             got += batch.values
             count += 1
             assert await consumer.position(E0) == len(got)
@@ -166,7 +166,7 @@ async def test_without_checksums_it_is_the_applications_risk(cluster: EmbeddedCl
 
 
 async def test_a_cancelled_read_loses_nothing(cluster: EmbeddedCluster) -> None:
-    """Reads that are cancelled at any moment, while records arrive."""
+    """Reads are cancelled at any moment, while records arrive."""
     rng = random.Random(5)
     count = 400
     got: list[int] = []
@@ -256,7 +256,7 @@ async def test_a_background_failure_reaches_the_reader(cluster: EmbeddedCluster)
 
 
 async def test_memory_is_bounded(cluster: EmbeddedCluster) -> None:
-    """What is buffered stays within fetch_max_bytes, beyond which each broker's answer may reach by one batch."""
+    """The buffer stays within fetch_max_bytes, which each broker's answer may exceed by one batch."""
     bound, batch_size = 30_000, 5_000
     for partition in range(3):
         await fill(cluster, [b"x" * 1000] * 300, partition=partition, batch_size=batch_size)

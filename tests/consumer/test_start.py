@@ -1,4 +1,4 @@
-"""When `start` returns: what is known then, what it does not wait for, and what is left behind when it fails."""
+"""`start`: the state when it returns, the work that it leaves to later, and cleanup after a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 LATEST: dict[str, Any] = {"auto_offset_reset": "latest"}
 IMPATIENT: dict[str, Any] = {"request_timeout_ms": 1000, "fetch_max_wait_ms": 100}
 AT_ONCE_S = 20
-"""Much less than ``request_timeout_ms``."""
+"""Much shorter than ``request_timeout_ms``."""
 
 
 def by_assignment(consumer: Consumer[Any, Any]) -> None:
@@ -48,7 +48,7 @@ SELECTIONS = [by_assignment, by_topic, by_pattern]
 
 
 async def positions(consumer: Consumer[Any, Any]) -> list[int]:
-    """Found out already: the brokers' answers would take longer."""
+    """Return positions that are known already; asking the brokers would take longer."""
     with anyio.fail_after(0):
         return [await consumer.position(tp) for tp in sorted(consumer.assignment())]
 
@@ -170,7 +170,7 @@ async def test_errors_that_reading_raises_are_left_to_it(cluster: EmbeddedCluste
 
 
 async def test_what_is_fatal_meanwhile_is_raised(cluster: EmbeddedCluster) -> None:
-    """And nothing is left behind."""
+    """All connections are closed before it is raised."""
     cluster.faults.add("ListOffsets", delay_ms=60_000)
     consumer = consumer_of(cluster, "events")
     async with anyio.create_task_group() as tasks:
@@ -257,7 +257,7 @@ async def test_records_can_be_read_while_another_task_starts(cluster: EmbeddedCl
 
 
 async def no_connections(cluster: EmbeddedCluster) -> None:
-    """Return when the brokers have seen every connection end."""
+    """Wait until the brokers have seen every connection end."""
     with anyio.fail_after(AT_ONCE_S):
-        while any(map(cluster.connection_count, cluster.broker_ids)):  # noqa: ASYNC110 (nobody tells)
+        while any(map(cluster.connection_count, cluster.broker_ids)):  # noqa: ASYNC110 (no event)
             await anyio.sleep(0.005)

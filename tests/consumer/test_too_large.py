@@ -1,4 +1,4 @@
-"""Batches that are larger than the consumer's bounds: when they are decompressed, or as they are received."""
+"""Batches beyond the consumer's limits, on decompression or on receipt."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_bound_is_a_number_of_bytes() -> None:
     ],
 )
 def test_what_was_refused_is_let_go(codec: str, variant: str) -> None:
-    """Without the garbage collector's help, and as the operating system sees it."""
+    """Without the garbage collector, measured by the operating system."""
     command = [sys.executable, "-W", "error", "-m", "tests.consumer.refusals", codec, variant]
     program = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert program.returncode == 0, program.stderr
@@ -70,7 +70,7 @@ def test_what_was_refused_is_let_go(codec: str, variant: str) -> None:
 
 @pytest.fixture
 async def one_large(anyio_backend: str) -> AsyncIterator[EmbeddedCluster]:
-    """One broker, whose topic has a batch in its first partition that is larger than the consumers here may receive."""
+    """Yield one broker whose topic has, in its first partition, a batch that is too large for the consumers here."""
     async with EmbeddedCluster(brokers=1) as cluster:
         cluster.create_topic("events", partitions=4, configs={"max.message.bytes": "4000000"})
         async with Producer(cluster.bootstrap_servers, max_request_size=4_000_000) as producer:
@@ -103,7 +103,7 @@ async def test_the_same_among_consumers_that_share_connections(one_large: Embedd
 
 
 async def read_on_and_past(consumer: Consumer, cluster: EmbeddedCluster) -> None:
-    """What the other partitions have comes, an error names the one, and a seek goes past its batch."""
+    """Read the other partitions; an error names the blocked one, and a seek skips its batch."""
     found: list[ConsumerRecord[Any, Any]] = []
     failed: list[FrameTooLargeError] = []
     with anyio.fail_after(30):
@@ -120,7 +120,7 @@ async def read_on_and_past(consumer: Consumer, cluster: EmbeddedCluster) -> None
     for _ in range(10):
         with pytest.raises(FrameTooLargeError):
             await consumer.getone()
-    assert cluster.requests.count("ApiVersions") == before  # nothing is connected to again and again
+    assert cluster.requests.count("ApiVersions") == before  # no repeated connections
     consumer.seek(E0, 1)
     with anyio.fail_after(30):
         assert [(await consumer.getone()).value for _ in range(3)] == [b"1", b"2", b"3"]

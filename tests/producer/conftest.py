@@ -1,4 +1,4 @@
-"""A cluster for each test: its topic's partitions are led by three brokers."""
+"""A cluster for each test; three brokers lead the partitions of its topic."""
 
 from __future__ import annotations
 

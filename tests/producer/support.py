@@ -1,4 +1,4 @@
-"""What tests of the producer share."""
+"""Helpers of the producer's tests."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 
 def values(cluster: EmbeddedCluster, partition: int = 0) -> list[bytes | None]:
-    """What is in the log of a partition of "events"."""
+    """Return the values in the log of a partition of "events"."""
     return [record.value for record in cluster.records("events", partition)]

@@ -1,4 +1,4 @@
-"""Topics that records are sent to, and that the cluster does not have."""
+"""Producers to topics that the cluster does not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 pytestmark = pytest.mark.anyio
 
 SOON_S = 20
-"""Much less than ``max_block_ms``."""
+"""Much shorter than ``max_block_ms``."""
 
 OPTIONS: dict[str, Any] = {"allow_auto_create_topics": False, "max_block_ms": 60_000, "close_timeout_ms": 100}
 
@@ -34,7 +34,7 @@ WAYS: dict[str, Callable[[Producer[Any, Any]], Coroutine[Any, Any, Any]]] = {
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the log warns of that topic."""
+    """Return the log's warnings of that topic."""
     return [
         record.getMessage()
         for record in caplog.records
@@ -44,7 +44,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 async def one_warning(caplog: pytest.LogCaptureFixture) -> str:
     with anyio.fail_after(SOON_S):
-        while not (found := warnings_of(caplog)):  # noqa: ASYNC110 (nobody tells)
+        while not (found := warnings_of(caplog)):  # noqa: ASYNC110 (no event)
             await anyio.sleep(0.01)
     (only,) = found
     return only

@@ -1,4 +1,4 @@
-"""Mistakes of the caller: each is named at once, and nothing is sent."""
+"""Mistakes of the caller: an error names each at once, before any request."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_nobody_listens() -> None:
 
 
 class Hex(bytes):
-    """Bytes that say something else of themselves, as HexBytes and numpy.bytes_ do."""
+    """Bytes with another ``str()``, like HexBytes and numpy.bytes_."""
 
     def __bytes__(self) -> bytes:
         return Hex(b"0x" + self.hex().encode())
@@ -158,7 +158,7 @@ class Hex(bytes):
 
 
 class Name(str, Enum):  # noqa: UP042 - its str() is the point
-    """A str whose ``str()`` is something else."""
+    """A str with another ``str()``."""
 
     TOPIC = "events"
     HEADER = "trace"
@@ -174,7 +174,7 @@ async def test_bytes_of_every_kind_are_sent_as_they_are(cluster: EmbeddedCluster
     if way == "serializers":
         options.update(key_serializer=lambda _: content, value_serializer=lambda _: content)
     async with Producer[Any, Any](cluster.bootstrap_servers, **options) as producer:
-        for _ in range(2):  # of a topic that is not known yet, and with a batch open
+        for _ in range(2):  # for an unknown topic, and with a batch open
             headers = [(Name.HEADER, content), ("none", None)]
             if way == "send_many":
                 await producer.send_many(Name.TOPIC, [content, None], keys=[content, None], partition=0)

@@ -1,4 +1,4 @@
-"""Everything that waits ends: memory, metadata, delivery, flush, stop."""
+"""Every wait ends: memory, metadata, delivery, flush, stop."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ async def test_send_waits_for_memory_in_turn(cluster: EmbeddedCluster) -> None:
                 producer.send_nowait("events", b"", partition=0)
             assert done == []
             gate.release()
-        # No two of them fit at once: the order is that of the grants. A small one did not overtake a large one.
+        # No two of them fit at once: the order is that in which memory was granted. A small one did not overtake a
+        # large one.
         assert done == [0, 1, 2, 3, 4, 5]
         assert gate.struck == 1
         assert producer.metrics().buffer_waits >= 5
@@ -126,7 +127,7 @@ async def test_records_expire_when_the_brokers_are_gone(cluster: EmbeddedCluster
         assert isinstance(error, DeliveryTimeoutError)
         for broker in cluster.broker_ids:
             await cluster.start_broker(broker)
-        # It goes on where it was, with sequences that the brokers accept.
+        # It continues with sequences that the brokers accept.
         number = 0
         for number in count():
             try:
@@ -146,7 +147,7 @@ async def test_flush_waits_for_what_was_taken_and_no_more(cluster: EmbeddedClust
         with anyio.fail_after(20):
             await producer.flush()
         assert all(delivery.done() for delivery in deliveries)
-        await producer.flush()  # nothing is pending
+        await producer.flush()  # without a pending record
         later = await producer.send("events", b"v", partition=0)
         assert not later.done()
         with anyio.fail_after(20):

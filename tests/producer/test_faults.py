@@ -1,4 +1,4 @@
-"""What brokers and connections do wrong, and what becomes of the records: written once, in order, or an error."""
+"""Faults of brokers and connections: records are written once, in order, or fail with an error."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ pytestmark = pytest.mark.anyio
 
 
 def quick_producer(cluster: EmbeddedCluster, **options: Any) -> Producer:
-    """A producer that does not wait long before it tries again."""
+    """Return a producer that retries after a short wait."""
     options = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 40, **options}
     return Producer(cluster.bootstrap_servers, **options)
 
 
 async def send_numbers(producer: Producer, count: int, partition: int = 0) -> list[Delivery]:
-    """Numbered records in batches of their own, several requests in flight."""
+    """Send numbered records in separate batches, with several requests in flight."""
     deliveries = []
     for number in range(count):
         deliveries.append(await producer.send("events", b"%d" % number, partition=partition))
@@ -60,9 +60,9 @@ BEFORE = [
     UnknownTopicOrPartitionError,
     UnknownTopicIdError,
 ]
-"""What brokers answer when they have not appended."""
+"""Errors of brokers that have not appended."""
 AFTER = [error for error in BEFORE if error not in (CorruptRecordError, NotEnoughReplicasError)]
-"""And what they may answer though they have."""
+"""Errors that are possible even after appending."""
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ async def test_log_that_lost_records_gets_the_next_ones(cluster: EmbeddedCluster
 async def test_records_in_doubt_that_expire_leave_no_gap_behind(cluster: EmbeddedCluster) -> None:
     async with quick_producer(cluster, linger_ms=0, delivery_timeout_ms=300, request_timeout_ms=250) as producer:
         await producer.send_and_wait("events", b"first", partition=0)
-        cluster.faults.add("Produce", drop=True, count=1)  # all of them are out before the first connection is lost
+        cluster.faults.add("Produce", drop=True, count=1)  # all of them are sent before the first connection is lost
         rule = cluster.faults.add("Produce", disconnect=True)
         for delivery in await send_numbers(producer, 5):
             with pytest.raises(DeliveryTimeoutError):
@@ -198,7 +198,7 @@ async def test_no_producer_id_no_records(cluster: EmbeddedCluster) -> None:
             await producer.send_and_wait("events", b"v", partition=0)
         rule.remove()
         with anyio.fail_after(20):
-            while True:  # the permission has been given meanwhile
+            while True:  # the permission has been granted meanwhile
                 try:
                     await producer.send_and_wait("events", b"w", partition=0)
                     break

@@ -1,4 +1,4 @@
-"""Leaders move: the rules of retrying (KIP-951), at a real socket."""
+"""Leaders move: the rules of retrying (KIP-951), on a real socket."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_broker_that_refuses_for_ever_sees_few_requests(cluster: EmbeddedC
 
 
 async def test_late_answers_of_the_old_leader_count(cluster: EmbeddedCluster) -> None:
-    """Nothing goes to the new leader while the old one has not answered, and its answer is believed."""
+    """Until the old leader has answered, the new one gets no batch; the late answer is accepted."""
     async with Producer(cluster.bootstrap_servers, linger_ms=0, metadata_max_age_ms=50) as producer:
         await producer.send_and_wait("events", b"first", partition=0)
         late = cluster.faults.add("Produce", hold=True, after=True, count=1)

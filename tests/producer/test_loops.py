@@ -72,7 +72,7 @@ def test_the_event_loop_may_stop_and_run_again_and_others_may_run_in_the_same_th
 
 
 def test_hint_that_needs_a_new_connection_outside_of_anyio() -> None:
-    """The connection is opened in a protocol's callback, where anyio does not see which event loop it is on."""
+    """The connection opens in a protocol's callback, in which anyio cannot detect the event loop."""
 
     async def main() -> None:
         async with EmbeddedCluster(brokers=2) as cluster:

@@ -1,4 +1,4 @@
-"""Records of many tasks, which are in the log in the order in which the tasks called."""
+"""Records of many tasks are in the log in the order in which the tasks called."""
 
 from __future__ import annotations
 

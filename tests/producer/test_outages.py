@@ -1,4 +1,4 @@
-"""What lasts: another cluster, credentials that are refused, every broker at another address."""
+"""Lasting faults: another cluster, refused credentials, every broker at another address."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ async def test_another_cluster_that_is_adopted_gets_another_producer_id() -> Non
 
 
 async def test_every_broker_at_another_address(cluster: EmbeddedCluster) -> None:
-    """Only the bootstrap server's address stays: batches are kept, and go where the brokers are now (KIP-899)."""
+    """Only the bootstrap server's address stays: batches are kept, and sent to the brokers' new addresses (KIP-899)."""
     async with Producer(
         cluster.address(1), linger_ms=0, retry_backoff_ms=20, reconnect_backoff_ms=10, reconnect_backoff_max_ms=50
     ) as producer:
         deliveries = [await producer.send("events", b"%d" % number, partition=number % 3) for number in range(30)]
         for broker in cluster.broker_ids:
             await cluster.kill_broker(broker, failover_delay_ms=0)
-        with anyio.fail_after(20):  # it takes records meanwhile
+        with anyio.fail_after(20):  # it accepts records meanwhile
             for number in range(30, 60):
                 deliveries.append(await producer.send("events", b"%d" % number, partition=number % 3))
         await anyio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Producers that keep to their rack (KIP-1123)."""
+"""Producers that prefer their rack (KIP-1123)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_what_leaves_the_rack(aware: bool) -> None:
             metrics = producer.metrics()
             share = metrics.bytes_sent_in_rack / metrics.bytes_sent
             assert share == 1.0 if aware else 0.1 < share < 0.6
-            if aware:  # no partition can be used there any more
+            if aware:  # no usable partition is left there
                 await cluster.kill_broker(2, failover_delay_ms=0)
                 await producer.send_and_wait("t", RECORD)
                 in_rack = producer.metrics().bytes_sent_in_rack

@@ -1,4 +1,4 @@
-"""Whatever goes wrong: acknowledged means written once, and in order within its partition. Drawn from seeds."""
+"""Under any faults, acknowledged means written once, and in order within its partition. Drawn from seeds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTITIONS = 3
 
 
 async def trouble(cluster: EmbeddedCluster, rng: Random) -> None:
-    """One thing that goes wrong."""
+    """Cause one fault."""
     match rng.randrange(9):
         case 0 | 1 | 2:
             cluster.move_leader("events", rng.randrange(PARTITIONS), gap_ms=rng.choice([0, 0, 10]))
@@ -63,7 +63,7 @@ async def test_acknowledged_once_and_in_order(
     request_timeout_ms: int, cluster: EmbeddedCluster, seed: int, compression: Any
 ) -> None:
     rng = Random(seed)
-    width = 1 if compression == "none" else 100  # times as large, so that it takes long to compress
+    width = 1 if compression == "none" else 100  # repeated, so that it takes long to compress
     content = [b"%d" % number * width for number in range(400)]
     if rng.random() < 0.3:
         cluster.max_versions = {"Produce": rng.choice([7, 9, 12])}

@@ -1,4 +1,4 @@
-"""A topic that is deleted and made again while a producer is in use."""
+"""A topic that is deleted and recreated while a producer is in use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from aiokafka_lead.testing import EmbeddedCluster
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 SOON_S = 20
-"""Much less than ``delivery_timeout_ms``."""
+"""Much shorter than ``delivery_timeout_ms``."""
 
 
 async def producer_of_keys(cluster: EmbeddedCluster, producer: Producer[Any, Any]) -> list[bytes]:
-    """A key of each partition of "events"."""
+    """Return a key for each partition of "events"."""
     keys: dict[int, bytes] = {}
     for number in range(100):
         key = b"%d" % number
@@ -74,7 +74,7 @@ async def test_so_do_many_for_a_named_one(cluster: EmbeddedCluster) -> None:
 
 
 async def test_what_waits_for_an_answer_goes_on_when_it_comes(cluster: EmbeddedCluster) -> None:
-    """A batch keeps its place until then, though metadata says before that its partition is gone."""
+    """A batch keeps its place until then, even if metadata has reported its partition as gone."""
     async with Producer(
         cluster.bootstrap_servers, allow_auto_create_topics=False, metadata_max_age_ms=100, linger_ms=0
     ) as producer:

@@ -1,4 +1,4 @@
-"""Records as the application gives them, and as they are in the log."""
+"""Records as the application passes them, and as they are in the log."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ async def test_many_records_with_an_outcome_each(cluster: EmbeddedCluster) -> No
 
 
 async def test_many_records_with_keys(cluster: EmbeddedCluster) -> None:
-    """More than fit in memory at a time; one is too large, which is its own affair alone."""
+    """More than fit in memory at a time; one is too large, which does not affect the rest."""
     keys = [b"%d" % (n % 50) if n % 7 else None for n in range(4000)]
     values: list[bytes | None] = [b"%04d" % n for n in range(4000)]
     values[1000] = b"x" * 5000

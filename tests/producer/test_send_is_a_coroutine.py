@@ -1,4 +1,4 @@
-"""What Python promises of a coroutine function holds for `Producer.send`, however it is made."""
+"""Every implementation of `Producer.send` keeps Python's promises of a coroutine function."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_cannot_be_awaited_twice_at_once(cluster: EmbeddedCluster) -> None
 
 
 async def test_tells_its_state(cluster: EmbeddedCluster) -> None:
-    """As anyio asks for it before it cancels a task."""
+    """anyio asks for it before it cancels a task."""
     states = []
     async with Producer(cluster.bootstrap_servers) as producer, anyio.create_task_group() as tasks:
         waiting = producer.send("events", b"v", partition=0)
@@ -165,7 +165,7 @@ async def test_thrown_into_before_it_began(cluster: EmbeddedCluster) -> None:
 
 async def test_runs_as_a_task(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers) as producer, anyio.create_task_group() as tasks:
-        for number in range(10):  # the first of them wait for metadata, as the class's own coroutine does
+        for number in range(10):  # the first of them wait for metadata in the class's own coroutine
             tasks.start_soon(producer.send, "events", b"%d" % number, None, 0)
     assert sorted(filter(None, values(cluster))) == [b"%d" % number for number in range(10)]
 

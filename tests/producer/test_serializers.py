@@ -1,4 +1,4 @@
-"""Serializers: what they get, when they are awaited, and what becomes of a record that they refuse."""
+"""Serializers: their arguments, awaiting them, and the records that they refuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADERS = (("trace", b"1"),)
 
 
 class Seen:
-    """Serializers of each kind that note what they were given."""
+    """Serializers of each kind that record their arguments."""
 
     def __init__(self) -> None:
         self.contexts: list[SerializationContext] = []
@@ -42,7 +42,7 @@ class Seen:
 
     async def __call__(self, content: int, *, context: SerializationContext | None = None) -> bytes:
         await anyio.lowlevel.checkpoint()
-        assert context is None  # asked for by position only
+        assert context is None  # requested by position only
         return b"%d" % content
 
 

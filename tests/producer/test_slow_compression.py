@@ -1,4 +1,4 @@
-"""What compresses slowly is compressed beside the event loop, and arrives as if it had not been."""
+"""Slow compression runs in threads, with the same result in the log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGE = bytes(20_000)
 
 
 class Gate:
-    """Holds zlib outside of the event loop's thread: what is compressed there waits, as if it took that long."""
+    """Blocks zlib in all threads except the event loop's, as if compression took that long."""
 
     def __init__(self) -> None:
         self.begun = threading.Semaphore(0)
@@ -45,16 +45,16 @@ class Gate:
             self.ended.release()
 
     def open(self) -> None:
-        """From now on nothing is held."""
+        """Release all calls, now and later."""
         self._held = False
         self._passes.release(1000)
 
     def let_others_pass(self) -> None:
-        """Only those that wait already are held."""
+        """Release only the calls that wait now."""
         self._held = False
 
     async def wait(self, event: threading.Semaphore) -> None:
-        """Until a compression has begun, or ended."""
+        """Wait until a compression has begun, or ended."""
         assert await anyio.to_thread.run_sync(event.acquire, True, 20)
 
 
@@ -67,7 +67,7 @@ async def gate(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gate]:
 
 
 def slow_producer(cluster: EmbeddedCluster, **options: Any) -> Producer:
-    """A producer whose large records take long, each in a batch of its own; smaller ones are not worth a thread."""
+    """Return a producer with one batch for each large record, which compresses slowly; small ones need no thread."""
     settings: dict[str, Any] = {
         "compression_type": "gzip",
         "linger_ms": 0,
@@ -100,7 +100,7 @@ async def test_nothing_overtakes_what_is_being_compressed(cluster: EmbeddedClust
         if (os.cpu_count() or 1) > 1:
             await gate.wait(gate.begun)
             await gate.wait(gate.ended)
-        async with slow_producer(cluster, compression_type=None) as other:  # as long as they would take to arrive
+        async with slow_producer(cluster, compression_type=None) as other:  # the time that they would take to arrive
             await other.send_and_wait("events", b"other", partition=0)
         assert values(cluster) == [b"0", b"other"]
         gate.open()

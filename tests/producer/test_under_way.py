@@ -1,4 +1,4 @@
-"""How many Produce requests are on their way to a broker that serves one after the other."""
+"""Number of Produce requests in flight to a broker that serves them in order."""
 
 from __future__ import annotations
 

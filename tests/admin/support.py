@@ -1,4 +1,4 @@
-"""What the tests of the admin client have in common."""
+"""Helpers of the admin client's tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def make_admin(cluster: EmbeddedCluster) -> AdminClient:
 
 
 async def write(cluster: EmbeddedCluster, where: TopicPartition, timestamps_ms: range) -> None:
-    """A record at each of these times."""
+    """Write a record at each of these times."""
     async with Producer(cluster.bootstrap_servers) as producer:
         values = [b"%d" % at for at in timestamps_ms]
         batch = await producer.send_many(

@@ -200,7 +200,7 @@ async def test_offsets_and_deleted_records() -> None:
         partitions = [TopicPartition("t", number) for number in range(3)]
         found = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
         assert [found[p] is not None and found[p].offset for p in partitions] == [0, 0, 0]  # type: ignore[union-attr]
-        # Each leader was asked for its own.
+        # Each leader was asked for its own partitions.
         assert {record.broker for record in cluster.requests.select("ListOffsets")} == {1, 2, 3}
         assert await admin.list_offsets({partitions[0]: 12345}) == {partitions[0]: None}
         assert await admin.delete_records({partitions[0]: 0}) == {partitions[0]: 0}
@@ -269,7 +269,7 @@ OLD_AND_NEW: list[dict[Any, int]] = [{}, {"DescribeCluster": 1}, {"DescribeClust
 async def test_the_configurations_of_a_broker_that_does_not_exist(
     kind: ConfigResourceType, max_versions: dict[Any, int]
 ) -> None:
-    """It is named long before the call's time is over, which here is more than the test's."""
+    """The error names it long before the call's timeout, which exceeds the test's."""
     unknown = ConfigResource(kind, "99")
     async with EmbeddedCluster(2, max_versions=max_versions) as cluster, make_admin(cluster) as admin:
         with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match=r"no broker 99.* 1, 2"):
@@ -297,7 +297,7 @@ async def test_a_user_that_may_not_describe_the_cluster_hears_of_a_broker_that_d
 
 @pytest.mark.parametrize("max_versions", OLD_AND_NEW)
 async def test_the_configurations_of_a_broker_that_restarts(max_versions: dict[Any, int]) -> None:
-    """It is down for longer than one that does not exist is asked for, and is waited for."""
+    """It is down for longer than the client asks for a missing one, so the call waits."""
     own = ConfigResource(ConfigResourceType.BROKER, "2")
     async with EmbeddedCluster(2, max_versions=max_versions) as cluster, make_admin(cluster) as admin:
         await cluster.create_topic("t", assignments=[[2]])
@@ -306,7 +306,7 @@ async def test_the_configurations_of_a_broker_that_restarts(max_versions: dict[A
         cluster.requests.clear()
 
         async def restart() -> None:
-            """Once the admin client has looked for the broker more often than for one that does not exist."""
+            """Restart the broker once the admin client has looked for it more often than for a missing one."""
             await cluster.requests.wait_for("Metadata", count=2 * BRIEF_TRIES, timeout_s=120)
             await cluster.start_broker(2)
 
@@ -334,7 +334,7 @@ async def test_the_cluster_as_old_brokers_describe_it() -> None:
             await admin.describe_cluster(include_fenced_brokers=True)
 
 
-# --- trying again ----------------------------------------------------------------------------------------------------
+# --- retries ---------------------------------------------------------------------------------------------------------
 
 
 async def test_a_controller_that_moved_is_found_again() -> None:

@@ -1,4 +1,4 @@
-"""Access control rules on the embedded cluster, and what calls about security and brokers refuse at once."""
+"""Access control rules on the embedded cluster, and arguments that calls about security and brokers refuse at once."""
 
 from __future__ import annotations
 
@@ -115,6 +115,6 @@ WRONG: list[tuple[Callable[[AdminClient, Any], Awaitable[object]], Any, str]] = 
 async def test_wrong_arguments_are_refused_before_anything_is_sent(
     call: Callable[[AdminClient, Any], Awaitable[object]], argument: Any, text: str
 ) -> None:
-    admin = AdminClient("127.0.0.1:1")  # which is never connected to
+    admin = AdminClient("127.0.0.1:1")  # without ever connecting
     with pytest.raises((ConfigError, ConfigTypeError), match=text):
         await call(admin, argument)

@@ -1,4 +1,4 @@
-"""What the admin client says of transactions, and how it ends them, against embedded brokers."""
+"""Transactions as the admin client describes and ends them, against embedded brokers."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ async def test_hanging_transactions_are_found_and_aborted() -> None:
     async with AsyncExitStack() as stack:
         world = World(stack)
         admin = await world.start()
-        # One that its coordinator knows does not hang, however old it is.
+        # A transaction that its coordinator knows does not hang, however old it is.
         assert await world.write(await world.begin()) == 0
         assert await admin.find_hanging_transactions(["t"], max_transaction_timeout_ms=0) == []
         world.cluster.transactions.time_out("tx")

@@ -1,4 +1,4 @@
-"""The command line beside an embedded cluster in a thread of its own."""
+"""The command line beside an embedded cluster in a separate thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 
 class Ran(NamedTuple):
-    """What a command left."""
+    """Results of a command."""
 
     code: int
     out: str
@@ -34,7 +34,7 @@ class Ran(NamedTuple):
 
 @functools.cache
 def program() -> Typer:
-    """The program, put together once: that takes longer than most commands."""
+    """The program, assembled once: that takes longer than most commands."""
     return make_app()
 
 
@@ -59,14 +59,14 @@ class CommandLine:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ClusterThread]:
-    """Shared by a module: each test has topics and groups of its own."""
+    """Cluster shared by a module; each test uses its own topics and groups."""
     with ClusterThread(EmbeddedCluster(3)) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def cli(cluster: ClusterThread, tmp_path: Path) -> CommandLine:
-    """The command line, which finds the cluster in its environment."""
+    """The command line, with the cluster's address in its environment."""
     return CommandLine(
         {
             "AIOKAFKA_LEAD_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,

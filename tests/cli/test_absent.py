@@ -1,4 +1,4 @@
-"""Brokers that cannot be reached, names that are not there, and lines that cannot be written."""
+"""Unreachable brokers, unknown names, and output that cannot be written."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_mistyped_topic_is_named_with_what_is_close(cli: CommandLine, fixed: C
 
 @pytest.fixture(scope="module")
 def fixed() -> Iterator[ClusterThread]:
-    """A cluster that creates no topics by itself."""
+    """A cluster that does not create topics automatically."""
     with ClusterThread(EmbeddedCluster(1, auto_create_topics=False)) as made:
         made.create_topic("orders", 1)
         yield made

@@ -1,4 +1,4 @@
-"""``aiokafka-lead doctor`` names what is wrong, and its cure; ``configs``."""
+"""``aiokafka-lead doctor`` names the fault and its remedy; ``configs``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = datetime.datetime.now(datetime.UTC)
 
 
 def context(ca: trustme.CA, *, expired: bool = False) -> ssl.SSLContext:
-    """What a broker presents."""
+    """Return the TLS context of a broker."""
     until = NOW - datetime.timedelta(days=1) if expired else None
     certificate = ca.issue_cert("127.0.0.1", "localhost", not_after=until)
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -41,7 +41,7 @@ def doctor(cli: CommandLine, tmp_path: Path, ca: trustme.CA) -> Doctor:
 
 
 class Doctor:
-    """Asks the doctor about a cluster."""
+    """Runs the doctor against a cluster."""
 
     def __init__(self, cli: CommandLine, authority: Path) -> None:
         self._cli = cli
@@ -52,7 +52,7 @@ class Doctor:
         return self._cli("doctor", "-b", servers, "--watch", "0s", "--json", *given)
 
     def error(self, servers: str, *options: str) -> dict[str, str]:
-        """The only thing that is wrong."""
+        """Return the only error."""
         ran = self(servers, *options)
         found: list[dict[str, str]] = [each for each in ran.json if each["level"] == "error"]
         assert (ran.code, len(found)) == (1, 1), ran.out + ran.err

@@ -1,4 +1,4 @@
-"""How commands end: by signals, without descriptors, with a full disk, and what they leave behind."""
+"""Ends of commands: by signals, without descriptors, with a full disk; and their output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGNALS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 
 @pytest.fixture(autouse=True)
 def hangups_are_not_ignored() -> Iterator[None]:
-    """Programs ignore what the one that starts them ignores: under nohup that is SIGHUP."""
+    """Programs inherit ignored signals: nohup ignores SIGHUP."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

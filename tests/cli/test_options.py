@@ -1,4 +1,4 @@
-"""Where the command line finds its options, and what it says without them."""
+"""Sources of the command line's options, and the errors without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal and a pipe do to a command: Ctrl-C at a question, and a reader that has read enough."""
+"""Effects of a terminal and a pipe on a command: Ctrl-C at a question, and a reader that closes early."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("handler_of_python")
 
 @pytest.fixture
 def topic(cli: CommandLine, cluster: ClusterThread) -> str:
-    """One that has a record, a group and a rule."""
+    """A topic with a record, a group and a rule."""
     name = f"topic-{os.urandom(3).hex()}"
     cluster.create_topic(name, 1)
     cli.fine("produce", name, stdin="1\n")

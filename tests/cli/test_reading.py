@@ -1,4 +1,4 @@
-"""What `consume`, `copy` and `replay` choose: records that fit, that are committed, that a schema describes."""
+"""Records that `consume`, `copy` and `replay` choose: by filter, by commit, by schema."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ async def test_a_record_that_does_not_fit_its_schema(
         ran = cli.fine("consume", "mixed", *ALL, *by_schema, "--on-error", "raw", "--json")
         assert [json.loads(line)["value"] for line in ran.lines] == [{"v": 1}, '{"v": 5}', {"v": 2}]
         assert where in ran.err
-        # In a group the offset stands at the record that stopped it, and goes past one that was skipped.
+        # In a group the offset stays at the record that stopped it, and passes a skipped one.
         for _ in range(2):
             assert cli("consume", "mixed", "-g", "stops", "-n", "3", *by_schema).code == 1
             assert cli.fine("groups", "lag", "stops", "--json").json[0]["committed"] == 1
@@ -201,7 +201,7 @@ async def test_a_record_that_does_not_fit_its_schema(
     registry.stop()
 
     def look_again() -> None:
-        # The registry's absence is no fault of a record, which would be skipped.
+        # An unreachable registry is no fault of a record, so the record is not skipped.
         ran = cli("consume", "mixed", *ALL, "--value-as", "schema", "--on-error", "skip", "--timeout", "1s")
         assert (ran.code, ran.lines, "skipped" in ran.err) == (1, [], False), ran
 

@@ -1,4 +1,4 @@
-"""Records of any bytes, out by `consume` and back by `produce`."""
+"""Records of any bytes, written by `consume` and read back by `produce`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ODD = (
 )
 
 contents = st.none() | st.sampled_from(ODD) | st.binary(max_size=30) | st.text(max_size=30).map(str.encode)
-names = st.text(max_size=10)  # never with half a surrogate pair: Kafka's are UTF-8
+names = st.text(max_size=10)  # never with half a surrogate pair: Kafka's strings are UTF-8
 headers = st.lists(st.tuples(names, contents), max_size=3)
 records = st.tuples(contents, contents, headers)
 
@@ -69,7 +69,7 @@ def test_a_line_of_json_says_all_that_a_record_has(record: Content, form: str) -
     strict(line)
     back = record_of(line.encode("utf-8", "surrogatepass"), 1)
     assert back["headers"] == list(some)
-    if form != "json":  # whitespace around JSON may be another
+    if form != "json":  # whitespace around JSON may differ
         assert (back.get("key"), back.get("value")) == (key, value)
         return
     for name, content in (("key", key), ("value", value)):

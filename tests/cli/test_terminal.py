@@ -1,4 +1,4 @@
-"""What a person sees at a terminal of 80 columns."""
+"""Output at a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("handler_of_python")
 
 
 class AtTerminal:
-    """A command whose output and errors are a terminal."""
+    """A command with a terminal for its output and errors."""
 
     def __init__(self, cli: CommandLine, *arguments: str, columns: int = 80) -> None:
         self.said = ""
@@ -40,29 +40,29 @@ class AtTerminal:
         os.close(there)
 
     def read_until(self, text: str) -> None:
-        """Wait until it has said this."""
+        """Read until the output contains this text."""
         while text not in self.said:
             assert self._read(), self.said
 
     def ended(self) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for its end; return its exit code."""
         while self._read():
             pass
         os.close(self._here)
         return self._process.wait()
 
     def type(self, text: str) -> None:
-        """As at a keyboard; "\\x04" is Ctrl-D."""
+        """Type this text; "\\x04" is Ctrl-D."""
         os.write(self._here, text.encode())
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Press Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
     def _read(self) -> bool:
         try:
             more = os.read(self._here, 65_536)
-        except OSError:  # Linux: nobody has the other side open any more
+        except OSError:  # Linux raises it once the other side is closed
             return False
         self.said += more.decode(errors="replace")
         return bool(more)

@@ -65,7 +65,7 @@ def test_live_displays_have_a_line_for_each_row_and_no_more_rows_than_fit(
 
 
 def lines_of(cli: CommandLine, columns: int, *command: str) -> list[str]:
-    """What a live display left on a terminal of 24 lines."""
+    """Return the lines that a live display left on a terminal of 24 lines."""
     ran = AtTerminal(cli, *command, columns=columns)
     assert ran.ended() == 0, ran.said
     lines = CONTROLS.sub("", ran.said.rpartition(LEAVES_SCREEN)[2]).splitlines()

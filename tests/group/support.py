@@ -1,4 +1,4 @@
-"""Members of a group that are quick to notice, and what they own."""
+"""Members of a group that react quickly, and the partitions that they own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Partitions = frozenset[TopicPartition]
 
 
 def member(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[Any, Any]:
-    """A member that hears of a rebalance within 50 ms, and that is not put out because the machine is busy."""
+    """Return a member that learns of a rebalance within 50 ms, and is not expelled if the machine is busy."""
     defaults: dict[str, Any] = {
         "group_id": GROUP,
         "auto_offset_reset": "earliest",
@@ -41,14 +41,14 @@ async def fill(cluster: EmbeddedCluster, per_partition: int, topic: str = "event
 
 
 def shared(consumers: Iterable[Consumer[Any, Any]], partitions: Partitions = ALL) -> bool:
-    """Whether these own all partitions, each once, and everyone has some."""
+    """Return True if these members own all partitions, each once, and every member has some."""
     owned = [consumer.assignment() for consumer in consumers]
     return sum(map(len, owned)) == len(partitions) == len(frozenset().union(*owned)) and all(owned)
 
 
 @asynccontextmanager
 async def starting(consumer: Consumer[Any, Any]) -> AsyncIterator[Consumer[Any, Any]]:
-    """A consumer whose first assignment is not waited for."""
+    """Yield a consumer without waiting for its first assignment."""
     await consumer.start(wait=False)
     try:
         yield consumer
@@ -58,7 +58,7 @@ async def starting(consumer: Consumer[Any, Any]) -> AsyncIterator[Consumer[Any, 
 
 @asynccontextmanager
 async def reading(*consumers: Consumer[Any, Any]) -> AsyncIterator[list[Any]]:
-    """Meanwhile these read; yields what they have read so far."""
+    """Let these members read while the block runs; yield the records read so far."""
     got: list[Any] = []
 
     async def read(consumer: Consumer[Any, Any]) -> None:
@@ -74,9 +74,9 @@ async def reading(*consumers: Consumer[Any, Any]) -> AsyncIterator[list[Any]]:
 
 
 async def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    """Look until it holds."""
+    """Poll until the condition holds."""
     with anyio.fail_after(timeout_s):
-        while not condition():  # noqa: ASYNC110 (nobody tells who owns what)
+        while not condition():  # noqa: ASYNC110 (no event for ownership)
             await anyio.sleep(0.005)
 
 
@@ -87,7 +87,7 @@ async def read_on(consumer: Consumer[Any, Any]) -> None:
 
 
 class Recorder:
-    """A listener that writes down what it hears."""
+    """A listener that records its calls."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, Partitions]] = []
@@ -106,6 +106,6 @@ class Recorder:
 
 
 async def vanish(consumer: Consumer[Any, Any]) -> None:
-    """End it without a word to the group, as SIGKILL would."""
+    """End the member without notice to the group, as SIGKILL would."""
     consumer._client.kind = Kind()
     await consumer.stop()

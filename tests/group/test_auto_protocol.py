@@ -1,4 +1,4 @@
-"""Members with ``group_protocol="auto"``: KIP-848 where the brokers serve it, the classic protocol elsewhere."""
+"""Members with ``group_protocol="auto"``: KIP-848 if the brokers support it, otherwise the classic protocol."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def group_type(cluster: EmbeddedCluster) -> str:
 
 
 def asked(cluster: EmbeddedCluster) -> set[str]:
-    """The requests that members have joined with."""
+    """Return the requests that members have joined with."""
     return {record.api for record in cluster.requests} & {"JoinGroup", "ConsumerGroupHeartbeat"}
 
 
@@ -110,7 +110,7 @@ async def test_a_live_group_is_converted_member_by_member(before: str, after: st
             await leaving.stop()
         async with reading(*following) as last:
             await fill(cluster, 5)
-            # A member that was late lost its partitions: what it had not committed comes again.
+            # A late member lost its partitions: uncommitted records come again.
             await until(lambda: shared(following) and len({(r.partition, r.offset) for r in [*got, *last]}) == 60)
         assert await group_type(cluster) == ("consumer" if after == "auto" else "classic")
         for consumer in following:
@@ -119,7 +119,7 @@ async def test_a_live_group_is_converted_member_by_member(before: str, after: st
 
 @anyio_only
 async def test_a_member_goes_on_when_the_protocol_is_taken_away() -> None:
-    """Its partitions may be others' by then: they are lost, and come back by the classic protocol."""
+    """Other members may own its partitions by then: they are lost, and return by the classic protocol."""
     async with cluster_with(groups=QUICK._replace(consumer_session_timeout_ms=300)) as cluster:
         heard = Recorder()
         consumer = member(cluster, group_protocol="auto")
@@ -156,7 +156,7 @@ async def test_other_errors_reach_the_application() -> None:
 
 
 class Own:
-    """An assignor of the application's own."""
+    """An assignor of the application."""
 
     name = "own"
     cooperative = False

@@ -1,4 +1,4 @@
-"""The member's decisions, one answer at a time: what earlier clients got wrong."""
+"""The member's decisions, one answer at a time, including mistakes of earlier clients."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_an_eager_member_gives_up_everything_first() -> None:
 
 
 def test_who_came_from_a_cooperative_generation_gives_up_before_others_get() -> None:
-    """The leader withholds what is still owned, and the owner rejoins when it has given it up."""
+    """The leader withholds partitions with an owner, and the owner rejoins after giving them up."""
     world = World()
     world.stable(T[0], T[1], T[2], T[3])
     world.beat(27)
@@ -109,7 +109,7 @@ def test_who_came_from_a_cooperative_generation_gives_up_before_others_get() -> 
 
 @pytest.mark.parametrize("code", [22, 25])
 def test_what_is_about_an_earlier_generation_means_nothing(code: int) -> None:
-    """A heartbeat that was on its way while the member joined anew must not cost it its partitions."""
+    """A heartbeat in flight while the member rejoined must not cost it its partitions."""
     world = World()
     world.stable(T[0])
     late = world.member.heartbeat(world.now)
@@ -123,7 +123,7 @@ def test_what_is_about_an_earlier_generation_means_nothing(code: int) -> None:
 
 
 def test_a_commit_that_is_refused_while_it_joins_loses_nothing() -> None:
-    """The generation may have moved on by that very JoinGroup, whose answer is under way."""
+    """The generation may have advanced by that very JoinGroup, whose answer is in flight."""
     world = World()
     world.stable(T[0])
     world.beat(27)
@@ -154,7 +154,7 @@ def test_an_unknown_member_begins_anew() -> None:
 
 
 def test_a_sync_that_came_too_late_keeps_the_partitions_and_tells_since_when_they_are_owned() -> None:
-    """KAFKA-14639: the next leader can tell an old claim from a new one."""
+    """KAFKA-14639: the next leader can distinguish an old claim from a new one."""
     world = World()
     world.stable(T[0])
     world.beat(27)
@@ -291,7 +291,7 @@ def test_leaving_ends_the_wait_for_a_join() -> None:
 
 
 def test_who_leaves_before_it_has_an_id_waits_for_that() -> None:
-    """KIP-394: the group would wait for the owner of the id until a session's time has passed."""
+    """KIP-394: the group would wait for the owner of the id until its session expires."""
     world = World()
     request = world.ask(JoinGroupRequest)
     world.member.leave("enough", orderly=True, now=world.now)
@@ -334,11 +334,11 @@ def test_a_leader_that_does_not_know_a_subscription_is_asked_once(caplog: pytest
     world.beat(RebalanceInProgressError.code)
     world.join(generation=5)
     world.sync(U)
-    world.ask(JoinGroupRequest)  # what fitted meanwhile is a new beginning
+    world.ask(JoinGroupRequest)  # after a match, the next mismatch counts again
 
 
 def back(**options: Any) -> World:
-    """A static member that was away; `T` is what the group has for it, by its earlier subscription."""
+    """Return a static member that was away; the group has `T` for it, from its earlier subscription."""
     world = World(group_instance_id="i", **options)
     world.member.topics_changed(snapshot(t=4, u=1), world.now)
     return world
@@ -346,7 +346,7 @@ def back(**options: Any) -> World:
 
 @pytest.mark.parametrize("protocol", [COOPERATIVE, EAGER])
 def test_a_static_member_that_comes_back_to_other_topics_asks_for_a_rebalance(protocol: str) -> None:
-    """The coordinator leaves the group as it is for a member whose metadata is the same as before (KAFKA-7961)."""
+    """The coordinator leaves the group unchanged for a member with the same metadata as before (KAFKA-7961)."""
     world = back()
     world.member.subscribe(Wanted(frozenset({"u"})), world.now)
     first = world.join(generation=7, protocol=protocol)

@@ -29,7 +29,7 @@ WITHIN_S = 20
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[EmbeddedCluster]:
-    """Two brokers with a topic "events" of four partitions, and a coordinator that wants heartbeats often."""
+    """Two brokers with a topic "events" of four partitions, and a coordinator with a short heartbeat interval."""
     options = GroupOptions(consumer_heartbeat_interval_ms=50, consumer_session_timeout_ms=30_000)
     async with EmbeddedCluster(brokers=2, groups=options) as embedded:
         embedded.create_topic("events", partitions=4)
@@ -42,7 +42,7 @@ def member(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[A
 
 
 async def fill(cluster: EmbeddedCluster, count: int, topic: str = "events", start: int = 0) -> None:
-    """Numbered records, in turn over the partitions."""
+    """Write numbered records, in turn over the partitions."""
     async with Producer(cluster.bootstrap_servers) as producer:
         partitions = len(await producer.partitions_for(topic))
         for number in range(start, start + count):
@@ -50,7 +50,7 @@ async def fill(cluster: EmbeddedCluster, count: int, topic: str = "events", star
 
 
 async def until(condition: Callable[[], bool], *members: Consumer[Any, Any]) -> None:
-    """Poll these members until it holds; what they read is dropped."""
+    """Poll these members until the condition holds, and drop their records."""
     with anyio.fail_after(WITHIN_S):
         while not condition():
             for each in members:
@@ -58,7 +58,7 @@ async def until(condition: Callable[[], bool], *members: Consumer[Any, Any]) -> 
 
 
 async def shared(*members: Consumer[Any, Any], partitions: Collection[TopicPartition] = EVENTS) -> None:
-    """Poll until these members own the partitions, each one once, and none of them has nothing."""
+    """Poll until these members own the partitions, each exactly once, and every member has one."""
 
     def is_shared() -> bool:
         owned = [tp for each in members for tp in each.assignment()]
@@ -68,7 +68,7 @@ async def shared(*members: Consumer[Any, Any], partitions: Collection[TopicParti
 
 
 class Listener:
-    """Keeps what it is called with."""
+    """A listener that keeps its arguments."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
@@ -187,7 +187,7 @@ async def test_the_coordinator_moves(cluster: EmbeddedCluster) -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 async def test_a_pattern(cluster: EmbeddedCluster, version: int) -> None:
-    """Brokers match it; those that know version 0 alone cannot, and the client does."""
+    """Brokers match it if they know version 1; otherwise the client does."""
     cluster.max_versions = {"ConsumerGroupHeartbeat": version}
     cluster.create_topic("logs-a")
     async with member(cluster, metadata_max_age_ms=100) as consumer:
@@ -255,7 +255,7 @@ async def test_an_application_that_does_not_come_back_leaves_the_group(cluster: 
         consumer.subscribe(["events"], listener=listener)
         with anyio.fail_after(WITHIN_S):
             record = await consumer.getone()
-            while ("lost", 4) not in listener.calls:  # noqa: ASYNC110 - nothing tells of it
+            while ("lost", 4) not in listener.calls:  # noqa: ASYNC110 - no event
                 await anyio.sleep(0.01)
             assert consumer.assignment() == frozenset()
             again = await consumer.getone(TopicPartition("events", record.partition))
@@ -279,7 +279,7 @@ async def test_a_live_group_moves_to_the_new_protocol(cluster: EmbeddedCluster) 
 
 
 async def test_a_commit_that_comes_with_an_old_epoch_is_repeated_with_the_new_one(cluster: EmbeddedCluster) -> None:
-    """KIP-1251: of partitions that a member had at that epoch brokers take it; of others it is as stale as before."""
+    """KIP-1251: brokers accept it for partitions that the member had in that epoch; for the rest it is stale."""
     await fill(cluster, 8)
     async with member(cluster, "events") as consumer:
         await shared(consumer)
@@ -288,7 +288,7 @@ async def test_a_commit_that_comes_with_an_old_epoch_is_repeated_with_the_new_on
             tasks.start_soon(consumer.commit, {EVENTS[0]: 2})
             await cluster.requests.wait_for("OffsetCommit")
             cluster.create_topic("more")
-            consumer.subscribe(["events", "more"])  # has the coordinator advance its epoch
+            consumer.subscribe(["events", "more"])  # makes the coordinator advance its epoch
         assert cluster.requests.count("OffsetCommit") >= 2
         found = await consumer.committed(EVENTS[0])
         assert found is not None

@@ -1,4 +1,4 @@
-"""Coordinators that refuse for ever, and brokers that never say, or do not know, who the coordinator is."""
+"""Coordinators that always refuse, and brokers that cannot name the coordinator, or do not answer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OF_COORDINATORS = (
 Use = Callable[[EmbeddedCluster], Awaitable[None]]
 
 
-# --- what needs a coordinator, or any broker's word -------------------------------------------------------------------
+# --- requests that need a coordinator, or any broker ------------------------------------------------------------------
 
 
 async def consume(cluster: EmbeddedCluster, protocol: str) -> None:
@@ -102,11 +102,11 @@ USES = pytest.mark.parametrize(
 )
 
 
-# --- what is wrong with brokers ---------------------------------------------------------------------------------------
+# --- faults of brokers ------------------------------------------------------------------------------------------------
 
 
 class Sick:
-    """The broker that is asked first, and those given: they stay sick."""
+    """The broker that is asked first, and the given ones; their faults stay."""
 
     def __init__(self, *brokers: int) -> None:
         self.brokers = set(brokers)
@@ -122,7 +122,7 @@ class Sick:
 
 
 def name_coordinator(cluster: EmbeddedCluster, sick: Sick, node_id: int, port: int) -> None:
-    """Have the sick ones name this coordinator, whatever the key."""
+    """Have the faulty brokers name this coordinator, whatever the key."""
 
     def change(message: Any) -> None:
         for entry in message.coordinators:
@@ -138,7 +138,7 @@ def port_of(cluster: EmbeddedCluster, broker: int) -> int:
 
 
 def depose(cluster: EmbeddedCluster, **fault: Any) -> Sick:
-    """Make broker 2 a coordinator that does not know that it is none any more. Others believe it, but not all."""
+    """Make broker 2 a former coordinator that does not know it. Some of the other brokers still name it."""
     cluster.move_coordinator(GROUP, 3)
     cluster.transactions.move_coordinator(ID, 3)
     sick = Sick(2)
@@ -149,7 +149,7 @@ def depose(cluster: EmbeddedCluster, **fault: Any) -> Sick:
     return sick
 
 
-# --- brokers that are asked who the coordinator is --------------------------------------------------------------------
+# --- lookups of the coordinator ---------------------------------------------------------------------------------------
 
 
 @USES
@@ -170,7 +170,7 @@ async def test_however_it_says_so(cluster: EmbeddedCluster, fault: dict[str, Any
 
 
 async def test_a_second_broker_is_asked_while_the_first_is_silent(cluster: EmbeddedCluster) -> None:
-    """Not only when the request is given up, after a minute here."""
+    """Before the request is given up, after a minute here."""
     cluster.faults.add("FindCoordinator", when=Sick(), drop=True)
     options = {"group_id": GROUP, "request_timeout_ms": 60_000, **QUICK}
     async with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
@@ -181,7 +181,7 @@ async def test_a_second_broker_is_asked_while_the_first_is_silent(cluster: Embed
 
 @USES
 async def test_another_broker_is_asked_after_one_that_names_the_wrong_one(cluster: EmbeddedCluster, use: Use) -> None:
-    """Which answers NOT_COORDINATOR for ever."""
+    """That one always answers NOT_COORDINATOR."""
     await fill(cluster, 1)
     cluster.move_coordinator(GROUP, 3)
     cluster.transactions.move_coordinator(ID, 3)
@@ -198,7 +198,7 @@ async def test_another_broker_is_asked_after_one_that_names_one_that_is_not_ther
 
 
 async def test_or_one_that_takes_connections_and_says_nothing(cluster: EmbeddedCluster) -> None:
-    """Others are asked while the connection is being made, which may take a minute here."""
+    """Another one is asked while the connection is being made, which may take a minute here."""
     cluster.move_coordinator(GROUP, 3)
     options = {"group_id": GROUP, "socket_connection_setup_timeout_ms": 60_000, **QUICK}
     async with serve(Peer.drain) as port, Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
@@ -235,7 +235,7 @@ async def test_an_error_names_all_who_were_asked(cluster: EmbeddedCluster) -> No
         assert f"broker {broker} ({cluster.address(broker)}): no coordinator of 'g'" in str(failed.value)
 
 
-# --- coordinators that do not do their work ---------------------------------------------------------------------------
+# --- coordinators that fail to work -----------------------------------------------------------------------------------
 
 
 @USES
@@ -256,7 +256,7 @@ async def test_however_it_refuses(cluster: EmbeddedCluster, use: Use, code: int)
 
 @pytest.mark.parametrize("use", [partial(consume, protocol="classic"), transact])
 async def test_a_coordinator_that_is_silent_is_left_for_the_new_one(cluster: EmbeddedCluster, use: Use) -> None:
-    """Though it could take minutes to answer JoinGroup, and be right."""
+    """Even though JoinGroup may legitimately take minutes."""
     await fill(cluster, 1)
     depose(cluster, drop=True)
     with anyio.fail_after(40):
@@ -282,7 +282,7 @@ async def test_a_member_leaves_it_for_the_new_one(cluster: EmbeddedCluster, prot
 
 
 async def test_a_coordinator_that_loads_is_waited_for(cluster: EmbeddedCluster) -> None:
-    """However long it takes, if others say that it is the one: at a rate that the backoffs bound."""
+    """Indefinitely, if other brokers confirm it, at a rate that the backoffs limit."""
     fault = cluster.faults.add("OffsetCommit", count=12, error_code=14)
     with anyio.fail_after(20):
         await commit_as_nobody(cluster)

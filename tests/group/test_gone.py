@@ -1,4 +1,4 @@
-"""Groups whose topic is deleted, or made again with fewer partitions: what can be committed is, and nothing waits."""
+"""Groups whose topic is deleted, or recreated with fewer partitions: the rest is committed without delay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 OTHER = TopicPartition("other", 0)
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 SOON_S = 20
-"""Much less than ``default_api_timeout_ms``, for which a commit was tried, and held up the group."""
+"""Much shorter than ``default_api_timeout_ms``, for which a commit was retried, delaying the group."""
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def make_again(cluster: EmbeddedCluster, partitions: int) -> None:
 
 
 async def test_a_commit_stores_the_others(cluster: EmbeddedCluster) -> None:
-    """Whoever commits, even of topics that the client has no metadata of."""
+    """The client need not have metadata of the topics."""
     given = {TopicPartition("nowhere", 0): 1, TopicPartition("events", 9): 1, OTHER: 1}
     async with member_of(cluster) as consumer:
         with anyio.fail_after(SOON_S), pytest.raises(UnknownTopicOrPartitionError, match="events-9, nowhere-0"):
@@ -60,7 +60,7 @@ async def test_a_commit_stores_the_others(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_coordinator_that_has_not_heard_of_a_topic_is_asked_again(cluster: EmbeddedCluster) -> None:
-    """Others know it: nothing is given up."""
+    """Other brokers know the topic, so the commit is retried."""
     fault = cluster.faults.add("OffsetCommit", topic="other", count=8, error_code=3)
     async with member_of(cluster) as consumer:
         with anyio.fail_after(SOON_S):
@@ -70,7 +70,7 @@ async def test_a_coordinator_that_has_not_heard_of_a_topic_is_asked_again(cluste
 
 
 async def test_a_topic_that_is_just_being_made_is_waited_for(cluster: EmbeddedCluster) -> None:
-    """Brokers hear of it one after the other: for a while it is missing everywhere."""
+    """Brokers learn of it one by one: for a while all of them lack it."""
     cluster.faults.add("OffsetCommit", topic="other", count=4, error_code=3)
     cluster.faults.add("Metadata", topic="other", count=3, error_code=3)
     async with member_of(cluster) as consumer:
@@ -127,7 +127,7 @@ async def test_a_topic_that_is_made_again_smaller_is_shared_again(cluster: Embed
 
 
 async def test_nothing_of_the_old_log_is_committed_to_the_new_one(cluster: EmbeddedCluster) -> None:
-    """A member that starts there would skip what the new one has."""
+    """A member that starts there would skip records of the new log."""
     first = TopicPartition("events", 0)
     await fill(cluster, 5, partitions=1)
     options = {"enable_auto_commit": False}
@@ -155,7 +155,7 @@ async def test_a_batch_of_a_deleted_topic_is_not_committed(cluster: EmbeddedClus
 
 
 async def until_only_others_are_committed(cluster: EmbeddedCluster) -> None:
-    seen = cluster.requests.count("OffsetCommit")  # before the look: the last commit may come during it
+    seen = cluster.requests.count("OffsetCommit")  # before the check: the last commit may come during it
     while set(await committed(cluster)) != {OTHER, TopicPartition("other", 1)}:
         await cluster.requests.wait_for("OffsetCommit", count=seen + 1)
         seen = cluster.requests.count("OffsetCommit")
@@ -192,7 +192,7 @@ async def test_run_goes_on(cluster: EmbeddedCluster) -> None:
 
 
 async def test_the_offset_of_nobody(cluster: EmbeddedCluster) -> None:
-    """Of a consumer that assigns its partitions itself."""
+    """An offset of a consumer that assigns its partitions itself."""
     first = TopicPartition("events", 0)
     async with member_of(cluster) as consumer:
         consumer.assign([first, OTHER])

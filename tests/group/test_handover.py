@@ -1,4 +1,4 @@
-"""Rebalances wait for the work in hand, commit before they give up, and tell the listener."""
+"""Rebalances wait for work in progress, commit before giving partitions up, and notify the listener."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .support import ALL, GROUP, Recorder, fill, member, reading, shared, starti
 pytestmark = pytest.mark.anyio
 
 GONE_S = 6
-"""Longer than any commit was waited for that had a bound of its own."""
+"""Longer than the former separate limit of a commit, in seconds."""
 EAGER = {"partition_assignment_strategy": ["range"]}
 
 
@@ -116,7 +116,7 @@ async def test_a_commit_tells_what_was_taken_away_meanwhile(cluster: EmbeddedClu
     await fill(cluster, 5)
     options = {"rebalance_timeout_ms": 2500, "enable_auto_commit": False}
     async with member(cluster, "events", **options) as one:
-        await until(lambda: one.lag().total == 30)  # what tells of it is buffered, too
+        await until(lambda: one.lag().total == 30)  # answers that report it are buffered, too
         assert set(await one.getmany()) == ALL
         async with member(cluster, "events", **options) as two, reading(two):
             await until(lambda: shared([one, two]))
@@ -159,7 +159,7 @@ async def test_stop_commits_but_for_what_is_in_hand(cluster: EmbeddedCluster) ->
 async def test_a_coordinator_that_is_gone_for_a_while_is_waited_for_with_the_last_commit(
     cluster: EmbeddedCluster,
 ) -> None:
-    """As long as a crashed broker's partitions may have no leader: what was not committed would come again."""
+    """For the time that a crashed broker's partitions may have no leader; otherwise uncommitted records come again."""
     await fill(cluster, 5)
     groups = ("gives up", "stops", "runs")
     options: dict[str, Any] = {"auto_commit_interval_ms": 600_000}
@@ -191,7 +191,7 @@ async def test_a_coordinator_that_is_gone_for_a_while_is_waited_for_with_the_las
 async def test_a_member_that_is_stopped_while_it_joins_again_commits_in_the_new_generation(
     cluster: EmbeddedCluster, api: str, after: bool
 ) -> None:
-    """The coordinator takes no commits of the one before, and the answer that names the new one is on its way."""
+    """The coordinator refuses commits of the previous generation, and the answer with the new one is in flight."""
     await fill(cluster, 5)
     one = member(cluster, "events", client_id="one", auto_commit_interval_ms=600_000)
     await one.start()
@@ -238,7 +238,7 @@ async def test_who_is_cancelled_leaves_the_group_too(cluster: EmbeddedCluster) -
 
 
 async def test_who_does_not_come_back_leaves_and_joins_again_with_the_next_read(cluster: EmbeddedCluster) -> None:
-    """A handler that is too slow loses its partitions by max_poll_interval_ms, though its session goes on."""
+    """A slow handler loses its partitions by max_poll_interval_ms, though its session continues."""
     await fill(cluster, 5)
     recorder = Recorder()
     one = member(cluster, max_poll_interval_ms=600)
@@ -277,7 +277,7 @@ async def test_slow_handlers_of_single_records_make_progress(interval_ms: int, c
 
 
 async def test_the_commit_of_who_was_put_out_fails(cluster: EmbeddedCluster) -> None:
-    """A frozen process that wakes up: another member has its partitions by then."""
+    """A frozen process that wakes up: by then another member has its partitions."""
     await fill(cluster, 5)
     recorder = Recorder()
     one = member(cluster, client_id="one", session_timeout_ms=1_500, request_timeout_ms=1_000, enable_auto_commit=False)

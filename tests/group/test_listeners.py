@@ -1,4 +1,4 @@
-"""What a rebalance listener hears, what it may do, and what becomes of one that fails or takes long."""
+"""Calls of a rebalance listener, its permitted actions, and listeners that fail or take long."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_listener_hears_in_order_and_can_commit(cluster: EmbeddedCluster
             taken = two.assignment()
             for tp in taken:
                 assert await two.committed(tp) == OffsetAndMetadata(2, "by the listener")
-        # Before the group has settled, the listener's commit at the end may be refused.
+        # Before the group has settled, the listener's final commit may be refused.
         await until(lambda: ("assigned", taken) in recorder.heard)
     assert recorder.heard[:2] == [("assigned", ALL), ("revoked", taken)]
     assert recorder.heard[-1] == ("revoked", ALL)
@@ -116,7 +116,7 @@ class CancelsItsTask:
 async def test_a_listener_whose_own_work_was_cancelled_has_failed(
     cluster: EmbeddedCluster, failing: type[object]
 ) -> None:
-    """asyncio raises the same for that as for a cancelled task; rebalances have to go on."""
+    """asyncio raises the same error for that as for a cancelled task; rebalances have to continue."""
     one = member(cluster)
     one.subscribe(["events"], listener=failing())
     async with one:
@@ -142,7 +142,7 @@ async def test_a_timeout_of_the_listeners_own_is_told_as_such(cluster: EmbeddedC
 
 
 class Stuck:
-    """Does not come back from one of its callbacks."""
+    """A listener that does not return from one of its callbacks."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -196,7 +196,7 @@ async def test_stop_ends_a_callback_and_leaves_the_group_nevertheless(cluster: E
 
 
 async def test_a_callback_cannot_stop_its_consumer(cluster: EmbeddedCluster) -> None:
-    """Leaving the group would wait for the callback, and that for the stop."""
+    """Leaving the group would wait for the callback, and the callback for the stop."""
 
     class Stopping:
         async def on_partitions_assigned(self, partitions: Partitions) -> None:
@@ -256,7 +256,7 @@ async def test_a_callback_cannot_read(cluster: EmbeddedCluster, how: str) -> Non
 
 
 async def test_a_callback_can_do_everything_else(cluster: EmbeddedCluster) -> None:
-    """What it asks for comes from brokers, and waits for no rebalance."""
+    """Its requests go to brokers, and do not wait for a rebalance."""
     done: list[object] = []
 
     class Asking:

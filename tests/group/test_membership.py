@@ -1,4 +1,4 @@
-"""Who owns what while members of a classic group come, go, die and move."""
+"""Ownership of partitions while members of a classic group join, leave, die and move."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_a_dead_member_is_replaced(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_mixed_group_moves_to_the_assignor_that_all_know(cluster: EmbeddedCluster) -> None:
-    """Who owns partitions in a cooperative generation gives them up before an eager one hands them out again."""
+    """Members with partitions from a cooperative generation give them up before an eager one assigns them again."""
     async with member(cluster, "events") as one, reading(one):
         await until(lambda: one.assignment() == ALL)
         options = {"partition_assignment_strategy": ["range"]}
@@ -102,7 +102,7 @@ async def test_a_pattern_picks_up_new_topics(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_new_topic_is_shared_at_once_with_members_that_have_not_heard_of_it(cluster: EmbeddedCluster) -> None:
-    """Who joins since others have asked for it looks for new topics first."""
+    """A member that joins after these requests looks for new topics first."""
     slow = {"metadata_max_age_ms": 300_000}
     async with member(cluster) as one, member(cluster, **slow) as two, reading(one, two):
         for consumer in (one, two):
@@ -114,7 +114,7 @@ async def test_a_new_topic_is_shared_at_once_with_members_that_have_not_heard_of
 
 
 async def test_who_looks_for_new_topics_and_finds_none_joins_at_once(cluster: EmbeddedCluster) -> None:
-    """It waits for no more than the answer, which is the former one over again."""
+    """It waits for the answer only, which equals the former one."""
     slow = {"metadata_max_age_ms": 300_000}
     consumers = [member(cluster, **slow) for _ in range(3)]
     for consumer in consumers:
@@ -144,7 +144,7 @@ async def test_another_subscription(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_static_member_keeps_its_place(cluster: EmbeddedCluster) -> None:
-    """KIP-345: neither its end nor its return is a rebalance."""
+    """KIP-345: neither its end nor its return causes a rebalance."""
     recorder = Recorder()
     one = member(cluster)
     one.subscribe(["events"], listener=recorder)
@@ -164,7 +164,7 @@ async def test_a_static_member_keeps_its_place(cluster: EmbeddedCluster) -> None
 async def test_a_static_member_that_comes_back_to_other_topics_gets_them(
     cluster: EmbeddedCluster, topics: list[str], leads: bool
 ) -> None:
-    """The coordinator gives it what it had before, without a rebalance (KAFKA-12759)."""
+    """The coordinator gives it the previous assignment, without a rebalance (KAFKA-12759)."""
     cluster.create_topic("other", partitions=2)
     others = {TopicPartition("other", 0), TopicPartition("other", 1)}
     stays, static = member(cluster, "events"), member(cluster, "events", group_instance_id="i")
@@ -218,7 +218,7 @@ async def test_without_a_common_assignor_it_says_so(cluster: EmbeddedCluster) ->
 
 @pytest.mark.parametrize("code", [14, 15, 16, 25, 27])
 async def test_errors_that_pass(cluster: EmbeddedCluster, code: int) -> None:
-    # A member that learns that it is not known joins anew, and the group waits for what it was before: not for long.
+    # A member that learns that it is unknown rejoins, and the group waits briefly for its former self.
     session_timeout_ms = 1_000 if code == 25 else 20_000
     for api in ("Heartbeat",) if code == 25 else ("JoinGroup", "SyncGroup", "Heartbeat"):
         cluster.faults.add(api, error_code=code, count=2)

@@ -1,4 +1,4 @@
-"""When the `start` of a group's member returns, and what it does not wait for."""
+"""`start` of a group's member: the state when it returns, and the work that it leaves to later."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 LATEST: dict[str, Any] = {"auto_offset_reset": "latest"}
 IMPATIENT: dict[str, Any] = {"request_timeout_ms": 1000, "fetch_max_wait_ms": 100}
 AT_ONCE_S = 20
-"""Much less than ``request_timeout_ms``."""
+"""Much shorter than ``request_timeout_ms``."""
 
 KINDS = pytest.mark.parametrize(
     "kind",
@@ -46,14 +46,14 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 async def send_each(cluster: EmbeddedCluster) -> None:
-    """One record to each partition."""
+    """Write one record to each partition."""
     async with Producer(cluster.bootstrap_servers) as producer:
         for tp in sorted(ALL):
             await producer.send_and_wait(tp.topic, b"1", partition=tp.partition)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """All but those of an event loop that stood still, with the machine."""
+    """Return all warnings, except those about an event loop that stood still with the machine."""
     found = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     return [text for text in found if not text.startswith("aiokafka-lead: the event loop was blocked")]
 
@@ -71,7 +71,7 @@ async def test_latest_counts_from_the_end_of_start(cluster: EmbeddedCluster, kin
 
 @KINDS
 async def test_members_that_start_one_after_the_other(cluster: EmbeddedCluster, kind: dict[str, Any]) -> None:
-    """In one task, that does not read meanwhile: nobody waits for those that start later, and nothing is missed."""
+    """In one task that does not read meanwhile: members do not wait for later ones, and every record is read."""
     static = "group_instance_id" in kind
     members = [
         member(cluster, "events", **LATEST, **(kind | ({"group_instance_id": f"i{index}"} if static else {})))
@@ -229,7 +229,7 @@ async def test_a_coordinator_that_is_not_found_is_named(
 
 
 async def test_waiting_in_start_is_progress(caplog: pytest.LogCaptureFixture) -> None:
-    """``max_poll_interval_ms`` is about an application that could come for records."""
+    """``max_poll_interval_ms`` concerns an application that could read records."""
     async with EmbeddedCluster(brokers=1) as cluster:
         cluster.create_topic("events", partitions=6)
         cluster.faults.add("SyncGroup", delay_ms=800, count=1)
@@ -257,7 +257,7 @@ async def test_what_keeps_it_out_of_the_group_is_raised(
 
 @PROTOCOLS
 async def test_a_cancelled_start_leaves_the_group(cluster: EmbeddedCluster, protocol: str) -> None:
-    """Else the next member would wait for its session to end, in 20 s or more."""
+    """Otherwise the next member would wait for its session to end, in 20 s or more."""
     cluster.faults.add("ListOffsets", delay_ms=60_000, client_id="cancelled")
     one = member(cluster, "events", group_protocol=protocol, client_id="cancelled")
     with anyio.fail_after(AT_ONCE_S):
@@ -277,7 +277,7 @@ async def test_a_cancelled_start_leaves_the_group(cluster: EmbeddedCluster, prot
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_task_that_is_cancelled_in_start_leaves_the_group(cluster: EmbeddedCluster) -> None:
-    """By asyncio itself, which knows no scopes."""
+    """With asyncio's own cancellation, which knows no scopes."""
     cluster.faults.add("ListOffsets", delay_ms=60_000, client_id="cancelled")
     one = member(cluster, "events", client_id="cancelled")
     task = asyncio.get_running_loop().create_task(one.start())

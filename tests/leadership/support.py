@@ -1,4 +1,4 @@
-"""What tests about leaders share: patience that no backoff outlasts, and questions to the log of requests."""
+"""Helpers of tests about leaders: backoffs longer than any test, and queries of the log of requests."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ NEVER: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_
 """A backoff that outlasts every test: a test that waits for it fails."""
 
 ALWAYS = 1_000_000
-"""So many Metadata answers that none tells anything new."""
+"""Count of faults that no test exhausts: no Metadata answer ever brings news."""
 
 TOGETHER = [[1, 2, 3]]
 """Replicas of a partition that broker 1 leads."""
 
 
 OF_CLIENTS = ClientOptions.__annotations__.keys() - {"client_id"}
-"""Options that clients which share connections have in common."""
+"""Options common to clients that share connections."""
 
 
 @asynccontextmanager
 async def client_of(cluster: EmbeddedCluster | str, options: dict[str, Any]) -> AsyncIterator[Client]:
-    """A client to share, with its part of these options, which thereby are left out of them."""
+    """Return a client to share, moving its part of the options into it."""
     common = {name: options.pop(name) for name in OF_CLIENTS & options.keys()}
     servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
     client = Client(servers, **common)
@@ -50,7 +50,7 @@ async def client_of(cluster: EmbeddedCluster | str, options: dict[str, Any]) -> 
 
 @asynccontextmanager
 async def producer_of(cluster: EmbeddedCluster | str, shared: bool = False, **options: Any) -> AsyncIterator[Producer]:
-    """A producer whose records go out at once; after a failure it does not wait for what is pending.
+    """Yield a producer whose records go out at once; after a failure it does not wait for pending records.
 
     ``shared``: on the connections of a `Client`.
     """
@@ -83,7 +83,7 @@ async def _ended_after(producer: Producer) -> AsyncIterator[Producer]:
 async def consumer_of(
     cluster: EmbeddedCluster | str, *topics: str, shared: bool = False, **options: Any
 ) -> AsyncIterator[Consumer[Any, Any]]:
-    """A consumer that reads from the beginning; ``shared``: on the connections of a `Client`."""
+    """Yield a consumer that reads from the beginning; ``shared``: on the connections of a `Client`."""
     options.setdefault("auto_offset_reset", "earliest")
     if shared:
         async with client_of(cluster, options) as client, client.consumer(*topics, **options) as consumer:
@@ -95,7 +95,7 @@ async def consumer_of(
 
 
 def values(cluster: EmbeddedCluster, topic: str = "t", partition: int = 0) -> list[int]:
-    """What is in the log, as numbers."""
+    """Return the values in the log, as numbers."""
     return [int(record.value or b"-1") for record in cluster.records(topic, partition)]
 
 
@@ -109,20 +109,20 @@ async def fill(cluster: EmbeddedCluster, count: int, topic: str = "t", partition
 
 
 async def next_number(consumer: Consumer[Any, Any], timeout_s: float = 20) -> int:
-    """The next record's value."""
+    """Return the next record's value."""
     with anyio.fail_after(timeout_s):
         return int((await consumer.getone()).value)
 
 
 async def until(met: Callable[[], object], timeout_s: float = 20) -> None:
-    """Look again and again until this is true."""
+    """Poll until the condition holds."""
     with anyio.fail_after(timeout_s):
-        while not met():  # noqa: ASYNC110 - what is waited for has no event
+        while not met():  # noqa: ASYNC110 - no event
             await anyio.sleep(0.002)
 
 
 async def all_of(deliveries: Sequence[Delivery], timeout_s: float = 30) -> list[int]:
-    """The offsets of records, as they were sent."""
+    """Return the offsets of records, in the order of sending."""
     with anyio.fail_after(timeout_s):
         return [(await delivery).offset for delivery in deliveries]
 
@@ -130,7 +130,7 @@ async def all_of(deliveries: Sequence[Delivery], timeout_s: float = 30) -> list[
 def asked(
     cluster: EmbeddedCluster, api: str, *, broker: int | None = None, topic: str = "t", partition: int = 0
 ) -> list[RequestRecord]:
-    """The requests that name a partition. Later requests of a fetch session do not, unless something changed."""
+    """Return the requests that name a partition. Later requests of a fetch session do not, unless something changed."""
     names = {cluster.topic_id(name): name for name in cluster.topic_names()}
     return [
         record
@@ -140,7 +140,7 @@ def asked(
 
 
 def assert_spaced(requests: Sequence[RequestRecord], first_ms: float, longest_ms: float) -> None:
-    """Each request waited its turn of an exponential backoff, with a fifth of jitter; slow machines wait longer."""
+    """Check that each request followed an exponential backoff, with a fifth of jitter; slow machines wait longer."""
     for number, (earlier, later) in enumerate(pairwise(requests)):
         least_ms = 0.8 * min(longest_ms, first_ms * 2**number)
         assert (later.time - earlier.time) * 1000 >= least_ms, (number, later.time - earlier.time)
@@ -148,7 +148,7 @@ def assert_spaced(requests: Sequence[RequestRecord], first_ms: float, longest_ms
 
 @asynccontextmanager
 async def garbage_server(answer: bytes) -> AsyncIterator[tuple[str, int]]:
-    """A server that is no broker: it says the same to everybody, and closes."""
+    """Run a server that is no broker: it sends the same bytes to every client, and closes."""
 
     async def serve(stream: anyio.abc.SocketStream) -> None:
         async with stream:

@@ -1,4 +1,4 @@
-"""Rules 20, 22 and 23: how a consumer follows the leaders of what it reads."""
+"""Rules 20, 22 and 23: a consumer follows the leaders of its partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BRIEF: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 40}
 
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
 async def test_rule_22_forty_moves_without_a_backoff(cluster: EmbeddedCluster, shared: bool) -> None:
-    """Only hints tell, and a backoff would last a minute."""
+    """Only hints bring the news, and a backoff would last a minute."""
     async with (
         consumer_of(cluster, "t", shared=shared, **NEVER) as consumer,
         producer_of(cluster, shared=shared, **NEVER) as producer,
@@ -55,7 +55,7 @@ async def test_rule_22_forty_moves_without_a_backoff(cluster: EmbeddedCluster, s
 
 
 async def test_rule_22_the_move_does_not_wait_for_the_application(cluster: EmbeddedCluster) -> None:
-    """Records are buffered that nobody reads, and the new leader is fetched from all the same."""
+    """With unread records in the buffer, the new leader is fetched from all the same."""
     await fill(cluster, 10)
     async with consumer_of(cluster, "t", **NEVER) as consumer:
         assert await next_number(consumer) == 0
@@ -73,7 +73,7 @@ async def test_rule_22_the_move_does_not_wait_for_the_application(cluster: Embed
 async def test_rule_22_a_fetch_that_the_former_leader_holds_is_not_waited_for(
     cluster: EmbeddedCluster, shared: bool, busy: bool
 ) -> None:
-    """Brokers that do not end it when the leader moves answer when its time has come; only metadata tells before."""
+    """Brokers that do not end it on a leader move answer after its maximum wait; only metadata is quicker."""
     cluster.create_topic("pair", assignments=[[1, 2, 3], [2 if busy else 3, 1]])
     await fill(cluster, 1, "pair")
     held = cluster.faults.add("Fetch", broker=1, hold=True, when=lambda _: cluster.leader("pair", 0) == 1, skip=1)
@@ -84,7 +84,7 @@ async def test_rule_22_a_fetch_that_the_former_leader_holds_is_not_waited_for(
         cluster.move_leader("pair", to=2)
         await fill(cluster, 2, "pair", first=1)
         assert [await next_number(consumer) for _ in range(2)] == [1, 2]
-        held.release()  # its answer tells of a leader that is no news
+        held.release()  # its answer names a leader that is no news
         await fill(cluster, 1, "pair", first=3)
         assert await next_number(consumer) == 3
 
@@ -120,7 +120,7 @@ async def test_rule_22_the_new_leader_is_asked_at_its_epoch_and_checks_the_posit
 
 
 async def test_rule_22_an_unclean_move_is_noticed(cluster: EmbeddedCluster) -> None:
-    """The new leader has fewer records: what replaces them is read, from where the logs part."""
+    """The new leader has fewer records: reading continues from the offset at which the logs diverge."""
     await fill(cluster, 5)
     async with consumer_of(cluster, "t", **NEVER) as consumer:
         assert [await next_number(consumer) for _ in range(5)] == [0, 1, 2, 3, 4]
@@ -134,7 +134,7 @@ async def test_rule_22_an_unclean_move_is_noticed(cluster: EmbeddedCluster) -> N
 async def test_rule_22_a_refused_partition_is_left_alone_until_it_has_moved(
     cluster: EmbeddedCluster, shared: bool
 ) -> None:
-    """Its hint is of no use, metadata lags: the old leader is not asked again, and its other partition is read on."""
+    """Its hint is useless and metadata lags: the old leader is not asked again, and its other partition is read on."""
     cluster.create_topic("pair", assignments=TOGETHER * 2)
     # In force before any fetch that might wait for records.
     cluster.faults.add("Fetch", hint=Hint(leader_id=-1))
@@ -154,7 +154,7 @@ async def test_rule_22_a_refused_partition_is_left_alone_until_it_has_moved(
             await producer.send_and_wait("pair", b"%d" % number, partition=1)
             assert await next_number(consumer) == number
             if number == 4:
-                # A request beside the session's may have been on its way when that one was refused.
+                # A request beside the session's may have been in flight when that one was refused.
                 known = len(asked(cluster, "Fetch", topic="pair", partition=0))
                 errors = consumer.metrics().fetch_errors
         assert consumer.metrics().fetch_errors == errors
@@ -162,7 +162,7 @@ async def test_rule_22_a_refused_partition_is_left_alone_until_it_has_moved(
 
 
 async def test_rule_22_the_preferred_replica_is_forgotten_at_a_move() -> None:
-    """KIP-392: the follower refuses, for the epoch has passed; the leader is asked, and names a follower anew."""
+    """KIP-392: the follower refuses an outdated epoch; the leader is asked, and names a follower again."""
     async with EmbeddedCluster(brokers=3, racks=["a", "b", "c"]) as cluster:
         cluster.create_topic("t", assignments=TOGETHER)
         await fill(cluster, 1)

@@ -1,4 +1,4 @@
-"""Rules 33 and 34: brokers that answer, and are wrong for ever. Another broker knows better all the while."""
+"""Rules 33 and 34: brokers that answer and stay wrong, while another broker knows better."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 100}
 
 
 def isolate(cluster: EmbeddedCluster, broker: int) -> None:
-    """Have others lead by now, though this broker does not know."""
+    """Move the leadership to another broker without this one's knowledge."""
     cluster.freeze_metadata(ALWAYS, broker=broker)
     cluster.move_leader("t", to=broker % 3 + 1)
 
@@ -41,7 +41,7 @@ async def test_rule_33_records_leave_a_leader_that_refuses_for_ever(
         with anyio.fail_after(20):
             await producer.send_and_wait("t", b"1")
     assert values(cluster) == [0, 1]
-    # Until the doubt, and what was on its way when metadata came.
+    # Until the doubt, plus requests in flight when metadata arrived.
     assert 1 <= rule.struck <= DOUBT_AFTER + 2
 
 
@@ -95,7 +95,7 @@ async def test_an_error_without_explanation_ends_a_batch_once_the_others_have_no
 
 
 def without_brokers(whole: bytes) -> bytes:
-    """The same answer from a broker that names none."""
+    """Return the same answer from a broker that names no brokers."""
     correlation_id, response = decode_response(MetadataResponse, 12, memoryview(whole)[4:])
     response.brokers = []
     response.topics = []
@@ -113,7 +113,7 @@ def without_brokers(whole: bytes) -> bytes:
     ids=["names no brokers", "does not answer", "denies the topic", "names no leader"],
 )
 async def test_rule_33_metadata_comes_from_another_broker(cluster: EmbeddedCluster, sick: dict[str, Any]) -> None:
-    """The sick one is the only one that is connected."""
+    """The faulty one is the only connected broker."""
     cluster.max_versions["Metadata"] = 12
     cluster.create_topic("new", assignments=[[2, 3]])
     async with producer_of(cluster.address(1), **QUICK) as producer:
@@ -216,14 +216,14 @@ async def test_rule_34_a_follower_of_no_use_is_left_for_the_leader(
 
 
 async def end_connections(cluster: EmbeddedCluster, broker: int) -> None:
-    """Reset what is open, so that the trouble shows at the next connect."""
+    """Reset open connections, so that the fault shows at the next connect."""
     await cluster.stop_broker(broker)
     await cluster.start_broker(broker)
     cluster.set_isr("t", 0, [1, 2, 3])
 
 
 async def test_rule_34_a_follower_is_read_from_again_once_it_has_been_reached() -> None:
-    """It leads another partition, so that it is connected to again and again."""
+    """It leads another partition, so the client keeps reconnecting to it."""
     async with EmbeddedCluster(brokers=3, racks=["a", "b", "c"]) as cluster:
         cluster.create_topic("t", assignments=[[1, 2, 3], [3, 2, 1]])
         await fill(cluster, 1)
@@ -232,7 +232,7 @@ async def test_rule_34_a_follower_is_read_from_again_once_it_has_been_reached() 
         brief |= dict.fromkeys(("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"), 700)
         servers = cluster.bootstrap_servers
         consumer = Consumer("t", bootstrap_servers=servers, client_rack="c", client_id="reader", **brief, **QUICK)
-        await consumer.start(wait=False)  # not until broker 3 says where its partition begins
+        await consumer.start(wait=False)  # start would wait for broker 3 to answer
         try:
             assert await next_number(consumer) == 0
             assert not followed(cluster)
@@ -249,7 +249,7 @@ def followed(cluster: EmbeddedCluster) -> bool:
     return bool(asked(cluster, "Fetch", broker=3))
 
 
-# --- what the application is shown -----------------------------------------------------------------------------------
+# --- view of the application -----------------------------------------------------------------------------------------
 
 
 async def test_a_partition_that_does_not_advance_is_a_problem_and_says_why(cluster: EmbeddedCluster) -> None:

@@ -1,4 +1,4 @@
-"""Rule 33 for questions about offsets: a leader that refuses them for ever, while another one leads by now."""
+"""Rule 33 for offset queries: a leader keeps refusing them, while another broker leads already."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHARED = pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared 
 
 
 def isolate(cluster: EmbeddedCluster, api: str, code: int) -> None:
-    """Have others lead by now, though broker 1 does not know, and refuses."""
+    """Move the leadership to another broker; broker 1 does not know, and refuses."""
     cluster.faults.add(api, broker=1, error_code=code)
     cluster.freeze_metadata(ALWAYS, broker=1)
     cluster.move_leader("t", to=2)
@@ -81,7 +81,7 @@ async def test_rule_33_an_administrator_asks_another_leader(cluster: EmbeddedClu
 
 @CODES
 async def test_rule_33_positions_are_confirmed_by_another_leader(cluster: EmbeddedCluster, code: int) -> None:
-    cluster.max_versions["Fetch"] = 11  # whose positions are checked by OffsetForLeaderEpoch (KIP-320)
+    cluster.max_versions["Fetch"] = 11  # checks positions by OffsetForLeaderEpoch (KIP-320)
     await fill(cluster, 1)
     async with consumer_of(cluster, "t", **QUICK) as consumer:
         assert await next_number(consumer) == 0

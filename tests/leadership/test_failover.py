@@ -1,4 +1,4 @@
-"""Rule 32: what leader moves leave behind does not hold up what the death of a broker asks for."""
+"""Rule 32: the refreshes of earlier leader moves do not delay the refresh after the death of a broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .support import NEVER, consumer_of, fill, next_number, producer_of, until
 pytestmark = pytest.mark.anyio
 
 MOVES = 16
-"""With each refresh's wait twice as long as the one before, the last of them would be ten minutes."""
+"""If each refresh waited twice as long as the previous one, the last would take ten minutes."""
 T0 = TopicPartition("t", 0)
 
 
@@ -49,7 +49,7 @@ async def test_rule_32_a_consumer_notices_the_death_of_a_broker_after_a_burst_of
 
 
 async def test_rule_32_a_broker_that_nobody_needs_is_not_asked_about_for_ever() -> None:
-    """It is back and leads again, and nothing is sent to it: then its lost connection says nothing any more."""
+    """It is back and leads again without traffic to it: its lost connection no longer matters."""
     async with EmbeddedCluster() as cluster, producer_of(cluster, request_timeout_ms=2_000) as producer:
         cluster.create_topic("t", assignments=[[1, 2, 3], [2, 3, 1]])
         for partition in range(2):
@@ -65,7 +65,7 @@ async def test_rule_32_a_broker_that_nobody_needs_is_not_asked_about_for_ever() 
 
 
 async def test_rule_32_a_query_of_offsets_goes_on_with_the_leader_epoch() -> None:
-    """Not with the backoff that its former leader's answer began."""
+    """Without the backoff that its former leader's answer started."""
     async with EmbeddedCluster() as cluster, consumer_of(cluster, "t", **NEVER) as consumer:
         cluster.create_topic("t", assignments=[[1, 2, 3]])
         await fill(cluster, 2)
@@ -77,7 +77,7 @@ async def test_rule_32_a_query_of_offsets_goes_on_with_the_leader_epoch() -> Non
 
 @pytest.mark.parametrize("connected", [True, False], ids=["its connection breaks", "its connection broke before"])
 async def test_rule_32_a_commit_finds_the_coordinator_that_took_over(connected: bool) -> None:
-    """Neither the backoff nor the one of the connection to the dead broker is waited out."""
+    """Without waiting out the backoffs of lookups, or of the connection to the dead broker."""
     patience = {**NEVER, "reconnect_backoff_ms": 60_000, "reconnect_backoff_max_ms": 60_000}
     async with EmbeddedCluster() as cluster:
         cluster.create_topic("t", assignments=[[1, 2, 3]])
@@ -104,7 +104,7 @@ async def test_rule_32_a_commit_finds_the_coordinator_that_took_over(connected: 
 
 
 def _confirmed(client: Producer | Consumer, hints: int) -> bool:
-    """Whether refreshes have confirmed this number of hints."""
+    """Return True once refreshes have confirmed this number of hints."""
     return client.metrics().metadata.hints_confirmed >= hints
 
 

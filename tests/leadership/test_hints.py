@@ -1,4 +1,4 @@
-"""Rules 1 to 10: which leader hints are followed, by producers and consumers alike."""
+"""Rules 1 to 10: leader hints that producers and consumers follow alike."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def send(producer: Producer, number: int, partition: int = 0, topic: str =
     ids=["no leader", "no epoch", "nothing"],
 )
 async def test_rule_1_a_hint_without_leader_or_epoch(cluster: EmbeddedCluster, hint: Hint, incomplete: int) -> None:
-    """It is counted; where neither is there, there is no hint. Metadata tells instead, and nothing is lost."""
+    """It is counted; without both there is no hint. Metadata brings the leader instead, and no record is lost."""
     async with producer_of(cluster, **BRIEF) as producer, consumer_of(cluster, "t", **BRIEF) as consumer:
         await send(producer, 0)
         assert await next_number(consumer) == 0
@@ -81,7 +81,7 @@ async def test_rule_1_older_versions_have_no_hints(cluster: EmbeddedCluster) -> 
 
 
 async def test_rule_1_a_fenced_epoch_brings_a_hint_as_well(cluster: EmbeddedCluster) -> None:
-    """The same leader, elected anew: the broker that refuses names itself, at an epoch that is news."""
+    """The same leader, re-elected: the broker that refuses names itself, with a new epoch."""
     async with consumer_of(cluster, "t", **NEVER) as consumer:
         await fill(cluster, 1)
         assert await next_number(consumer) == 0
@@ -97,7 +97,7 @@ async def test_rule_1_a_fenced_epoch_brings_a_hint_as_well(cluster: EmbeddedClus
 
 
 async def test_rule_2_a_hint_that_is_no_news_is_not_followed(cluster: EmbeddedCluster) -> None:
-    """Another leader at the epoch that is known already, from a leader that stays the leader."""
+    """Another leader with the known epoch, named by a leader that keeps the leadership."""
     async with producer_of(cluster, **BRIEF) as producer, consumer_of(cluster, "t", **BRIEF) as consumer:
         await send(producer, 0)
         assert await next_number(consumer) == 0
@@ -133,7 +133,7 @@ async def test_rule_3_an_address_may_be_known_already(cluster: EmbeddedCluster) 
 
 
 def with_a_hint_about_an_unknown_topic(frame: bytes) -> bytes:
-    """A Produce answer, and in it a topic that nobody asked for."""
+    """Return a Produce answer that includes a topic outside the request."""
     version = ProduceResponse.MAX_VERSION
     correlation_id, response = decode_response(ProduceResponse, version, frame[4:])
     refusal = PartitionProduceResponse(
@@ -248,7 +248,7 @@ async def test_rule_8_an_accepted_hint_asks_for_metadata_too(cluster: EmbeddedCl
 async def test_rule_9_policies_and_a_leader_that_nobody_knew(
     cluster: EmbeddedCluster, policy: str, followed: bool
 ) -> None:
-    """A broker that joined just now is followed through the hint's address, or not before metadata names it."""
+    """A broker that has just joined is followed to the hint's address, or only after metadata names it."""
     backoff = NEVER if followed else BRIEF
     async with producer_of(cluster, leader_hint_policy=policy, **backoff) as producer:
         await send(producer, 0)
@@ -265,7 +265,7 @@ async def test_rule_9_policies_and_a_leader_that_nobody_knew(
 
 @pytest.mark.parametrize("answer", [HTTP_ANSWER, TLS_ALERT], ids=["http", "tls"])
 async def test_rule_9_an_endpoint_that_answers_with_garbage(cluster: EmbeddedCluster, answer: bytes) -> None:
-    """A proxy's wrong address, say. Metadata at the hint's own epoch sets it right; nothing is lost."""
+    """For example, a proxy's wrong address. Metadata at the hint's own epoch corrects it, and no record is lost."""
     async with garbage_server(answer) as endpoint:
         cluster.faults.add(hint=Hint(endpoint=endpoint))
         producing, consuming = producer_of(cluster, **BRIEF), consumer_of(cluster, "t", **BRIEF)
@@ -281,7 +281,7 @@ async def test_rule_9_an_endpoint_that_answers_with_garbage(cluster: EmbeddedClu
 
 
 async def test_rule_9_a_wrong_address_does_not_cut_the_client_off_from_its_only_broker() -> None:
-    """No broker is left that knows better, without a rebootstrap: the address from metadata is taken again."""
+    """Without a rebootstrap, no other broker is left to ask: the address from metadata is used again."""
     async with (
         EmbeddedCluster(brokers=1) as cluster,
         producer_of(cluster, metadata_recovery_strategy="none", **BRIEF) as producer,
@@ -351,7 +351,7 @@ async def test_rule_10_metadata_contradicts_a_hint_at_its_own_epoch(cluster: Emb
 
 
 async def test_a_hint_at_an_epoch_that_never_comes_is_outlived(cluster: EmbeddedCluster) -> None:
-    """A broker that lies about the epoch as well: metadata that says otherwise for some seconds is believed."""
+    """The broker lies about the epoch, too: after some seconds, metadata that disagrees is believed."""
     async with garbage_server(HTTP_ANSWER) as endpoint, producer_of(cluster, **BRIEF) as producer:
         await send(producer, 0)
         lie = Hint(leader_id=2, leader_epoch=100, endpoint=endpoint)

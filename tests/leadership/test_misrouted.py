@@ -1,4 +1,4 @@
-"""Addresses that lead to another broker or cluster (KIP-1242): found at connect, and nothing is sent there."""
+"""Addresses that lead to another broker or cluster (KIP-1242) are detected on connect, before any other request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def stranger() -> AsyncIterator[EmbeddedCluster]:
 
 
 def refused(cluster: EmbeddedCluster) -> int:
-    """How many connections the cluster's brokers have told that they were led astray."""
+    """Return the number of connections that the cluster's brokers refused as misrouted."""
     return sum(
         record.request.node_id not in (-1, record.broker) or record.request.cluster_id not in (None, cluster.cluster_id)
         for record in cluster.requests.select("ApiVersions")
@@ -115,7 +115,7 @@ async def test_rule_35_share_consumers_and_administrators_are_not_misled_either(
                 break
             assert "t" in await admin.list_topics()
     asked = {record.api for record in stranger.requests.select()}
-    assert asked <= {"ApiVersions", "Metadata"}  # bootstrap servers say which cluster they belong to
+    assert asked <= {"ApiVersions", "Metadata"}  # bootstrap servers report their cluster
 
 
 async def test_rule_30_a_cluster_in_place_of_another_is_refused_with_one_text(

@@ -1,4 +1,4 @@
-"""Rule 25: names are resolved anew on every connect, so that all brokers may be replaced behind the bootstrap name."""
+"""Rule 25: names are resolved on every connect, so that all brokers behind the bootstrap name may be replaced."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 20, "reconnect_backoff_ms": 20, "re
 
 NAME = "kafka.test"
 addresses: dict[str, str] = {}
-"""What names resolve to now, on both event loops."""
+"""Current addresses of names, on both event loops."""
 
 
 class NamingLoop(asyncio.SelectorEventLoop):
-    """An event loop with a resolver of its own."""
+    """An event loop with its own resolver."""
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
         name = host.decode() if isinstance(host, bytes) else host
@@ -67,7 +67,7 @@ def name() -> Iterator[str]:
 
 
 async def test_rule_25_a_name_that_leads_elsewhere_after_a_rebootstrap(name: str) -> None:
-    """Another set of brokers, which took over the cluster's id, serves the topic at the address that is new."""
+    """Another set of brokers, with the same cluster id, serves the topic at the new address."""
     if sniffio.current_async_library() == "trio":
         trio.socket.set_custom_hostname_resolver(NamingResolver())
     async with EmbeddedCluster(brokers=1, cluster_id="same") as old:

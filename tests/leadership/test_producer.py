@@ -1,4 +1,4 @@
-"""Rules 11 to 18 and 20: what becomes of a producer's batches when leaders move."""
+"""Rules 11 to 18 and 20: a producer's batches when leaders move."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BRIEF: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 40}
 
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
 async def test_rule_11_a_hundred_moves_cost_one_free_retry_each(cluster: EmbeddedCluster, shared: bool) -> None:
-    """With a backoff of a minute, and metadata that never tells: one request to the old leader, one to the new."""
+    """With a backoff of a minute and metadata that never changes: one request to the old leader, one to the new."""
     async with producer_of(cluster, shared=shared, **NEVER) as producer:
         await producer.send_and_wait("t", b"0", partition=0)
         cluster.freeze_metadata(ALWAYS)
@@ -76,7 +76,7 @@ async def test_rule_12_metadata_that_tells_an_epoch_ends_the_backoff(cluster: Em
 
 
 async def test_rule_12_a_leader_change_without_an_epoch_waits(cluster: EmbeddedCluster) -> None:
-    """Metadata before version 9 tells no epoch worth its name."""
+    """Before version 9, metadata has no reliable epoch."""
     cluster.max_versions = {"Produce": 9, "Metadata": 8}
     async with producer_of(cluster, retry_backoff_ms=100, retry_backoff_max_ms=100) as producer:
         for number in range(4):
@@ -102,7 +102,7 @@ async def test_rule_13_a_broker_that_refuses_for_ever_is_asked_ever_more_seldom(
         delivery = await producer.send("t", b"1", partition=0)
         await cluster.wait_for_requests("Produce", count=9, timeout_s=20)
         assert_spaced(asked(cluster, "Produce"), first_ms, 160)
-        # A refresh for each refusal, one that was under way, and one more each time that it was this broker's turn.
+        # A refresh for each refusal, one already in flight, and one more whenever it was this broker's turn.
         refusals = cluster.requests.count("Produce")
         assert cluster.requests.count("Metadata") <= refusals * 4 // 3 + 1
         assert cluster.requests.count("Metadata", broker=1) <= refusals // 2
@@ -124,7 +124,7 @@ async def test_rule_15_nothing_goes_to_the_new_leader_while_the_old_one_has_not_
             deliveries.append(await producer.send("t", b"%d" % number, partition=0))
             await until(lambda: producer.metrics().requests >= number + 1)  # noqa: B023
         await until(lambda: slow.struck)
-        # The first of the three is in the log, the others come too late; metadata tells of the move meanwhile.
+        # The first of the three is in the log, the rest come too late; metadata reports the move meanwhile.
         refreshes = producer.metrics().metadata.refreshes
         cluster.move_leader("t", to=2)
         await until(lambda: producer.metrics().metadata.refreshes >= refreshes + 2)
@@ -141,9 +141,9 @@ async def test_rule_15_nothing_goes_to_the_new_leader_while_the_old_one_has_not_
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared client"])
 @pytest.mark.parametrize("hinted", [True, False], ids=["useless hints", "no hints"])
 async def test_rule_16_only_the_moved_partition_waits(cluster: EmbeddedCluster, hinted: bool, shared: bool) -> None:
-    """Nothing tells the new leader: the backoff is kept, and the broker's other partition goes on beside it.
+    """Without news of the leader, the backoff holds, and the broker's other partition continues beside it.
 
-    Where a hint could have been, the leader that is known may only lag: it is asked again sooner.
+    If a hint was possible, the known leader may only lag: it is asked again sooner.
     """
     if hinted:
         cluster.faults.add("Produce", hint=Hint(leader_id=-1))
@@ -171,7 +171,7 @@ async def test_rule_16_only_the_moved_partition_waits(cluster: EmbeddedCluster, 
 
 
 async def test_rule_17_one_hint_moves_every_partition_of_a_leaving_broker(cluster: EmbeddedCluster) -> None:
-    """The refresh that one hint asks for names all partitions; the others are never refused."""
+    """The refresh after one hint covers all partitions, so the rest are never refused."""
     count = 30
     cluster.create_topic("wide", assignments=TOGETHER * count)
     async with producer_of(cluster, **NEVER) as producer:
@@ -205,7 +205,7 @@ async def test_rule_17_many_hints_in_one_answer(cluster: EmbeddedCluster, shared
 
 
 async def test_rule_17_the_new_leader_is_connected_to_before_anything_may_go_there(cluster: EmbeddedCluster) -> None:
-    """Requests at the old leader hold the partition back (rule 15); meanwhile the connection is made."""
+    """Requests to the old leader block the partition (rule 15); meanwhile the connection is made."""
     async with producer_of(cluster, **NEVER) as producer:
         await producer.send_and_wait("t", b"0", partition=0)
         cluster.freeze_metadata(ALWAYS)
@@ -220,9 +220,9 @@ async def test_rule_17_the_new_leader_is_connected_to_before_anything_may_go_the
         refused.release()
         await until(lambda: cluster.connection_count(4) == 1)
         assert not asked(cluster, "Produce", broker=4)
-        await cluster.kill_broker(1)  # whatever it was asked is over
+        await cluster.kill_broker(1)  # ends all requests to it
         assert await all_of(deliveries) == [1, 2]
-        # Metadata may have been asked for there as well, on a later connection.
+        # Metadata may have been requested there as well, on a later connection.
         first_connection = min(record.connection for record in cluster.requests.select(broker=4))
         assert {record.connection for record in asked(cluster, "Produce", broker=4)} == {first_connection}
     assert values(cluster) == [0, 1, 2]
@@ -243,7 +243,7 @@ async def test_rule_20_a_partition_without_a_leader_waits_for_one(cluster: Embed
 
 @pytest.mark.parametrize("frozen", [True, False], ids=["hints only", "metadata too"])
 async def test_rule_20_there_and_back_again(cluster: EmbeddedCluster, frozen: bool) -> None:
-    """The leader moves away, and back while the batch is on its way to the other one."""
+    """The leader moves away, and back while the batch is in flight to the other one."""
     async with producer_of(cluster, **NEVER) as producer:
         await producer.send_and_wait("t", b"0", partition=0)
         if frozen:
@@ -263,7 +263,7 @@ async def test_rule_20_there_and_back_again(cluster: EmbeddedCluster, frozen: bo
             with anyio.fail_after(20):
                 await producer.send_and_wait("t", b"%d" % number, partition=0)
             rule.remove()
-            if next(back, False):  # it had heard of the move before it sent, and met nobody on the way
+            if next(back, False):  # news of the move arrived before it sent, and the batch met no refusal
                 cluster.move_leader("t", to=first)
         assert producer.metrics().retries == producer.metrics().free_retries
     assert values(cluster) == list(range(6))

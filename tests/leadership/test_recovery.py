@@ -1,4 +1,4 @@
-"""Rules 24 to 31: every known broker is gone (KIP-899, KIP-1102), and what that costs those who write and read."""
+"""Rules 24 to 31: every known broker is gone (KIP-899, KIP-1102), and the effects on producers and consumers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 20, "reconnect_backoff_ms": 20, "re
 
 @asynccontextmanager
 async def two_brokers() -> AsyncIterator[EmbeddedCluster]:
-    """Both are bootstrap servers and only broker 1 is up, which leads the one partition of "t"."""
+    """Both are bootstrap servers; only broker 1 is up, and leads the one partition of "t"."""
     async with EmbeddedCluster(brokers=2) as cluster:
         cluster.create_topic("t", assignments=[[1, 2]])
         await cluster.stop_broker(2)
@@ -43,7 +43,7 @@ async def two_brokers() -> AsyncIterator[EmbeddedCluster]:
 
 
 async def swap(cluster: EmbeddedCluster) -> None:
-    """Broker 1 goes, then broker 2 comes, which takes the lead."""
+    """Stop broker 1, then start broker 2, which takes the leadership."""
     await cluster.stop_broker(1)
     await cluster.start_broker(2)
     async with AdminClient(cluster.address(2)) as admin:
@@ -104,7 +104,7 @@ async def test_rule_24_with_none_nobody_comes_back_before_the_broker_does() -> N
 
 
 async def test_rule_24_a_busy_broker_is_not_unavailable(cluster: EmbeddedCluster) -> None:
-    """Every broker has as much in flight as it may, and none answers for a while."""
+    """Every broker has its maximum of requests in flight, and answers none of its requests for a while."""
     cluster.create_topic("three", partitions=3, replication_factor=3)
     options = {**QUICK, "max_in_flight_requests_per_connection": 1, "metadata_max_age_ms": 50}
     async with producer_of(cluster, **options) as producer:
@@ -117,7 +117,7 @@ async def test_rule_24_a_busy_broker_is_not_unavailable(cluster: EmbeddedCluster
 
 
 async def test_rule_25_an_outage_without_any_move_ends_by_itself() -> None:
-    """The same leaders at the same addresses and epochs are known again: that wakes what is pending for them."""
+    """The same leaders at the same addresses and epochs are known again, which wakes pending batches and fetches."""
     async with EmbeddedCluster(brokers=1) as cluster:
         cluster.create_topic("t")
         async with producer_of(cluster) as producer, consumer_of(cluster, "t") as consumer:
@@ -127,7 +127,7 @@ async def test_rule_25_an_outage_without_any_move_ends_by_itself() -> None:
             delivery = await producer.send("t", b"1", partition=0)
             await until(lambda: producer.metrics().metadata.rebootstraps_unavailable)
             await until(lambda: consumer.metrics().metadata.rebootstraps_unavailable)
-            # The batch has had its backoff, so that it is ready for a leader whose address is not known.
+            # The batch has had its backoff, so it is ready for a leader whose address is unknown.
             failures = producer.metrics().metadata.refresh_failures
             await until(lambda: producer.metrics().metadata.refresh_failures >= failures + 3)
             outage.remove()
@@ -137,7 +137,10 @@ async def test_rule_25_an_outage_without_any_move_ends_by_itself() -> None:
 
 @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
 async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap(cluster: EmbeddedCluster, strategy: str) -> None:
-    """Error 129: every connection is closed, what was in flight is sent again and written once. `none` backs off."""
+    """Error 129: every connection is closed; requests in flight are repeated, records are written once.
+
+    With the strategy `none` the client backs off.
+    """
     anew = strategy == "rebootstrap"
     options = {**QUICK, "metadata_recovery_strategy": strategy, "metadata_max_age_ms": 50}
     async with producer_of(cluster, **options) as producer, consumer_of(cluster, "t", **options) as consumer:
@@ -162,7 +165,7 @@ async def test_rule_26_and_27_a_broker_asks_for_a_rebootstrap(cluster: EmbeddedC
 
 
 async def test_rule_28_an_answer_without_brokers_is_no_success(cluster: EmbeddedCluster) -> None:
-    """What is known is kept."""
+    """Known brokers are kept."""
 
     def nobody(frame: bytes) -> bytes:
         correlation_id, response = decode_response(MetadataResponse, MetadataResponse.MAX_VERSION, frame[4:])
@@ -182,7 +185,7 @@ async def test_rule_28_an_answer_without_brokers_is_no_success(cluster: Embedded
 
 
 async def test_rule_29_sending_goes_on_while_nobody_is_there() -> None:
-    """`send` takes records for known topics, keys and partitions in their places, and none is lost."""
+    """`send` accepts records for known topics, keys map to the same partitions, and no record is lost."""
     async with EmbeddedCluster(brokers=1) as cluster:
         cluster.create_topic("t", partitions=4)
         async with producer_of(cluster, **QUICK) as producer:
@@ -203,7 +206,7 @@ async def test_rule_29_sending_goes_on_while_nobody_is_there() -> None:
 
 
 async def test_rule_30_another_cluster_is_a_clear_error() -> None:
-    """Records that are pending fail with it, and so does every later call."""
+    """Pending records fail with it, and so does every later call."""
     async with EmbeddedCluster(brokers=1, cluster_id="first") as cluster:
         cluster.create_topic("t")
         async with producer_of(cluster, **QUICK) as producer, consumer_of(cluster, "t", **QUICK) as consumer:
@@ -224,7 +227,7 @@ async def test_rule_30_another_cluster_is_a_clear_error() -> None:
 
 @pytest.mark.parametrize("policy", ["warn", "adopt"])
 async def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
-    """Epochs and ids of the former one do not count, nor its producer id; what is pending goes to the new one."""
+    """Epochs, ids and the producer id of the former one are dropped; pending records go to the new one."""
     options = {**QUICK, "cluster_id_mismatch": policy}
     async with EmbeddedCluster(brokers=1, cluster_id="first") as cluster:
         cluster.create_topic("t")
@@ -242,7 +245,7 @@ async def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
 
 @asynccontextmanager
 async def taking_over(port: int, cluster_id: str) -> AsyncIterator[EmbeddedCluster]:
-    """Another cluster at the address of a killed broker."""
+    """Start another cluster at the address of a killed broker."""
     async with EmbeddedCluster(brokers=1, ports=[port], cluster_id=cluster_id) as cluster:
         cluster.create_topic("t")
         yield cluster

@@ -1,4 +1,4 @@
-"""The tests name the rules that they hold; the rules stand in the package."""
+"""Names of tests refer to rules that the package states."""
 
 from __future__ import annotations
 

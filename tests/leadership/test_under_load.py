@@ -1,6 +1,6 @@
-"""Records keep coming while leaders move and brokers go: each is written once, in order, and read once, in order.
+"""Under load, leaders move and brokers go: each record is written once, in order, and read once, in order.
 
-``LEADERSHIP_SECONDS`` is how long each test goes on; ``python -m benchmarks moves storm`` does it for a minute.
+``LEADERSHIP_SECONDS`` is the duration of each test; ``python -m benchmarks moves storm`` runs for a minute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECONDS = float(os.environ.get("LEADERSHIP_SECONDS", "3"))
 
 
 def watch_produce_codes(cluster: EmbeddedCluster) -> Counter[int]:
-    """The error codes of Produce answers, counted from now on."""
+    """Collect the error codes of Produce answers from now on."""
     seen: Counter[int] = Counter()
 
     def look(frame: bytes) -> bytes:
@@ -48,7 +48,7 @@ async def disturbed(
     seconds: float = SECONDS,
     **options: Any,
 ) -> tuple[int, Any, Any]:
-    """Write and read numbers while something happens again and again; how many, and what was counted."""
+    """Write and read numbers while faults recur; return the number of records, and the counters."""
     deliveries: list[Delivery] = []
     read: list[int] = []
     done = anyio.Event()
@@ -91,7 +91,7 @@ async def disturbed(
 
 
 async def test_five_in_flight_and_a_move_every_50_ms(cluster: EmbeddedCluster) -> None:
-    """Rules 14 and 15: idempotence holds without the broker ever having to refuse a sequence."""
+    """Rules 14 and 15: idempotence holds without any broker having to refuse a sequence."""
     codes = watch_produce_codes(cluster)
 
     async def move() -> None:
@@ -120,7 +120,7 @@ async def test_moves_with_a_gap_in_which_nobody_leads(cluster: EmbeddedCluster) 
 
 
 async def test_every_broker_is_replaced_and_only_the_bootstrap_name_stays() -> None:
-    """Rule 29: one after the other, and then all at once; every address is new each time."""
+    """Rule 29: one by one, and then all at once; every address is new each time."""
     quick: dict[str, Any] = {"reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 100, "retry_backoff_ms": 20}
     rounds = 0
     async with EmbeddedCluster(brokers=3, bootstrap_port=0) as cluster:

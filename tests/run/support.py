@@ -1,4 +1,4 @@
-"""Short ways to fill a topic, and to run a handler over it."""
+"""Helpers that fill a topic, and run a handler over it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ E0, E1, E2 = EVENTS
 async def fill(
     cluster: EmbeddedCluster, count: int, *, keys: int | None = None, partition: int = 0, size: int = 0
 ) -> None:
-    """Write numbered records into one partition, with so many keys in turn; without keys where that is None."""
+    """Write numbered records into one partition, cycling through this number of keys; without keys if it is None."""
     values = [(b"%d" % number).rjust(size, b"0") for number in range(count)]
     names = None if keys is None else [b"%d" % (number % keys) for number in range(count)]
     async with Producer(cluster.bootstrap_servers) as producer:
@@ -28,7 +28,7 @@ async def fill(
 
 
 def runner_of(cluster: EmbeddedCluster, **options: Any) -> Consumer[Any, Any]:
-    """A consumer of all three partitions, in the group "g"."""
+    """Return a consumer of all three partitions, in the group "g"."""
     options = {"group_id": "g", "auto_offset_reset": "earliest", **options}
     consumer: Consumer[Any, Any] = Consumer(bootstrap_servers=cluster.bootstrap_servers, **options)
     consumer.assign(EVENTS)
@@ -37,7 +37,7 @@ def runner_of(cluster: EmbeddedCluster, **options: Any) -> Consumer[Any, Any]:
 
 @asynccontextmanager
 async def until(consumer: Consumer[Any, Any]) -> AsyncIterator[Callable[[], None]]:
-    """Gives a function that stops the consumer soon, from a task of its own."""
+    """Yield a function that stops the consumer soon, in another task."""
     over = anyio.Event()
 
     async def stop() -> None:
@@ -51,7 +51,7 @@ async def until(consumer: Consumer[Any, Any]) -> AsyncIterator[Callable[[], None
 
 
 async def committed(cluster: EmbeddedCluster, partition: TopicPartition) -> int | None:
-    """What the group "g" has stored."""
+    """Return the committed offsets of the group "g"."""
     options: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False}
     async with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         found = await consumer.committed(partition)
@@ -59,7 +59,7 @@ async def committed(cluster: EmbeddedCluster, partition: TopicPartition) -> int 
 
 
 async def until_committed(cluster: EmbeddedCluster, partition: TopicPartition, offset: int) -> None:
-    """Wait until the group "g" has stored this."""
+    """Wait until the group "g" has committed these offsets."""
     with anyio.fail_after(20):
         while True:
             seen = cluster.requests.count("OffsetCommit")
@@ -69,7 +69,7 @@ async def until_committed(cluster: EmbeddedCluster, partition: TopicPartition, o
 
 
 class Gate:
-    """Holds up every task that comes, until it is opened."""
+    """Blocks every task that arrives, until it is opened."""
 
     def __init__(self) -> None:
         self._open = anyio.Event()

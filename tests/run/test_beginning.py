@@ -21,7 +21,7 @@ async def never(record: object, txn: object = None) -> None:
 
 
 class Held:
-    """Keeps back every request of an API, or of one client, from now on."""
+    """Holds every request of an API, or of one client, from now on."""
 
     def __init__(self, cluster: EmbeddedCluster, api: str, client_id: str | None = None) -> None:
         self.one_came = anyio.Event()
@@ -43,7 +43,7 @@ async def stop_while_it_begins(run: Callable[[], Any], held: Held, stop: Callabl
 async def test_its_own_producer_is_given_up(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 1)
     async with runner_of(cluster, group_id=None) as consumer:
-        await consumer.getone()  # every connection of the consumer's is there
+        await consumer.getone()  # all connections of the consumer are open
         held = Held(cluster, "ApiVersions")
         await stop_while_it_begins(lambda: consumer.run(never, dead_letter_topic="failed"), held, consumer.stop)
 

@@ -1,4 +1,4 @@
-"""`Consumer.run` when the task of a handler is cancelled, or wants to end the process."""
+"""`Consumer.run` if the task of a handler is cancelled, or raises to end the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Record = ConsumerRecord[Any, Any]
 FAST: dict[str, Any] = {"retry_backoff_ms": 5}
 
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
-"""trio's tasks are cancelled by their scopes alone."""
+"""trio cancels tasks by their scopes only."""
 
 
 def this_task() -> asyncio.Task[Any]:
@@ -63,7 +63,7 @@ async def test_a_registry_that_cancels_a_handlers_task_has_made_that_record_fail
 @on_asyncio
 @pytest.mark.parametrize("waits", [True, False])
 async def test_a_handler_that_cancels_its_own_task_has_failed(cluster: EmbeddedCluster, waits: bool) -> None:
-    """Also if it returns before asyncio can raise that: the next record has nothing to do with it."""
+    """Even if it returns before asyncio can raise the cancellation: the next record is not affected."""
     await fill(cluster, 10)
     calls: list[int] = []
     async with runner_of(cluster) as consumer, until(consumer) as done:
@@ -166,7 +166,7 @@ async def test_a_cancelled_task_sends_a_dead_letter_even_if_it_is_cancelled_agai
     await fill(cluster, 5)
 
     class Registry:
-        """A producer during whose sending the task is cancelled once more."""
+        """A producer whose task is cancelled a second time while it sends."""
 
         def __init__(self, producer: Producer[Any, Any]) -> None:
             self._producer = producer
@@ -207,7 +207,7 @@ async def test_a_cancelled_task_sends_a_dead_letter_even_if_it_is_cancelled_agai
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_a_run_whose_own_tasks_are_cancelled_says_so(cluster: EmbeddedCluster) -> None:
-    """It never just returns: that would be the end of a service, with exit status 0."""
+    """Returning would end a service with exit status 0."""
     import trio
 
     await fill(cluster, 5)
@@ -271,5 +271,5 @@ def test_an_exit_in_a_handler_ends_the_process_without_a_warning(anyio_backend: 
     said = ended.stderr.splitlines()
     assert "never awaited" not in ended.stderr
     assert "ResourceWarning" not in ended.stderr
-    if anyio_backend == "asyncio":  # trio's nurseries wrap it, so that the process ends with their traceback
+    if anyio_backend == "asyncio":  # trio's nurseries wrap it, so the process ends with their traceback
         assert (ended.returncode, said) == (3, [])

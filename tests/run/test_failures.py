@@ -25,7 +25,7 @@ FAST: dict[str, Any] = {"retry_backoff_ms": 5}
 
 
 class CannotHandleError(Exception):
-    """What a handler raises here."""
+    """Error raised by handlers here."""
 
 
 async def test_a_record_is_handled_again(cluster: EmbeddedCluster) -> None:
@@ -48,7 +48,7 @@ async def test_a_record_is_handled_again(cluster: EmbeddedCluster) -> None:
 
 @pytest.mark.parametrize(("order", "held_up"), [("key", [3, 7]), ("partition", [3, 4, 5, 6, 7, 8, 9]), ("none", [3])])
 async def test_only_what_is_behind_a_failed_record_waits(cluster: EmbeddedCluster, order: Any, held_up: Any) -> None:
-    """By key: that key alone. Another partition goes on in any case."""
+    """With order by key, only records of that key. Another partition always continues."""
     await fill(cluster, 10, keys=4)
     await fill(cluster, 10, keys=4, partition=1)
     handled: dict[int, list[int]] = {0: [], 1: []}
@@ -166,7 +166,7 @@ async def test_a_record_is_done_when_its_dead_letter_is_acknowledged(cluster: Em
     gate = Gate()
 
     class SlowProducer:
-        """A producer whose broker takes its time."""
+        """A producer with a slow broker."""
 
         def __init__(self, producer: Producer[Any, Any]) -> None:
             self._producer = producer
@@ -248,7 +248,7 @@ async def test_what_cannot_be_deserialized_is_a_dead_letter_too(cluster: Embedde
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_handler_whose_own_work_was_cancelled_has_failed(cluster: EmbeddedCluster) -> None:
-    """asyncio raises the same for that as for a cancelled handler; the record must not be lost with its worker."""
+    """asyncio raises the same error as for a cancelled handler; the record must not be lost with its worker."""
     await fill(cluster, 1)
     async with runner_of(cluster) as consumer, until(consumer) as done:
         calls = 0
@@ -272,7 +272,7 @@ async def _nothing(record: Record) -> None:
 
 
 class Deep(ValueError):
-    """What it says is too deep to be said."""
+    """An error nested too deeply for its text."""
 
     def __init__(self) -> None:
         value: Any = []

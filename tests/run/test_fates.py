@@ -1,4 +1,4 @@
-"""`Consumer.run`: a handler says what becomes of its record, and nothing that it raises is kept from the log."""
+"""`Consumer.run`: a handler decides the fate of its record, and all of its errors reach the log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAST: dict[str, Any] = {"retry_backoff_ms": 5, "order": "partition"}
 
 
 async def run_to_last(cluster: EmbeddedCluster, count: int, failing: Any, **options: Any) -> list[int]:
-    """Run over this many records; ``failing`` is called with each offset. Return the offsets as they were handled."""
+    """Run over this many records; call ``failing`` with each offset. Return the offsets as they were handled."""
     await fill(cluster, count)
     seen: list[int] = []
     async with runner_of(cluster) as consumer, until(consumer) as done:

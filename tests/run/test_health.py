@@ -1,4 +1,4 @@
-"""`lag`, `health`, and the warning when the event loop was blocked."""
+"""`lag`, `health`, and the warning after the event loop was blocked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 async def until_unhealthy(consumer: Consumer[Any, Any]) -> None:
-    """Health is a snapshot: there is nothing to wait for but time."""
+    """Poll until it is unhealthy: health is a snapshot without an event."""
     while consumer.health().healthy:  # noqa: ASYNC110
         await anyio.sleep(0.01)
 

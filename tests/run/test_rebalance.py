@@ -1,4 +1,4 @@
-"""`Consumer.run` by members of a group: partitions come and go while handlers are at work."""
+"""`Consumer.run` by members of a group: partitions come and go while handlers work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITHIN_S = 40
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[EmbeddedCluster]:
-    """One broker that wants heartbeats often, with a topic "events" of three partitions."""
+    """One broker with a short heartbeat interval, and a topic "events" of three partitions."""
     async with EmbeddedCluster(brokers=1, groups=GroupOptions(consumer_heartbeat_interval_ms=50)) as embedded:
         embedded.create_topic("events", partitions=3)
         yield embedded
@@ -127,7 +127,7 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_its_record_comes_a
 
 
 async def test_what_is_done_is_committed_when_partitions_go(cluster: EmbeddedCluster, protocol: str) -> None:
-    """Though the interval of automatic commits is far away, and a handler is at work on another record."""
+    """Even though the next automatic commit is far away, and a handler works on another record."""
     await fill(cluster, 10)
     gate, others = Gate(), anyio.Event()
     async with (
@@ -154,7 +154,7 @@ async def test_what_is_done_is_committed_when_partitions_go(cluster: EmbeddedClu
 
 
 async def test_a_member_that_was_fenced_joins_again(cluster: EmbeddedCluster, protocol: str) -> None:
-    """What was in hand is not committed, and comes again."""
+    """Records in progress are not committed, and come again."""
     await fill(cluster, 10)
     gate = Gate()
     seen: Counter[int] = Counter()
@@ -177,7 +177,7 @@ async def test_a_member_that_was_fenced_joins_again(cluster: EmbeddedCluster, pr
 
 
 async def test_a_stuck_handler_costs_the_membership(cluster: EmbeddedCluster, protocol: str) -> None:
-    """max_poll_interval_ms counts handlers, and not the reads that go on beside them."""
+    """max_poll_interval_ms counts handlers, not the reads that continue beside them."""
     await fill(cluster, 5)
     attempts: Counter[int] = Counter()
     async with member(cluster, protocol, max_poll_interval_ms=400) as consumer, until(consumer) as done:
@@ -221,7 +221,7 @@ async def test_commit_within_a_run_stores_what_is_done(cluster: EmbeddedCluster,
 
 
 async def test_what_went_to_others_takes_no_room(cluster: EmbeddedCluster, protocol: str) -> None:
-    """Handlers of the first member are stuck, and all its room is taken, when two others come and take over."""
+    """Stuck handlers of the first member take all its room when two other members join and take over."""
     for tp in EVENTS:
         await fill(cluster, 20, partition=tp.partition)
     handled: set[tuple[int, int]] = set()
@@ -258,7 +258,7 @@ async def test_what_went_to_others_takes_no_room(cluster: EmbeddedCluster, proto
 async def test_records_before_those_that_were_begun_do_not_cost_the_membership(
     timeout_ms: int, cluster: EmbeddedCluster, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Handling all of them takes 20 s, and the rebalance does not wait for so long."""
+    """Handling all of them takes 20 s, longer than the rebalance waits."""
     caplog.clear()
     for tp in EVENTS:
         await fill(cluster, 400, keys=1, partition=tp.partition)
@@ -284,7 +284,7 @@ async def test_records_before_those_that_were_begun_do_not_cost_the_membership(
             tasks.start_soon(take, first)
             await behind_gaps.wait()
             tasks.start_soon(take, second)
-            while not second.assignment() or first.assignment() & second.assignment():  # noqa: ASYNC110 (nobody tells)
+            while not second.assignment() or first.assignment() & second.assignment():  # noqa: ASYNC110 (no event)
                 await anyio.sleep(0.02)
             tasks.cancel_scope.cancel()
     assert not [line.message for line in caplog.records if ": lost " in line.getMessage()]

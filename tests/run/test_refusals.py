@@ -1,4 +1,4 @@
-"""`Consumer.run` and `ShareConsumer.run` while brokers refuse what they have granted before."""
+"""`Consumer.run` and `ShareConsumer.run` while brokers refuse requests that they used to grant."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def with_quick_heartbeats() -> AsyncIterator[EmbeddedCluster]:
 
 
 class Values:
-    """What handlers got."""
+    """Values passed to handlers."""
 
     def __init__(self) -> None:
         self.seen: set[bytes] = set()
@@ -70,7 +70,7 @@ Run = Callable[[Values], Coroutine[Any, Any, None]]
 
 @asynccontextmanager
 async def running(consumer: Any, run: Run, values: Values) -> AsyncIterator[None]:
-    """The run, which ends with the block, and not before."""
+    """Run in the background until the block ends."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run, values)
         yield
@@ -78,7 +78,7 @@ async def running(consumer: Any, run: Run, values: Values) -> AsyncIterator[None
 
 
 async def until(happened: Callable[[], object]) -> None:
-    """Look until it has happened, where nobody tells."""
+    """Poll until the condition holds, in the absence of an event."""
     with anyio.fail_after(40):
         while not happened():  # noqa: ASYNC110
             await anyio.sleep(0.01)
@@ -203,7 +203,7 @@ async def test_exactly_once(cluster: EmbeddedCluster, version: int, api: str, co
 async def test_it_ends_without_patience_and_when_that_is_used_up(
     cluster: EmbeddedCluster, api: str, code: int, kind: type[KafkaError], options: dict[str, Any]
 ) -> None:
-    """JoinGroup is refused as well, as real brokers do."""
+    """JoinGroup is refused as well, like on real brokers."""
     async with Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **CLASSIC) as consumer:
         cluster.faults.add(api, error_code=code)
         if api == "Heartbeat":

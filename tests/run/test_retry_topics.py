@@ -1,4 +1,4 @@
-"""`retry_topics`: a record that fails waits outside of its partition for its next attempt."""
+"""`retry_topics`: a failed record waits for its next attempt outside its partition."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_after_the_last_delay_it_is_a_dead_letter(cluster: EmbeddedCluster
 
 
 async def test_another_run_finds_what_waits(cluster: EmbeddedCluster) -> None:
-    """Even one that begins at the end of topics."""
+    """Even if it begins at the end of topics."""
     await fill(cluster, 1)
     failing: dict[str, Any] = {"retries": 0, "retry_topics": ["1s"]}
     async with runner_of(cluster) as consumer, until(consumer) as done:
@@ -110,7 +110,7 @@ async def test_another_run_finds_what_waits(cluster: EmbeddedCluster) -> None:
 
 
 async def test_with_topics_and_a_group(cluster: EmbeddedCluster) -> None:
-    """And the subscription is afterwards as it was."""
+    """The subscription is restored afterwards."""
     await fill(cluster, 3)
     seen: list[int] = []
     options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest"}

@@ -1,4 +1,4 @@
-"""`Consumer.run`: what is handled when, and what is committed."""
+"""`Consumer.run`: handling of records, in order and in parallel, and commits."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def test_a_cancelled_run_commits_what_is_done_and_cancels_handlers(cluster
             await consumer.run(handle, order="none")
         assert cancelled == 14
         assert await committed(cluster, E0) == 5
-        # A task that reads on gets everything that is not done, whatever was handed out before.
+        # A task that reads on gets every unfinished record, even ones handed out before.
         assert (await consumer.getone()).offset == 5
     assert await committed(cluster, E0) in (5, 6)
 
@@ -184,7 +184,7 @@ async def test_stop_waits_for_handlers(cluster: EmbeddedCluster) -> None:
 
 
 async def test_stop_leaves_no_gap_before_what_was_handled(cluster: EmbeddedCluster) -> None:
-    """Behind a gap everything would come again, since no commit passes it."""
+    """Commits cannot pass a gap, so everything after it would come again."""
     await fill(cluster, 100, keys=2)
     handled: list[int] = []
     async with runner_of(cluster) as consumer, anyio.create_task_group() as tasks:
@@ -246,7 +246,7 @@ async def test_stop_keeps_its_time_with_no_broker_left(within_ms: int, cluster: 
             await busy.wait()
             await cluster.kill_broker(1)
             try:
-                with anyio.fail_after(within_ms / 1000):  # without a bound the last commit alone takes five seconds
+                with anyio.fail_after(within_ms / 1000):  # without a limit the last commit alone takes five seconds
                     await consumer.stop(timeout_ms=1000)
             finally:
                 await cluster.start_broker(1)
@@ -322,7 +322,7 @@ async def test_bounds_on_what_is_in_hand(cluster: EmbeddedCluster) -> None:
                 await gate.wait()
             handled[record.partition] += 1
             if record.partition == 1 and handled[1] == 300:
-                # A partition that is stuck keeps no more than its share, and holds up nobody.
+                # A stuck partition keeps no more than its share, and does not delay the rest.
                 assert await consumer.position(E0) <= 15
                 gate.open()
             if handled == [300, 300]:
@@ -399,7 +399,7 @@ async def test_a_function_that_is_not_async_is_told_before_any_record(cluster: E
 async def test_a_function_that_returns_nothing_to_await_is_called_once(
     cluster: EmbeddedCluster, deserializer: Any
 ) -> None:
-    """Neither tried again nor a dead letter: every record would be."""
+    """Without retries and dead letters, which would affect every record."""
     await fill(cluster, 100)
     seen: list[int] = []
 

@@ -13,7 +13,7 @@ from .support import cluster_with_locks
 
 @pytest.fixture
 def lock_ms() -> int:
-    """How long a lock lasts: longer than any test. `SHORT_LOCKS` is for those that see locks run out."""
+    """Duration of locks: longer than any test. `SHORT_LOCKS` is for tests in which locks expire."""
     return 60_000
 
 

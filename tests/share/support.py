@@ -1,4 +1,4 @@
-"""A topic of jobs, and short ways to fill it and to take from it. It serves the embedded cluster and real Kafka."""
+"""A topic of jobs, and helpers that fill and read it, for the embedded cluster and real Kafka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORT_LOCKS = pytest.mark.parametrize("lock_ms", [1_000])
 
 @asynccontextmanager
 async def cluster_with_locks(lock_ms: int) -> AsyncIterator[EmbeddedCluster]:
-    """Three brokers whose locks last so long, with topics of jobs, and a group that begins at their first records."""
+    """Yield three brokers with locks of this duration, topics of jobs, and a group that begins at the first records."""
     groups = GroupOptions(share_record_lock_duration_ms=lock_ms, share_heartbeat_interval_ms=200)
     async with EmbeddedCluster(brokers=3, groups=groups) as embedded:
         embedded.create_topic("jobs", partitions=3, replication_factor=3)
@@ -47,13 +47,13 @@ async def fill(servers: str, topic: str, count: int, *, first: int = 0, partitio
 
 
 def consumer(servers: str, topic: str = "jobs", **options: Any) -> ShareConsumer:
-    """A member of the group "workers", not started."""
+    """Return a member of the group "workers", not started."""
     options = {"group_id": "workers", "retry_backoff_ms": 20, "fetch_max_wait_ms": 50, **options}
     return ShareConsumer(topic, bootstrap_servers=servers, **options)
 
 
 async def take(jobs: ShareConsumer, count: int) -> list[Record]:
-    """This many records, which are accepted when more are asked for in implicit mode."""
+    """Take this many records. In implicit mode, asking for more accepts them."""
     found: list[Record] = []
     with anyio.fail_after(60):
         while len(found) < count:
@@ -67,7 +67,7 @@ def values(records: list[Record]) -> list[int]:
 
 
 class Handled:
-    """A handler that notes what it gets, and lets a test wait for it."""
+    """A handler that records its calls, and lets a test wait for them."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -82,7 +82,7 @@ class Handled:
         self.note(record)
 
     async def until(self, count: int) -> None:
-        """Return when so many different records were handled."""
+        """Return once this many different records have been handled."""
         with anyio.fail_after(30):
             while len({record.value for record in self.records}) < count:
                 await self._news.wait()

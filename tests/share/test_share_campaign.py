@@ -1,6 +1,6 @@
-"""Members of a share group at random, while leaders move, locks end and brokers die: in the end every record is done.
+"""Random members of a share group, while leaders move, locks expire and brokers die: all records get done in the end.
 
-Each run is drawn from a seed; timing is the machine's. ``SHARE_RUNS=100`` runs as many.
+Each run is drawn from a seed; timing depends on the machine. ``SHARE_RUNS=100`` runs that many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIMIT_S = 60
 OPTIONS = GroupOptions(
     share_record_lock_duration_ms=1000,
     share_heartbeat_interval_ms=100,
-    # Troubles count as deliveries: no record may be given up for them.
+    # Faults count as deliveries, and must not exhaust a record's attempts.
     share_delivery_count_limit=1000,
 )
 
@@ -40,7 +40,7 @@ class Campaign:
         self.tasks = tasks
         self.handled: Counter[bytes] = Counter()
         self.accepted: Counter[bytes] = Counter()
-        """Acknowledgements that the brokers have confirmed."""
+        """Acknowledgements that brokers have confirmed."""
 
     async def fill(self) -> None:
         async with Producer(self.cluster.bootstrap_servers, linger_ms=0) as producer:
@@ -49,7 +49,7 @@ class Campaign:
                 await (await producer.send_many(TOPIC, values, partition=number % PARTITIONS))
 
     async def work(self) -> None:
-        """Be a member, leave, and be another one."""
+        """Join as a member, leave, and join as another one."""
         while True:
             consumer = ShareConsumer(
                 TOPIC,
@@ -72,7 +72,7 @@ class Campaign:
             self.handled[record.value] += 1
             chance = self.rng.random()
             if chance < 0.05:
-                continue  # its lock runs out
+                continue  # its lock expires
             if chance < 0.2:
                 jobs.acknowledge(record, AcknowledgeType.RELEASE)
                 continue
@@ -112,7 +112,7 @@ class Campaign:
                     await cluster.start_broker(broker)
 
     async def done(self) -> None:
-        """Wait until the brokers say that nothing is left."""
+        """Wait until the brokers report that all records are done."""
         async with AdminClient(self.cluster.bootstrap_servers) as admin:
             while True:
                 offsets = (await admin.list_share_group_offsets(GROUP)).values()

@@ -1,4 +1,4 @@
-"""`ShareConsumer` on an embedded cluster: what is handed out, acknowledged and delivered again."""
+"""`ShareConsumer` on an embedded cluster: delivery, acknowledgement and redelivery."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def test_batches_are_of_one_partition_and_in_order(cluster: EmbeddedCluste
 
 
 async def test_records_are_handed_out_when_they_come(anyio_backend: str) -> None:
-    """And not with the next heartbeat."""
+    """Without waiting for the next heartbeat."""
     async with EmbeddedCluster(brokers=1, groups=GroupOptions(share_heartbeat_interval_ms=60_000)) as quiet:
         quiet.create_topic("jobs")
         await configure(quiet.bootstrap_servers, "workers")
@@ -199,7 +199,7 @@ async def test_records_are_handed_out_when_they_come(anyio_backend: str) -> None
                 assert values(await take(jobs, 1)) == [number]
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------------
+# --- faults -----------------------------------------------------------------------------------------------------------
 
 
 async def test_records_follow_a_leader_and_are_delivered_again_by_the_new_one(cluster: EmbeddedCluster) -> None:
@@ -270,7 +270,7 @@ async def test_a_forgotten_session_is_opened_anew(cluster: EmbeddedCluster) -> N
             seen: set[int] = set()
             async for record in jobs:
                 seen.add(record.offset)
-                if seen >= {2, 3, 4}:  # and those of the first two whose acknowledgement was lost
+                if seen >= {2, 3, 4}:  # plus the first two offsets, if their acknowledgement was lost
                     break
 
 
@@ -419,7 +419,7 @@ async def test_the_log_names_topics_that_are_not_there(
 ) -> None:
     async with consumer(cluster.bootstrap_servers, "nowhere", allow_auto_create_topics=False):
         with anyio.fail_after(20):
-            while "cannot read nowhere: the cluster does not have it" not in caplog.text:  # noqa: ASYNC110 (nobody tells)
+            while "cannot read nowhere: the cluster does not have it" not in caplog.text:  # noqa: ASYNC110 (no event)
                 await anyio.sleep(0.01)
 
 

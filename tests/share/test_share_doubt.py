@@ -1,4 +1,4 @@
-"""Share consumers leave leaders that refuse for ever, once they are in doubt (rule 33)."""
+"""Share consumers leave leaders that always refuse, once they are in doubt (rule 33)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHOLE = pytest.mark.parametrize("whole", [False, True], ids=["of the partition",
 
 
 def isolate(cluster: EmbeddedCluster, broker: int) -> None:
-    """Have others lead by now, though this broker does not know."""
+    """Move the leadership to another broker without this one's knowledge."""
     cluster.freeze_metadata(ALWAYS, broker=broker)
     cluster.move_leader("single", to=broker % 3 + 1)
 
@@ -79,7 +79,7 @@ async def test_acknowledgements_do_not_wait_for_their_locks_to_run_out(
             await jobs.acknowledge(record, AcknowledgeType.ACCEPT)
         (again,) = await take(jobs, 1)
         assert again.value == record.value
-        assert again.delivery_count == 1  # as the new leader counts
+        assert again.delivery_count == 1  # by the new leader's count
         await jobs.acknowledge(again, AcknowledgeType.ACCEPT)
 
 
@@ -108,7 +108,7 @@ async def test_health_names_partitions_that_are_refused_for_long(cluster: Embedd
 
 
 def without_records(whole: bytes) -> bytes:
-    """The same answer with null where there are no records, which its version does not allow."""
+    """Return the same answer with null in place of missing records, which its version does not allow."""
     correlation_id, response = decode_response(ShareFetchResponse, 2, memoryview(whole)[4:])
     marker = b"no records at all"
     for topic in response.responses:

@@ -50,7 +50,7 @@ async def test_a_slow_record_holds_back_nobody(cluster: EmbeddedCluster) -> None
 
 @again_if_late(1_000, 5_000)
 async def test_locks_are_renewed_while_handlers_work(lock_ms: int) -> None:
-    """Past the length of a lock, there was no second delivery."""
+    """Beyond the duration of a lock, without a second delivery."""
     async with cluster_with_locks(lock_ms) as cluster:
         await fill(cluster.bootstrap_servers, "single", 3)
         handled = Handled()
@@ -59,7 +59,7 @@ async def test_locks_are_renewed_while_handlers_work(lock_ms: int) -> None:
             first = record.lock_expires_at
             await cluster.wait_for_requests(
                 "ShareAcknowledge", count=4, timeout_s=40
-            )  # renewals alone: nothing else is decided
+            )  # renewals alone, and no decision
             assert record.lock_expires_at > first + 0.5
             handled.note(record)
 

@@ -1,4 +1,4 @@
-"""`ShareConsumer` in a service: on shared connections, started before Kafka, watched."""
+"""`ShareConsumer` in a service: on shared connections, started before Kafka, with health checks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_share_consumers_share_all_but_a_connection_to_each_leader(cluster
     async with Client(servers, retry_backoff_ms=20) as client, client.producer() as producer:
         for number in range(30):
             await producer.send_and_wait("jobs", b"%d" % number, partition=number % 3)
-        async with member(client, "one"), member(client, "two"):  # there are connections to their coordinators now
+        async with member(client, "one"), member(client, "two"):  # connections to their coordinators now exist
             before = connections(cluster) - 6
         async with member(client, "one") as one:
             assert values(await take(one, 30)) == list(range(30))
@@ -52,7 +52,7 @@ async def test_share_consumers_share_all_but_a_connection_to_each_leader(cluster
             await until(lambda: connections(cluster) == before + 3)
             assert set((await one.commit()).values()) == {None}
         await until(lambda: connections(cluster) == before)
-        async with member(client, "two") as two:  # in the place of the former, with a session of its own
+        async with member(client, "two") as two:  # in place of the former, with its own session
             await producer.send_and_wait("jobs", b"30", partition=0)
             assert values(await take(two, 1)) == [30]
 
@@ -177,7 +177,7 @@ async def test_waiting_for_the_group_ends_with_the_consumer(cluster: EmbeddedClu
 
 
 async def test_what_is_counted(anyio_backend: str) -> None:
-    async with EmbeddedCluster(brokers=2) as cluster:  # whose locks last for 30 s
+    async with EmbeddedCluster(brokers=2) as cluster:  # with locks of 30 s
         cluster.create_topic("single", partitions=1, replication_factor=2)
         servers = cluster.bootstrap_servers
         await configure(servers, "workers")
@@ -188,7 +188,7 @@ async def test_what_is_counted(anyio_backend: str) -> None:
             await jobs.acknowledge(rejected, REJECT)
             await jobs.acknowledge(released, RELEASE)
             await jobs.acknowledge(renewed, RENEW)
-            assert len(await take(jobs, 1)) == 1  # what was released
+            assert len(await take(jobs, 1)) == 1  # released records
             counts = jobs.metrics()
             single = counts.topics["single"]
             assert (single.records_consumed, single.records_lost) == (7, 0)

@@ -1,4 +1,4 @@
-"""Records in hand while connections change: a share session belongs to one, and locks belong to the session."""
+"""Records in progress while connections change: a share session belongs to one, and locks belong to the session."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ SESSION_MS = 1500
 
 @again_if_late(SESSION_MS, 5000, 15_000)
 async def test_locks_go_over_to_the_connection_of_the_next_session(session_ms: int) -> None:
-    """KIP-368: the broker hears of the new connection before the former one ends, and releases nothing. Fetches are
-    held for longer than from the new connection's time to the former one's last request."""
+    """KIP-368: the broker learns of the new connection before the former one ends, and releases no records.
+
+    Fetches are held for longer than from the new connection's time to the former one's last request.
+    """
     async with EmbeddedCluster(
         brokers=1, groups=GROUPS, sasl_users={"alice": "secret"}, sasl_session_ms=session_ms, request_log_size=100_000
     ) as cluster:
@@ -50,7 +52,7 @@ async def test_locks_go_over_to_the_connection_of_the_next_session(session_ms: i
 
 
 async def test_sessions_move_though_fetches_may_be_held_for_long() -> None:
-    """A fetch that was held beyond its session's end kept the next one waiting: its connection had ended by then."""
+    """A fetch held beyond its session's end used to delay the next one until its connection had ended."""
     async with EmbeddedCluster(
         brokers=1, groups=GROUPS, sasl_users={"alice": "secret"}, sasl_session_ms=SESSION_MS, request_log_size=100_000
     ) as cluster:

@@ -1,4 +1,4 @@
-"""When a share consumer has started: its group begins to read then, where it begins at the end."""
+"""Start of a share consumer: a group that begins at the end begins at that time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 def late(cluster: EmbeddedCluster, topic: str = "jobs", **options: Any) -> ShareConsumer:
-    """A member of a group that begins at its topics' ends, as groups do by default."""
+    """Return a member of a group that begins at its topics' ends, the default."""
     return consumer(cluster.bootstrap_servers, topic, group_id="late", **options)
 
 

@@ -1,4 +1,4 @@
-"""A cluster for each test, whose transactions are those of KIP-890 or as they were before."""
+"""A cluster for each test, with transactions of KIP-890 or the earlier version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 @pytest.fixture(params=[2, 1], ids=["v2", "v1"])
 def transaction_version(request: pytest.FixtureRequest) -> int:
-    """The level of the feature ``transaction.version``: each in turn."""
+    """Level of the feature ``transaction.version``: each in turn."""
     version: int = request.param
     return version
 

@@ -1,8 +1,8 @@
-"""What writers say of their transactions, what readers see, and whether that agrees (after Jepsen's queue checker).
+"""Reports of writers on their transactions and reads of readers, checked for agreement, after Jepsen's queue checker.
 
-Found are: an aborted read (a value of a transaction that does not count), a lost write (a value of one that counts is
-not seen), a torn transaction (one whose outcome nobody knows is seen in part), a value seen twice, an internal order
-(of one writer's values in a partition) that is not that of its sends, and readers that do not see the same.
+It detects an aborted read (a value of an aborted transaction), a lost write (an unseen value of a committed one), a
+torn transaction (one with an unknown outcome, seen in part), a value seen twice, an internal order (of one writer's
+values in a partition) that differs from its sends, and readers that disagree.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["History", "Value", "Written"]
 
 
 class Value(NamedTuple):
-    """What a record holds: it occurs once in a history."""
+    """Value of a record, unique in a history."""
 
     writer: int
     transaction: int
     place: int
-    """In the order of the transaction's sends."""
+    """Position in the transaction, in the order of sends."""
 
     def encoded(self) -> bytes:
         return b"%d/%d/%d" % self
@@ -38,22 +38,22 @@ class Written:
     """A transaction, as its writer knows it."""
 
     values: list[tuple[int, Value]] = field(default_factory=list)
-    """Partitions and values whose sends were taken, in order."""
+    """Partitions and values of accepted sends, in order."""
     outcome: str | None = None
-    """"committed" or "aborted", else nobody knows."""
+    """"committed" or "aborted"; None if unknown."""
 
 
 @dataclass
 class History:
-    """Everything that writers did and readers saw."""
+    """All actions of writers, and all reads."""
 
     written: dict[tuple[int, int], Written] = field(default_factory=dict)
-    """By writer and transaction."""
+    """Transactions by writer and number."""
     reads: list[Mapping[int, Sequence[Value]]] = field(default_factory=list)
-    """What each reader saw, by partition; the last one read everything when all was over."""
+    """Values seen by each reader, by partition; the last one read everything at the end."""
 
     def findings(self) -> list[str]:
-        """What must not be; empty if all is well."""
+        """Return violations; empty if the history is valid."""
         final = self.reads[-1]
         found: list[str] = []
         for number, read in enumerate(self.reads[:-1]):

@@ -1,4 +1,4 @@
-"""What tests of transactions share."""
+"""Helpers of tests of transactions."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ PARTITIONS = 3
 
 
 def transactional(cluster: EmbeddedCluster, **options: Any) -> Producer:
-    """A producer with the transactional id `ID` that does not wait long before it tries again."""
+    """Return a producer with the transactional id `ID` that retries after a short wait."""
     options = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 40, "linger_ms": 0, **options}
     servers = options.pop("bootstrap_servers", cluster.bootstrap_servers)
     return Producer(servers, transactional_id=options.pop("transactional_id", ID), **options)
 
 
 def pipelined(cluster: EmbeddedCluster, **options: Any) -> TransactionPipeline:
-    """A pipeline with the transactional ids ``payments-0`` and so on that is as impatient."""
+    """Return a pipeline with the transactional ids ``payments-0`` and so on that retries as soon."""
     options = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 40, "linger_ms": 0, **options}
     return TransactionPipeline(cluster.bootstrap_servers, transactional_id=ID, **options)
 
 
 async def committed(cluster: EmbeddedCluster, topic: str = "events") -> dict[int, list[bytes | None]]:
-    """What a consumer with ``read_committed`` sees of a topic, by partition, once no transaction is open."""
+    """Return a topic's records for ``read_committed``, by partition, once no transaction is open."""
     options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     found: dict[int, list[bytes | None]] = {partition: [] for partition in range(PARTITIONS)}
     ends = {TopicPartition(topic, p): cluster.end_offset(topic, p) for p in range(PARTITIONS)}

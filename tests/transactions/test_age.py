@@ -1,4 +1,4 @@
-"""A transaction that has used up half of its time is warned of, once."""
+"""A transaction that has used up half of its time causes one warning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Heard(logging.Handler):
 
 @pytest.fixture
 def transaction_version() -> int:
-    """One is enough: it has no part in this."""
+    """A single version, since it makes no difference here."""
     return 2
 
 

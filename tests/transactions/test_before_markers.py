@@ -1,6 +1,6 @@
-"""Requests that reach a coordinator before the markers of the transaction before are written.
+"""Requests that reach a coordinator before it has written the previous transaction's markers.
 
-It answers that it is busy, whatever is asked, and under whichever producer id (KAFKA-18660).
+It answers that it is busy, to any request and for any producer id (KAFKA-18660).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LAST_EPOCH = 32_766
 
 
 async def write(producer: Producer, value: bytes) -> None:
-    """One record in a transaction."""
+    """Write one record in a transaction."""
     async with producer.transaction() as txn:
         await txn.send("events", value, partition=0)
 
@@ -28,7 +28,7 @@ async def write(producer: Producer, value: bytes) -> None:
 @pytest.mark.parametrize("rotated", [False, True], ids=["same id", "another id"])
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 async def test_all_of_it_waits(cluster: EmbeddedCluster, transaction_version: int, ends: str, rotated: bool) -> None:
-    """Also with the producer id that follows when the epochs are used up, which the coordinator does not know yet."""
+    """Even with the next producer id after the epochs are used up, which the coordinator does not know yet."""
     if rotated:
         async with transactional(cluster):
             cluster.transactions.use_epochs_up_to(ID, LAST_EPOCH - 1)
@@ -36,7 +36,7 @@ async def test_all_of_it_waits(cluster: EmbeddedCluster, transaction_version: in
     async with transactional(cluster) as producer, anyio.create_task_group() as tasks:
         with anyio.fail_after(20):
             await write(producer, b"a")
-            # Nor does its answer to whether it is done keep anything back.
+            # Its answer about the completion of the transaction does not delay the next one either.
             cluster.faults.add("DescribeTransactions", error_code=UnknownServerError, count=1)
             await producer.begin_transaction()
             delivery = producer.send_nowait("events", b"b", partition=0)

@@ -20,7 +20,7 @@ ROUNDS = 50
 
 
 async def run(txn: Transaction[bytes, bytes], number: int) -> None:
-    """A record to each partition, and offsets."""
+    """Send a record to each partition, and offsets."""
     async with txn:
         for partition in range(PARTITIONS):
             await txn.send("events", b"%d" % number, partition=partition)
@@ -46,7 +46,7 @@ async def test_cancellations_at_random(cluster: EmbeddedCluster, seed: int) -> N
 
 
 async def cancel_when_asked(cluster: EmbeddedCluster, producer: Producer, api: str) -> Transaction[bytes, bytes]:
-    """A transaction that is cancelled as soon as a broker has been asked this."""
+    """Run a transaction that is cancelled as soon as a broker has received this request."""
     txn = producer.transaction()
     cluster.requests.clear()
     async with anyio.create_task_group() as group:

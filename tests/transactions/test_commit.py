@@ -1,4 +1,4 @@
-"""How a commit waits: once, for its outcome, which a cancellation does not change."""
+"""Waiting for a commit: once, for an outcome that a cancellation does not change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Counted:
-    """Runs a coroutine, and counts how often that is suspended."""
+    """Runs a coroutine, and counts how often it is suspended."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self.suspensions = 0

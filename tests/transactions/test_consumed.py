@@ -1,4 +1,4 @@
-"""A consumer's offsets as part of a transaction: records are taken and what they lead to is written, or neither."""
+"""Consumed offsets in a transaction: the reads and the resulting records are committed together, or neither."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def fill(cluster: EmbeddedCluster) -> None:
 
 
 async def copy(consumer: Consumer, producer: Producer, *, fail: bool = False) -> int:
-    """What one read gives, in a transaction; how much that is."""
+    """Copy the records of one read in a transaction; return their number."""
     async with producer.transaction() as txn:
         count = 0
         for tp, records in (await consumer.getmany(timeout_ms=1000, max_records=7)).items():
@@ -73,7 +73,7 @@ async def test_who_takes_over_begins_behind_the_last_commit(cluster: EmbeddedClu
 
 
 class Lost:
-    """A consumer that has lost what it handed out."""
+    """A consumer that has lost the records it handed out."""
 
     def _transaction_part(self) -> TransactionPart:
         raise CommitFailedError("events-0 was taken away")

@@ -1,4 +1,4 @@
-"""What goes wrong on the way of a transaction: it is wholly committed or wholly aborted, and one learns which."""
+"""Faults during a transaction: it is wholly committed or wholly aborted, and the caller learns the outcome."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PASSING = (
 
 
 async def write(producer: Producer, value: bytes, partition: int = 0) -> None:
-    """One record in a transaction."""
+    """Write one record in a transaction."""
     async with producer.transaction() as txn:
         await txn.send("events", value, partition=partition)
 
@@ -85,7 +85,7 @@ async def test_a_lost_answer_changes_nothing(cluster: EmbeddedCluster, api: str,
 @pytest.mark.parametrize("transaction_version", [1])
 @pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"])
 async def test_without_kip_890_a_lost_answer_ends_the_epoch(cluster: EmbeddedCluster, api: str) -> None:
-    """KAFKA-17754: what comes late from this epoch cannot have a part in the next transaction."""
+    """KAFKA-17754: late requests from this epoch cannot affect the next transaction."""
     async with transactional(cluster, client_id="ours") as producer:
         await write(producer, b"a")
         before = producer.transaction_health().producer_epoch
@@ -255,7 +255,7 @@ async def test_the_coordinator_moves_at_each_step(cluster: EmbeddedCluster) -> N
 
 
 async def test_the_feature_is_raised_and_lowered(transaction_version: int) -> None:
-    """A client hears of it when it connects; each transaction ends in the version that it began in."""
+    """A client learns of it when it connects; each transaction ends in the version that it began in."""
     async with EmbeddedCluster(brokers=1, features={"transaction.version": transaction_version}) as cluster:
         cluster.create_topic("events", partitions=3)
         async with transactional(cluster) as producer:

@@ -1,4 +1,4 @@
-"""What was taken for a transaction that is aborted comes again, by itself, and only once into one that is committed."""
+"""Records read for an aborted transaction come again automatically, and only once into a committed one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AGAIN = (ZeroDivisionError, CommitFailedError, TransactionAbortedError)
 
 @pytest.fixture
 def transaction_version() -> int:
-    """One is enough: a consumer does not know it."""
+    """A single version, since consumers do not depend on it."""
     return 2
 
 
@@ -103,7 +103,7 @@ async def by_records(consumer: Consumer, producer: Producer, fails: Fails) -> No
 async def test_no_record_is_lost_where_blocks_raise_before_the_offsets(
     filled: EmbeddedCluster, copy: Any, seed: int
 ) -> None:
-    """The first one does, and others."""
+    """The first block raises, and later ones."""
     rng = random.Random(seed)
     answers = iter([True, False])
     async with member(filled) as consumer, transactional(filled) as producer:
@@ -113,7 +113,7 @@ async def test_no_record_is_lost_where_blocks_raise_before_the_offsets(
 
 
 async def test_an_aborted_batch_that_is_kept_cannot_be_committed(filled: EmbeddedCluster) -> None:
-    """It comes again: a loop that tries its transaction again would have its records twice."""
+    """Its records come again: repeating the transaction with the old batch would duplicate them."""
     async with member(filled) as consumer, transactional(filled) as producer:
         batch = await anext(consumer.batches())
 
@@ -165,7 +165,7 @@ async def test_what_was_aborted_before_the_consumer_read_is_no_concern_of_its(fi
 
 
 async def test_what_was_read_for_a_transaction_that_cannot_begin_comes_again(filled: EmbeddedCluster) -> None:
-    """The one before is aborted late: the consumer has gone back, and read, when the next one raises that."""
+    """The previous one is aborted late: the consumer has gone back, and read, when the next one raises that."""
     async with member(filled) as consumer, transactional(filled, max_block_ms=200) as producer:
         batches = consumer.batches()
         copied: list[bytes | None] = []

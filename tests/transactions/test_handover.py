@@ -1,4 +1,4 @@
-"""A transaction that one process opens, and another one ends: producers stand for processes here."""
+"""A transaction that one process opens and another one ends, with producers in place of processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITHIN_MS = 10_000
 
 
 async def opened(cluster: EmbeddedCluster, value: bytes = b"x", **options: Any) -> OpenTransaction:
-    """What a worker hands over before it ends."""
+    """Return the state that a worker hands over before it ends."""
     async with transactional(cluster, **options) as producer:
         await producer.begin_transaction()
         for partition in range(3):

@@ -1,4 +1,4 @@
-"""Histories of transactions under trouble hold nothing that must not be; and the checker finds what must not."""
+"""Histories of transactions under faults are valid, and the checker detects invalid ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ A, B, C = Value(1, 1, 0), Value(1, 1, 1), Value(1, 2, 0)
 
 
 def history(outcome: str | None, *reads: dict[int, list[Value]]) -> History:
-    """Of a writer with a transaction of two values in partition 0 and a committed one of one value behind it."""
+    """Return a writer's history: a transaction of two values in partition 0, then a committed one of one value."""
     written = {(1, 1): Written([(0, A), (0, B)], outcome), (1, 2): Written([(0, C)], "committed")}
     return History(written, list(reads))
 

@@ -1,7 +1,7 @@
-"""A request that a slow network delivers late, when the producer has given it up, changes no other transaction.
+"""A request that a slow network delivers after the producer has given it up affects no other transaction.
 
-KAFKA-17754, which Jepsen found: an EndTxn that comes late ends a later transaction of the same epoch. With KIP-890 none
-has the same epoch; before, the producer gives up an epoch in which an answer was lost.
+KAFKA-17754, found by Jepsen: a late EndTxn ends a later transaction of the same epoch. With KIP-890 each has its own
+epoch; before it, the producer abandons an epoch in which an answer was lost.
 """
 
 from __future__ import annotations

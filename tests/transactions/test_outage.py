@@ -1,4 +1,4 @@
-"""Loops by hand survive an outage longer than ``max_block_ms``, and what they copy counts once."""
+"""Manual loops survive an outage longer than ``max_block_ms``, and their copies count once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def pipelined(servers: str) -> AsyncIterator[Transactions]:
 
 
 class Loop:
-    """The loop of the documents."""
+    """The loop in the documentation."""
 
     def __init__(self, transactions: Transactions, consumer: Consumer) -> None:
         self._transactions = transactions
@@ -70,13 +70,13 @@ class Loop:
 
 async def until(met: Callable[[], object]) -> None:
     with anyio.fail_after(40):
-        while not met():  # noqa: ASYNC110 - what is waited for has no event
+        while not met():  # noqa: ASYNC110 - no event
             await anyio.sleep(0.01)
 
 
 @pytest.fixture
 async def cluster(transaction_version: int) -> AsyncIterator[EmbeddedCluster]:
-    """One broker: when it is away, all is."""
+    """One broker, whose absence is an outage of the whole cluster."""
     async with EmbeddedCluster(brokers=1, features={"transaction.version": transaction_version}) as embedded:
         embedded.create_topic("events", partitions=PARTITIONS)
         embedded.create_topic("copies", partitions=PARTITIONS)
@@ -111,7 +111,7 @@ async def test_a_loop_by_hand_survives_an_outage(
         await until(lambda: cluster.end_offset("copies") > 20)
         await cluster.kill_broker(1)
         await until(lambda: loop.errors)
-        await anyio.sleep(3 * BRIEF["max_block_ms"] / 1000)  # the outage goes on, whatever the loop waits for
+        await anyio.sleep(3 * BRIEF["max_block_ms"] / 1000)  # the outage continues, whatever the loop waits for
         await cluster.start_broker(1)
         before = sent
         await until(lambda: sent > before + 50)

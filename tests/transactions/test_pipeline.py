@@ -29,7 +29,7 @@ Txn = Any
 
 
 async def write(pipeline: TransactionPipeline, value: bytes, partition: int = 0) -> Txn:
-    """One record in a transaction."""
+    """Write one record in a transaction."""
     async with pipeline.transaction() as txn:
         await txn.send("events", value, partition=partition)
     return txn
@@ -52,7 +52,7 @@ async def test_a_block_is_filled_while_the_one_before_is_committed(cluster: Embe
         await cluster.wait_for_requests("EndTxn")
         second = await write(pipeline, b"b")
         assert (first.outcome, second.outcome) == (None, None)
-        assert cluster.requests.count("EndTxn") == 1  # the second one's comes when the first is committed
+        assert cluster.requests.count("EndTxn") == 1  # the second one's comes after the first is committed
         assert [health.phase for health in pipeline.transaction_health()] == ["committing", "stored"]
         held.remove()
         await pipeline.settle()
@@ -76,7 +76,7 @@ async def test_no_more_than_in_flight_are_open(max_block_ms: int, cluster: Embed
 
 
 async def write_on(pipeline: TransactionPipeline, written: list[Txn], count: int = 50) -> None:
-    """Transactions until something is raised."""
+    """Run transactions until one of them raises."""
     for number in range(count):
         written.append(await write(pipeline, b"x", number % 3))
     await pipeline.settle()
@@ -122,7 +122,7 @@ async def test_the_open_one_learns_of_it_at_its_next_call(cluster: EmbeddedClust
         with pytest.raises(TransactionAbortedError, match="block had ended"):
             await fill()
         assert first.outcome == "aborted"
-        await pipeline.settle()  # it was raised
+        await pipeline.settle()  # raised already
         await write(pipeline, b"c")
     assert await committed(cluster) == {0: [b"c"], 1: [], 2: []}
 

@@ -1,4 +1,4 @@
-"""Consumers and a pipeline: what is read is taken once, whichever of the transactions in flight is aborted."""
+"""Consumers and a pipeline: every record is consumed once, whichever transaction in flight is aborted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENDS = {TopicPartition("events", partition): COUNT // 3 for partition in range(3
 
 @pytest.fixture
 def transaction_version() -> int:
-    """One is enough: a consumer does not know it."""
+    """A single version, since consumers do not depend on it."""
     return 2
 
 
@@ -49,7 +49,7 @@ def member(cluster: EmbeddedCluster, **options: Any) -> Consumer:
 
 
 async def all_done(consumer: Consumer) -> bool:
-    """Whether the group has committed everything, with nothing pending."""
+    """Return True if the group has committed everything, without pending offsets."""
     found = {tp: await consumer.committed(tp) for tp in ENDS}
     return all(offset is not None and offset.offset == ENDS[tp] for tp, offset in found.items())
 
@@ -110,7 +110,7 @@ async def by_records(consumer: Consumer, pipeline: TransactionPipeline, fails: F
 @pytest.mark.parametrize("copy", [by_batches, by_reads, by_records])
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_copies_are_complete_whichever_of_them_fails(filled: EmbeddedCluster, copy: Any, seed: int) -> None:
-    """Blocks raise, and commits are refused, late, while others are in flight."""
+    """Blocks raise, and commits are refused, late, while other transactions are in flight."""
     rng = random.Random(seed)
     filled.transactions.marker_delay_ms = 2
     faults = [filled.faults.add("EndTxn", error_code=TransactionAbortableError, count=1, skip=n) for n in (2, 9, 11)]
@@ -179,7 +179,7 @@ async def copy_one(record: Record, txn: Any) -> None:
 
 
 async def run_to_the_end(cluster: EmbeddedCluster, handle: Any = copy_one, **options: Any) -> None:
-    """`Consumer.run` with a pipeline, until the group has committed everything."""
+    """Run `Consumer.run` with a pipeline, until the group has committed everything."""
     wanted: dict[str, Any] = {
         "retry_backoff_ms": 5,
         "max_transaction_ms": 10,
@@ -236,7 +236,7 @@ async def test_a_run_whose_handlers_fail_and_whose_commits_are_refused(filled: E
 
 
 async def test_commits_that_are_always_refused_end_the_run(filled: EmbeddedCluster) -> None:
-    """Though each batch that is behind them can be stored."""
+    """Even though each batch behind them can be stored."""
     fault = filled.faults.add("EndTxn", error_code=TransactionAbortableError, delay_ms=5, when=lambda _: True)
     async with pipelined(filled) as pipeline, member(filled) as consumer:
         with pytest.raises(TransactionAbortedError), anyio.fail_after(30):

@@ -1,4 +1,4 @@
-"""Partitions that are taken away while a transaction has records of them."""
+"""Partitions that are revoked while a transaction has records of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def transaction_version() -> int:
-    """One is enough: a consumer does not know it."""
+    """A single version, since consumers do not depend on it."""
     return 2
 
 
@@ -35,14 +35,14 @@ class Assigned:
 
 def member(cluster: EmbeddedCluster, listener: object = None) -> Consumer:
     options: dict[str, Any] = {"group_id": "copiers", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    options["heartbeat_interval_ms"] = 200  # members learn of each other's coming soon
+    options["heartbeat_interval_ms"] = 200  # members learn of each other soon
     consumer: Consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, **options)
     consumer.subscribe(["events"], listener=listener)
     return consumer
 
 
 async def take(consumer: Consumer, count: int) -> list[bytes | None]:
-    """Records, and come back from them."""
+    """Read this many records, and poll again."""
     found: list[bytes | None] = []
     with anyio.fail_after(20):
         while len(found) < count:
@@ -92,7 +92,7 @@ async def test_a_rebalance_waits_for_the_transaction(cluster: EmbeddedCluster) -
             syncs = cluster.requests.count("SyncGroup")
             await second.start(wait=False)
             with anyio.fail_after(20):
-                await cluster.wait_for_requests("SyncGroup", count=syncs + 2)  # both know what the first is to give up
+                await cluster.wait_for_requests("SyncGroup", count=syncs + 2)  # both know the new assignment
             assert not heard.some.is_set()
         with anyio.fail_after(20):
             await heard.some.wait()
@@ -102,7 +102,7 @@ async def test_a_rebalance_waits_for_the_transaction(cluster: EmbeddedCluster) -
 
 
 async def test_after_a_loss_the_consumer_goes_on_with_what_is_left(cluster: EmbeddedCluster) -> None:
-    """What was handed out before is refused until it has read on, and then it can commit again."""
+    """Records handed out before are refused until it has read on; after that it can commit again."""
     await fill(cluster)
     cluster.create_topic("copies", partitions=3)
     heard = Assigned()

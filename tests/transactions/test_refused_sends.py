@@ -1,4 +1,4 @@
-"""Sends whose records are not taken: which of them forbid the commit, though the block goes on as if nothing was."""
+"""Sends that fail: some of them forbid the commit, even if the block continues."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALL_MEMORY = {"buffer_memory": 50_000, "batch_size": 10_000, "max_request_size
 
 
 async def is_aborted_for(producer: Producer, error: type[KafkaError]) -> None:
-    """The commit of the open transaction says that it was aborted, and why."""
+    """Check that the commit reports the open transaction as aborted, with this reason."""
     with pytest.raises(TransactionAbortedError) as caught:
         await producer.commit_transaction()
     assert isinstance(caught.value.__cause__, error)
@@ -81,7 +81,7 @@ async def test_a_record_that_cannot_be_serialized_forbids_the_commit(cluster: Em
 async def test_wrong_arguments_and_send_nowait_without_room_leave_the_transaction_as_it_is(
     cluster: EmbeddedCluster,
 ) -> None:
-    """A caller of `send_nowait` comes back when there is room, as one does outside of transactions."""
+    """A caller of `send_nowait` retries when there is room, like outside of transactions."""
     held = cluster.faults.add("Produce", hold=True)
     async with transactional(cluster, **SMALL_MEMORY) as producer:
         await producer.begin_transaction()

@@ -1,4 +1,4 @@
-"""`Consumer.run` with ``exactly_once``: every record is handled, and what its handler sends counts once."""
+"""`Consumer.run` with ``exactly_once``: every record is handled, and its handler's sends count once."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 5, "max_transaction_ms": 20}
 
 @pytest.fixture
 def transaction_version() -> int:
-    """Of most tests here; what depends on it is tested elsewhere."""
+    """A single version for most tests here; other files test the effects of the version."""
     return 2
 
 
 class CannotHandleError(Exception):
-    """What a handler raises here."""
+    """Error raised by handlers here."""
 
 
 def member(cluster: EmbeddedCluster, **options: Any) -> Consumer:
@@ -53,7 +53,7 @@ async def fill(cluster: EmbeddedCluster) -> None:
 
 
 async def until_done(cluster: EmbeddedCluster, *consumers: Consumer) -> None:
-    """Stop the consumers when the group has committed all of the topic."""
+    """Stop the consumers once the group has committed all of the topic."""
     ends = {TopicPartition("events", partition): COUNT // 3 for partition in range(3)}
     async with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id="copiers") as looks:
         with anyio.fail_after(60):
@@ -126,7 +126,7 @@ async def test_dead_letters_are_part_of_the_transaction(cluster: EmbeddedCluster
     await fill(cluster)
 
     async def handle(record: Record, txn: Any) -> None:
-        await copy(record, txn)  # which does not count
+        await copy(record, txn)  # does not count
         if int(record.value) in (31, 32):
             raise CannotHandleError
 

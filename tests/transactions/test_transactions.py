@@ -1,4 +1,4 @@
-"""Transactions as an application writes them: what counts, what does not, and what a call raises."""
+"""Transactions as an application writes them: committed and aborted records, and errors of calls."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ async def test_the_requests_are_those_of_the_version(cluster: EmbeddedCluster, t
 
 
 async def test_nothing_is_sent_before_the_transaction_before_has_its_markers(cluster: EmbeddedCluster) -> None:
-    """Else a broker would be turned away by the coordinator, and wait far longer before it asks again."""
+    """Otherwise the coordinator would refuse a broker, which would wait far longer before asking again."""
     sent: list[int] = []
 
     async def write_markers(version: int, began: float) -> None:
         await cluster.requests.wait_for("DescribeTransactions" if version == 2 else "AddPartitionsToTxn", count=2)
-        if time.monotonic() < began + HELD_S:  # else this process did not run for so long, and the client goes on
+        if time.monotonic() < began + HELD_S:  # else this process was stopped, and the client goes on
             sent.append(cluster.requests.count("Produce"))
         cluster.transactions.marker_delay_ms = 0
         cluster.transactions.write_markers()
@@ -122,10 +122,10 @@ async def test_a_coordinator_that_does_not_say_how_far_it_is_holds_nothing_up_fo
 
 @pytest.mark.parametrize("transaction_version", [2], ids=["v2"], indirect=True)
 async def test_on_a_commit_the_answer_of_a_broker_sends_to_the_next_one(cluster: EmbeddedCluster) -> None:
-    """In the very turn of the event loop in which it comes: each further turn costs as much as many records."""
+    """In the same turn of the event loop in which it arrives: a further turn costs the time of several records."""
     seen: list[int] = []
     async with transactional(cluster, linger_ms=1000) as producer:
-        for _ in range(2):  # the first one makes the connections
+        for _ in range(2):  # the first one opens the connections
             async with producer.transaction() as txn:
                 for partition in range(3):
                     delivery = await txn.send("events", b"a", partition=partition)
@@ -187,7 +187,7 @@ async def test_after_a_failure_sends_raise_at_once(cluster: EmbeddedCluster) -> 
             await producer.begin_transaction()
         with pytest.raises(TransactionAbortedError):
             await producer.commit_transaction()
-        await producer.abort_transaction()  # as Java's users do after a commit that failed
+        await producer.abort_transaction()  # as Java's users do after a failed commit
         await producer.begin_transaction()
         await producer.commit_transaction()
 
@@ -263,7 +263,7 @@ async def test_stop_aborts(cluster: EmbeddedCluster) -> None:
 
 @pytest.mark.parametrize("refused_before", [False, True])
 async def test_who_waits_for_a_commit_hears_of_the_stop(cluster: EmbeddedCluster, *, refused_before: bool) -> None:
-    """Whether the commit was asked for once, or a task of the producer is at asking again."""
+    """For a commit requested once, and for one that a task of the producer requests again."""
     producer = transactional(cluster)
     await producer.start()
     if refused_before:
@@ -287,7 +287,7 @@ async def test_who_waits_for_a_commit_hears_of_the_stop(cluster: EmbeddedCluster
 
 
 async def test_a_block_is_gone_when_it_has_ended(cluster: EmbeddedCluster) -> None:
-    """Without the garbage collector, which would have much to do: one transaction follows the other."""
+    """Without the garbage collector, which would have much to do between consecutive transactions."""
     async with transactional(cluster) as producer:
         async with producer.transaction() as txn:
             await txn.send("events", b"one", partition=0)

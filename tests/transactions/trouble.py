@@ -1,4 +1,4 @@
-"""Transactions of several writers while everything goes wrong on an embedded cluster: a history for the checker."""
+"""Transactions of several writers under constant faults on an embedded cluster: a history for the checker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 40, "max_block_ms": 5_00
 
 
 class Writer:
-    """One transactional id, and one transaction after the other."""
+    """Runs one transaction after another under one transactional id."""
 
     def __init__(self, number: int, servers: str, history: History, rng: random.Random, topic: str = TOPIC) -> None:
         self.number = number
@@ -53,10 +53,10 @@ class Writer:
         self._topic = topic
         self._transaction = 0
         self.pause_s = 0.0
-        """How long a transaction stays open now and then."""
+        """Time that some transactions stay open, in seconds."""
 
     async def run(self, transactions: int, **options: Any) -> None:
-        """As many transactions, by a producer, or by others after it where it was fenced or would not stop well."""
+        """Run this number of transactions. A producer that is fenced or fails to stop is replaced by another."""
         end = self._transaction + transactions
         name = f"writer-{self.number}"
         while self._transaction < end:
@@ -65,7 +65,7 @@ class Writer:
                     while self._transaction < end and producer.transaction_health().phase != "fenced":
                         await self._one(producer)
             except KafkaError:
-                pass  # it could not be started
+                pass  # could not be started
 
     async def _one(self, producer: Producer) -> None:
         rng = self._rng
@@ -100,7 +100,7 @@ class Writer:
             await txn.send_offsets({TopicPartition(self._topic, 0): self._transaction}, f"group-{self.number}")
 
     async def _settle(self, producer: Producer, txn: Any, written: Written) -> None:
-        """Learn what could not be learnt in time."""
+        """Determine outcomes that were not known in time."""
         for end in (producer.commit_transaction, producer.abort_transaction):
             try:
                 await end()
@@ -110,10 +110,10 @@ class Writer:
 
 
 class PipelinedWriter(Writer):
-    """The same with a pipeline: what became of a transaction is known after those that follow it have begun."""
+    """The same with a pipeline: the outcome of a transaction is known after its successors have begun."""
 
     async def run(self, transactions: int, **options: Any) -> None:
-        """As many transactions, by a pipeline, or by others after it where it was fenced or would not stop well."""
+        """Run this number of transactions. A pipeline that is fenced or fails to stop is replaced by another."""
         end = self._transaction + transactions
         name = f"writer-{self.number}"
         begun: list[tuple[Any, Written]] = []
@@ -125,7 +125,7 @@ class PipelinedWriter(Writer):
                     while self._transaction < end and not _is_fenced(pipeline):
                         await self._one_of(pipeline, begun)
             except KafkaError:
-                pass  # it could not be started, or not everything was committed
+                pass  # could not be started, or not everything was committed
         for txn, written in begun:
             written.outcome = "aborted" if txn.outcome is None and not written.values else txn.outcome
 
@@ -157,7 +157,7 @@ def _is_fenced(pipeline: TransactionPipeline) -> bool:
 
 
 class Troublemaker:
-    """Something goes wrong every few milliseconds, at an embedded cluster."""
+    """Causes a fault on an embedded cluster every few milliseconds."""
 
     def __init__(self, cluster: EmbeddedCluster, transactional_ids: list[str], rng: random.Random) -> None:
         self._cluster = cluster
@@ -176,7 +176,7 @@ class Troublemaker:
         self._held: list[Fault] = []
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Cause faults until cancelled."""
         while True:
             await anyio.sleep(self._rng.random() * 0.02)
             self._rng.choice(self._acts)()
@@ -199,7 +199,7 @@ class Troublemaker:
             self._held.append(fault)
 
     def _let_go(self) -> None:
-        """What a slow network has held comes now, even if its client has given it up."""
+        """Deliver requests that a slow network has held, even ones that the client has given up."""
         held, self._held = self._held, []
         for fault in held:
             fault.remove()
@@ -222,7 +222,7 @@ class Troublemaker:
 
 
 async def read_all(servers: str, ends: dict[TopicPartition, int]) -> dict[int, list[Value]]:
-    """What is committed up to these offsets."""
+    """Read the committed records up to these offsets."""
     options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     seen: dict[int, list[Value]] = {tp.partition: [] for tp in ends}
     async with Consumer(bootstrap_servers=servers, **options) as consumer:
@@ -237,7 +237,7 @@ async def read_all(servers: str, ends: dict[TopicPartition, int]) -> dict[int, l
 
 
 async def read_along(servers: str, topic: str, seen: dict[int, list[Value]]) -> None:
-    """What is committed, as it comes, until cancelled."""
+    """Read committed records as they come, until cancelled."""
     options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     async with Consumer(bootstrap_servers=servers, **options) as consumer:
         consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
@@ -247,7 +247,7 @@ async def read_along(servers: str, topic: str, seen: dict[int, list[Value]]) -> 
 
 
 async def trouble(seed: int, transactions: int, version: int, writers: int = 3, *, pipelines: bool = False) -> History:
-    """As many transactions of each writer; what goes wrong follows from the seed."""
+    """Run this number of transactions for each writer; the seed determines the faults."""
     rng = random.Random(seed)
     ids = [f"writer-{number}" for number in range(writers)]
     if pipelines:

@@ -1,4 +1,4 @@
-"""Brokers for aiokafka's own tests, which look for theirs in a container."""
+"""Brokers for aiokafka's own tests, which expect theirs in a container."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USERS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_t
 PROPERTIES = {
     "num.partitions": "2",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": USERS,
-    # As in the tests' container: whoever has no list of his own may do everything.
+    # As in the tests' container: a user without an access control list may do everything.
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:ANONYMOUS",
@@ -24,13 +24,13 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Container:
-    """Stands for the tests' container: runs the one script that they call there."""
+    """Replaces the tests' container: runs the only script that they call there."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
 
     def exec_run(self, command: str) -> tuple[int, bytes]:
-        """Run ``kafka-acls.sh`` with these words; its status and what it said."""
+        """Run ``kafka-acls.sh`` with these words; return its status and output."""
         _, *words = command.split()
         zookeeper = words.index("--authorizer-properties")
         words[zookeeper : zookeeper + 2] = ["--bootstrap-server", self._cluster.bootstrap()]
@@ -39,7 +39,7 @@ class Container:
 
 
 class ScramUsers:
-    """Makes users. The tests would make a user of both kinds in one request, which Kafka 4 refuses."""
+    """Creates users. The tests would create a user of both kinds in one request, which Kafka 4 refuses."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -55,7 +55,7 @@ class ScramUsers:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """What the tests' own fixtures would give them."""
+    """Values that the tests' own fixtures provide."""
 
     port: int
     version: str
@@ -63,7 +63,7 @@ class Brokers:
     ssl_folder: Path | None = None
 
     def give(self, tests: Any) -> None:
-        """Set it on a class of tests."""
+        """Set them on a class of tests."""
         tests.kafka_host, tests.kafka_port = "127.0.0.1", self.port
         tests.hosts = [f"127.0.0.1:{self.port}"]
         tests.kafka_version = self.version
@@ -73,7 +73,7 @@ class Brokers:
             tests.kafka_sasl_plain_port = _port(self.cluster, Listener.SASL_PLAINTEXT)
             tests.ssl_folder = self.ssl_folder
             tests.kafka_config = ScramUsers(self.cluster)
-            # By now it is the checkout's, which knows what to say to a container.
+            # By now it is the checkout's, which has the commands for a container.
             from tests._testutil import ACLManager  # type: ignore[import-not-found]
 
             tests.acl_manager = ACLManager(Container(self.cluster), self.version)
@@ -81,7 +81,7 @@ class Brokers:
 
 @contextmanager
 def embedded() -> Iterator[Brokers]:
-    """One broker of an embedded cluster."""
+    """Yield one broker of an embedded cluster."""
     cluster = EmbeddedCluster(brokers=1, num_partitions=2, groups=GroupOptions(min_session_timeout_ms=6000))
     with ClusterThread(cluster) as thread:
         yield Brokers(int(thread.bootstrap_servers.rpartition(":")[2]), "4.0.0")
@@ -89,7 +89,7 @@ def embedded() -> Iterator[Brokers]:
 
 @contextmanager
 def kafka(brokers: int) -> Iterator[Brokers]:
-    """So many brokers of a real Apache Kafka, with users and access control lists."""
+    """Yield this many brokers of a real Apache Kafka, with users and access control lists."""
     cluster = KafkaCluster(NEWEST, brokers=brokers, secure=True, properties=PROPERTIES)
     try:
         cluster.start()
@@ -103,7 +103,7 @@ def _port(cluster: KafkaCluster, listener: Listener) -> int:
 
 
 def _ssl_folder(cluster: KafkaCluster) -> Path:
-    """The certificates by the names that the tests give them."""
+    """Write the certificates under the names that the tests use."""
     assert cluster.certificates is not None
     folder = cluster.folder / "ssl_cert"
     folder.mkdir()

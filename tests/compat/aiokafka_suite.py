@@ -2,11 +2,10 @@
 
     python -m tests.compat.aiokafka_suite CHECKOUT [--kafka BROKERS] [--client compat|aiokafka] [-- OPTIONS]
 
-CHECKOUT is a clone of aiokafka's repository; nothing is fetched. The tests have an embedded cluster, with ``--kafka``
-so many brokers of a real Apache Kafka, where those of TLS, SASL and access control lists run as well. ``--client
-aiokafka`` runs the same tests on the aiokafka that is installed, for comparison. Those that look into aiokafka, or put
-something in its place, are left out: they say nothing of another implementation (``--list`` names them with what they
-touch).
+CHECKOUT is a clone of aiokafka's repository; the command does not fetch it. The tests run on an embedded cluster; with
+``--kafka``, on this many brokers of a real Apache Kafka, and then include TLS, SASL and access control lists.
+``--client aiokafka`` runs the same tests on the installed aiokafka, for comparison. Tests that use or replace internals
+of aiokafka are left out, since they do not apply to another implementation (``--list`` names them with the internals).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ FILES = (
     "test_transactional_producer",
 )
 SECURITY_FILES = ("test_sasl",)
-"""For brokers with users and access control lists."""
+"""Files for brokers with users and access control lists."""
 
 DOCUMENTED = {
     "_client", "_closed", "_coordinator", "_get_cluster_metadata", "_group_id", "_loop", "_subscription",
@@ -52,18 +51,18 @@ PUBLIC_ROOMS = {
 }  # fmt: skip
 
 KERBEROS = {"kerberos_utils"}
-"""What the tests' own containers have, and no broker here."""
+"""Features of the tests' own containers that no broker here has."""
 TLS = {"kafka_ssl_port", "create_ssl_context"}
-"""What a real Kafka has, and the embedded cluster has not as these tests use it."""
+"""Features of a real Kafka that the embedded cluster lacks in the form that these tests use."""
 
 
 def files(*, security: bool) -> tuple[str, ...]:
-    """The test files for such brokers."""
+    """Return the test files for such brokers."""
     return FILES + SECURITY_FILES if security else FILES
 
 
 def internal_names(module: ast.Module) -> set[str]:
-    """What a test file imports that is no part of aiokafka's interface."""
+    """Return a test file's imports from outside aiokafka's interface."""
     found: set[str] = set()
     for node in ast.walk(module):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "aiokafka":
@@ -75,7 +74,7 @@ def internal_names(module: ast.Module) -> set[str]:
 
 
 def touched(test: ast.AST, internal: set[str], needs: set[str]) -> set[str]:
-    """What a test uses that no other implementation has, or that these brokers have not."""
+    """Return the features a test uses that other implementations, or these brokers, lack."""
     found: set[str] = set()
     for node in ast.walk(test):
         if isinstance(node, ast.Attribute):
@@ -114,7 +113,7 @@ def left_out(folder: Path, *, security: bool) -> dict[str, set[str]]:
 
 
 class _Internal(types.ModuleType):
-    """A module of aiokafka's own workings: the names that test files import from it are there, and are of no use."""
+    """A module of aiokafka's internals: test files can import its names, but not use them."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -123,7 +122,7 @@ class _Internal(types.ModuleType):
 
 
 class Suite:
-    """The pytest plugin: what the tests' own conftest would give them."""
+    """The pytest plugin, in place of the tests' own conftest."""
 
     def __init__(self, brokers: Brokers, out: dict[str, set[str]]) -> None:
         self._brokers = brokers
@@ -132,14 +131,14 @@ class Suite:
         self.why: dict[str, str] = {}
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out the tests that look inside, or need other brokers."""
+        """Leave out the tests that use internals, or need other brokers."""
         out = [item for item in items if f"{Path(item.path).stem}::{item.name.partition('[')[0]}" in self._out]
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in out]
 
     @pytest.fixture(scope="class")
     def loop(self) -> Iterator[asyncio.AbstractEventLoop]:
-        """The event loop of a class of tests."""
+        """Event loop of a class of tests."""
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         yield loop
@@ -150,26 +149,26 @@ class Suite:
 
     @pytest.fixture
     def ssl_folder(self) -> Path:
-        """The certificates of the tests' own containers."""
+        """Certificates of the tests' own containers."""
         if self._brokers.ssl_folder is None:
             pytest.skip("needs certificates")
         return self._brokers.ssl_folder
 
     @pytest.fixture(scope="class")
     def setup_test_class_serverless(self, request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> None:
-        """For tests without a broker."""
+        """Set up tests without a broker."""
         tests: Any = request.cls
         tests.loop = loop
 
     @pytest.fixture(scope="class")
     def setup_test_class(self, request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> None:
-        """For tests with one."""
+        """Set up tests with a broker."""
         tests: Any = request.cls
         tests.loop = loop
         self._brokers.give(tests)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep what became of each test."""
+        """Keep the result of each test."""
         if report.when == "call" or report.outcome != "passed":
             self.results[report.nodeid] = report.outcome
             if report.outcome == "failed":
@@ -177,7 +176,7 @@ class Suite:
 
 
 def main() -> int:
-    """Run the tests; the number of those that failed."""
+    """Run the tests; return the number of failed ones."""
     parser = argparse.ArgumentParser(prog="python -m tests.compat.aiokafka_suite", description=__doc__)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--kafka", type=int, metavar="BROKERS", help="so many brokers of a real Apache Kafka")
@@ -212,7 +211,7 @@ def main() -> int:
 
 
 def _have_client(client: str, checkout: Path) -> None:
-    """Have ``import aiokafka`` give this client, and ``tests`` the checkout's."""
+    """Make ``import aiokafka`` give this client, and ``tests`` the checkout's."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]
     if client == "aiokafka":

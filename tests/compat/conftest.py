@@ -11,5 +11,5 @@ cluster = cluster_with(brokers=1, events=2)
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """The event loop."""
+    """Event loop of all tests here."""
     return "asyncio"

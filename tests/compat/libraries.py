@@ -1,10 +1,10 @@
-"""Libraries that are written for aiokafka, on `aiokafka_lead.compat`, as users run them:
+"""Libraries written for aiokafka, on `aiokafka_lead.compat`, as users run them:
 
     python -m tests.compat.libraries [--python PYTHON]
 
 PYTHON is an interpreter that has them (this one by default): faststream, taskiq-aio-kafka, kstreams, ddtrace,
 opentelemetry-instrumentation-aiokafka with opentelemetry-sdk. Each of the programs below runs on aiokafka, then on
-`compat`, against an embedded cluster, and has to print the same. Those whose library is missing are named.
+`compat`, against an embedded cluster, and has to print the same. Programs whose library is missing are listed.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ PROGRAMS = {
     "opentelemetry-instrumentation-aiokafka": OPENTELEMETRY,
     "ddtrace": DDTRACE,
 }
-"""By distribution."""
+"""Programs by distribution."""
 INSTALL = """
 import aiokafka_lead.compat
 aiokafka_lead.compat.install()
@@ -186,14 +186,14 @@ print(sys.modules["aiokafka"].AIOKafkaProducer.__module__, file=sys.stderr)
 
 
 def version(python: str, distribution: str) -> str | None:
-    """What is installed there, if anything."""
+    """Return the version installed there, or None."""
     asked = f"from importlib.metadata import version; print(version({distribution!r}))"
     done = subprocess.run([python, "-c", asked], capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else None
 
 
 def said(python: str, program: str, servers: str, *, compat: bool) -> str:
-    """What a program prints on one of the two; what went wrong, where it does not end well."""
+    """Return a program's output on one of the two, or its error if it fails."""
     source = f"SERVERS, TOPIC = {servers!r}, 'orders'\n{INSTALL if compat else ''}{program}{END}"
     environment = os.environ | {
         "PYTHONPATH": str(Path(__file__).parents[2]),

@@ -1,4 +1,4 @@
-"""What programs written for aiokafka count on."""
+"""Behaviour that programs written for aiokafka rely on."""
 
 from __future__ import annotations
 
@@ -406,7 +406,7 @@ async def test_transactions(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_position_is_that_of_the_group_again_after_a_rebalance(cluster: EmbeddedCluster) -> None:
-    """What was read and not committed comes again, and a call that began before the rebalance waits for its end."""
+    """Uncommitted records come again, and a call that began before the rebalance waits for its end."""
     cluster.create_topic("other", partitions=1)
     options: dict[str, Any] = {
         "bootstrap_servers": cluster.bootstrap_servers,
@@ -451,7 +451,7 @@ async def test_what_send_gives_is_a_future_to_asyncio(cluster: EmbeddedCluster) 
         await asyncio.sleep(0)
         assert future.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await waiting  # at once, and not only when the record is acknowledged
+            await waiting  # at once, before the record is acknowledged
         assert cluster.end_offset("events", 0) == 0
         given_up: Any = await producer.send("events", b"2", partition=0)
         with pytest.raises(TimeoutError):

@@ -1,4 +1,4 @@
-"""aiokafka's names of errors catch what native clients raise."""
+"""aiokafka's error classes catch the errors of native clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``import aiokafka`` gives the package that stands in for it, whether aiokafka is installed or not."""
+"""``import aiokafka`` gives the stand-in, with aiokafka installed and without."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_aiokafka_itself_must_not_be_imported_yet() -> None:
 
 
 def names_of(module: str) -> set[str]:
-    """The public classes and functions that aiokafka's module defines."""
+    """Return the public classes and functions that aiokafka's module defines."""
     path = importlib.import_module(module).__file__
     assert path is not None
     with open(path) as source:
@@ -140,7 +140,7 @@ def test_the_root_and_its_admin_packages_are_whole() -> None:
 
 
 def arguments(method: Any) -> list[tuple[str, Any]]:
-    """Names and kinds of a method's arguments behind ``self``, which compiled ones take by position alone."""
+    """Return names and kinds of a method's arguments after ``self``, which compiled methods take by position only."""
     _, *others = inspect.signature(method).parameters.values()
     return [(one.name, one.kind) for one in others]
 

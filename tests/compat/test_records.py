@@ -1,4 +1,4 @@
-"""The record that compat's consumer hands out is used as aiokafka's dataclass is."""
+"""The record that compat's consumer hands out works like aiokafka's dataclass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs see before the start, after the stop, outside of the loop, and of options as aiokafka takes them."""
+"""Calls before the start, after the stop and outside of the loop, and options in aiokafka's forms."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def test_reads_of_a_consumer_that_could_not_start_raise(cluster: EmbeddedC
     await reader.stop()
 
 
-# --- nothing to read yet ---------------------------------------------------------------------------------------------
+# --- no records yet --------------------------------------------------------------------------------------------------
 
 
 async def one(reader: AIOKafkaConsumer) -> Any:
@@ -214,7 +214,7 @@ async def test_a_read_outlives_an_unsubscribe_and_ends_with_the_consumer(cluster
                 await task
 
 
-# --- options and arguments as aiokafka takes them --------------------------------------------------------------------
+# --- options and arguments in aiokafka's forms -----------------------------------------------------------------------
 
 
 async def test_times_may_be_any_number(cluster: EmbeddedCluster) -> None:

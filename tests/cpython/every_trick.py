@@ -1,4 +1,4 @@
-"""Every function of `aiokafka_lead._cpython` as a hot module has it: the test compiles this file, too."""
+"""Every function of `aiokafka_lead._cpython`, used as in a hot module: the test compiles this file, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = 64
 
 
 class Place(NamedTuple):
-    """What `tuples` makes."""
+    """Created by `tuples`."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ def place(topic: str, partition: int, offset: int, time: int) -> Place:
 
 
 class Sample:
-    """What `slots` copies."""
+    """Copied by `slots`."""
 
     __slots__ = ("key", "note", "number", "value")
 
@@ -51,7 +51,7 @@ def pair(first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
 
 
 class Result:
-    """What `awaiting` makes short."""
+    """Result that `awaiting` returns directly."""
 
     __slots__ = ("done", "value")
 
@@ -76,7 +76,7 @@ def _take(one: Any) -> Any:
 
 
 class Method:
-    """What `calling` calls."""
+    """Called by `calling`."""
 
     __slots__ = ("_slot", "calls")
 
@@ -94,7 +94,7 @@ class Method:
 
 
 class Call:
-    """What `calling` runs: a coroutine that is over at its first step if ``first`` is not None."""
+    """Coroutine run by `calling`, which ends at its first step if ``first`` is not None."""
 
     __slots__ = ("first", "second")
 
@@ -135,7 +135,7 @@ def _rest(one: Any) -> Any:
 
 
 class Owner:
-    """What `references` looks at."""
+    """Inspected by `references`."""
 
     __slots__ = ("kept",)
 
@@ -152,7 +152,7 @@ def times() -> tuple[float, int, int]:
 
 
 def written(content: bytes, text: str) -> bytearray:
-    """What each function of `raw` that writes has written."""
+    """Return the bytes written by each writing function of `raw`."""
     buffer = raw.new_buffer(NUMBERS)
     target = raw.writable(buffer)
     raw.put_int16(target, 0, -2)
@@ -179,7 +179,7 @@ def read(data: bytes | memoryview) -> tuple[int, int, int]:
 
 
 def arrays(count: int) -> tuple[array[int], array[int]]:
-    """The numbers up to a count, with 32 and with 64 bits."""
+    """Return the numbers up to a count, with 32 and with 64 bits."""
     small_array, large_array = raw.new_int32s(count), raw.new_int64s(count)
     small, large = raw.int32s(small_array), raw.int64s(large_array)
     for at in range(count):

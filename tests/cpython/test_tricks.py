@@ -1,4 +1,4 @@
-"""What leans on CPython's insides gives what plain Python gives, and so does a build that leaves it out."""
+"""Code that relies on CPython's internals gives the results of plain Python, and so does a build without it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMS = ["plain", "compiled", "without"]
 
 
 class Place(str):
-    """Text that a weak reference can be made to."""
+    """Text that supports weak references."""
 
 
 def build(checkout: Path, without: str) -> subprocess.CompletedProcess[str]:
@@ -54,7 +54,7 @@ def load(compiled: Path, form: str) -> types.ModuleType:
 
 
 def check_out(folder: Path) -> None:
-    """What the build needs, without the package's own modules."""
+    """Copy the files that the build needs, without the package's own modules."""
     for name in ("setup.py", "README.md"):
         shutil.copy(ROOT / name, folder)
     shutil.copytree(ROOT / "aiokafka_lead/_cpython", folder / "aiokafka_lead/_cpython")
@@ -62,7 +62,7 @@ def check_out(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The same module three times: as it is, compiled, and compiled without any of the tricks."""
+    """Return the same module three times: plain, compiled, and compiled without any of the tricks."""
     if not _accel.ACCELERATED:
         pytest.skip("the hot modules are not compiled here")
     checkout = tmp_path_factory.mktemp("checkout")
@@ -123,7 +123,7 @@ def test_a_released_view_is_refused(module: Any) -> None:
 
 
 def test_a_named_tuple(module: Any) -> None:
-    for round_ in range(3):  # the memory of one serves the next
+    for round_ in range(3):  # its memory is reused for the next one
         made = module.place("topic", 3, 4 + round_, 5)
         assert type(made) is module.Place
         assert (made, made.topic, made.offset, hash(made)) == (
@@ -133,7 +133,7 @@ def test_a_named_tuple(module: Any) -> None:
 
 def test_a_copy(module: Any) -> None:
     sample = module.Sample(7, b"key", [1], None)
-    for _ in range(3):  # the memory of one serves the next
+    for _ in range(3):  # its memory is reused for the next one
         made = module.like(sample)
         assert (made.number, made.key, made.value, made.note) == (7, b"key", [1], None)
         assert made.value is sample.value
@@ -153,7 +153,7 @@ def test_copies_keep_what_they_hold_no_longer_than_they_live(module: Any) -> Non
 
 
 def test_what_the_garbage_collector_sees(forms: dict[str, Any]) -> None:
-    # From Python 3.14 on, a tuple of bytes alone is not tracked by itself: lists always are, and so a tuple of them.
+    # Since Python 3.14, a tuple of bytes alone is not tracked; lists always are, and so is a tuple of lists.
     tracked = {form: gc.is_tracked(module.pair([1], [2])) for form, module in forms.items()}
     assert tracked == {"plain": True, "compiled": False, "without": True}
     assert not gc.is_tracked(forms["compiled"].like(forms["compiled"].Sample(7, b"key", [1], None)))
@@ -171,7 +171,7 @@ def test_the_only_owner(forms: dict[str, Any]) -> None:
 
 
 def run(coroutine: Any) -> tuple[list[object], object]:
-    """What a coroutine asks its event loop to wait for, and its result."""
+    """Return the objects that a coroutine asks its event loop to wait for, and its result."""
     asked: list[object] = []
     while True:
         try:

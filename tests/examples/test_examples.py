@@ -1,4 +1,4 @@
-"""The examples run as their first lines say: as programs of their own, talked to over HTTP, pipes and signals."""
+"""The examples run as their first lines say: as separate programs, controlled by HTTP, pipes and signals."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_worker_does_jobs_tries_again_and_sets_aside_what_is_none(cluster: Clu
         worker.read_until(r"cat\.png resized to 200 \(delivery 1\)")
         assert httpx.get(f"http://127.0.0.1:{port}/health/ready").json()["healthy"] is True
         worker.send_signal()
-        worker.read_until(r"dog\.png resized to 200 \(delivery 1\)")  # it was at work, and is finished
+        worker.read_until(r"dog\.png resized to 200 \(delivery 1\)")  # it was in progress, and is finished
         worker.read_until("stopped")
         assert worker.wait() == 0
     with Program("examples/worker.py", cluster.bootstrap_servers) as worker:
@@ -203,7 +203,7 @@ def test_what_is_published_reaches_those_that_listen(cluster: ClusterThread) -> 
         with http.stream("GET", "/orders") as first, http.stream("GET", "/orders") as second:
             streams = [first.iter_lines(), second.iter_lines()]
             assert [next(lines) for lines in streams] == [": welcome"] * 2
-            cluster.wait_for_requests("Fetch", broker=cluster.leader("orders", 1))  # it reads what comes from here on
+            cluster.wait_for_requests("Fetch", broker=cluster.leader("orders", 1))  # it reads on from here
             anyio.run(order)
             for lines in streams:
                 assert [next(lines) for _ in range(4)] == ["", "id: 1-0", "data: one", "data: two"]
@@ -219,5 +219,5 @@ def test_the_ten_lines_of_the_readme_end_by_themselves(cluster: ClusterThread) -
 
 
 def one_line(output: str) -> str:
-    """The output without its line breaks."""
+    """Return the output without its line breaks."""
     return " ".join(output.split())

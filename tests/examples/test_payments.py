@@ -1,4 +1,4 @@
-"""The payments add up, though their workers are killed."""
+"""The payments add up even if their workers are killed."""
 
 from __future__ import annotations
 

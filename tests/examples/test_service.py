@@ -1,4 +1,4 @@
-"""The project to copy: a copy of it passes its own tests, and its times are those of the documentation."""
+"""The project to copy: a copy passes its own tests, and its timings match the documentation."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Brokers that lie: what a client makes of answers that no honest broker sends."""
+"""Brokers that lie: the client's reactions to answers that no honest broker sends."""

@@ -1,6 +1,6 @@
-"""The campaign, for as long as one likes: ``python -m tests.hostile --seconds 600``, ``--seed N`` for one case.
+"""The campaign for any length of time: ``python -m tests.hostile --seconds 600``, ``--seed N`` for one case.
 
-Prints the figures at its end: cases, how long the longest took, and the memory that the process had at most.
+Prints figures at its end: the number of cases, the duration of the longest one, and the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .campaign import Failure, run_case
 
 
 def main() -> int:
-    """The exit status is 0 if nothing happened that must not."""
+    """Run the campaign; return the exit status, 0 without a failure."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

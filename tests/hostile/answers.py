@@ -1,6 +1,6 @@
-"""Answers bent by chance: bytes of the frame, or fields of the message.
+"""Randomly corrupted answers: bytes of the frame, or fields of the message.
 
-The addresses in them stay, so that no client looks elsewhere than on this machine.
+Addresses in them are kept, so that clients only connect to this machine.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ HOST = b"127.0.0.1"
 INTEGERS = (-(2**63), -(2**31), -(2**15), -2, -1, 0, 1, 2, 99, 2**15 - 1, 2**31 - 1, 2**63 - 1)
 TEXTS = ("", "a", "\x1b[2J\r\n\0", "\u202e", "x" * 32_000, "127.0.0.1")
 _NUMBERS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff", b"\x00\x0f\xff\xff", b"\x7f\xff")
-"""As lengths and counts stand in frames: the largest, also as a varint, -1, a million, the largest of 16 bits."""
+"""Lengths and counts as in frames: the largest, also as a varint, -1, a million, the largest of 16 bits."""
 
 LARGE = 2000
-"""How often an element is repeated."""
+"""Number of repetitions of an element."""
 
 
 def bent(rng: Random, record: RequestRecord, answer: bytes) -> bytes:
-    """What is sent in place of a broker's answer to this request."""
+    """Return a corrupted answer to this request."""
     if rng.random() < 0.4:
         made = _with_other_fields(rng, record, answer)
         if made is not None:
@@ -40,7 +40,7 @@ def bent(rng: Random, record: RequestRecord, answer: bytes) -> bytes:
 
 
 def _flip(rng: Random, answer: bytes) -> bytes:
-    """A few bytes behind the correlation id are others."""
+    """Change a few bytes behind the correlation id."""
     parts = answer[8:].split(HOST)
     for _ in range(rng.choice((1, 1, 3, 20))):
         at = rng.randrange(len(parts))
@@ -51,7 +51,7 @@ def _flip(rng: Random, answer: bytes) -> bytes:
 
 
 def _large_number(rng: Random, answer: bytes) -> bytes:
-    """Somewhere stands a count or length that is far too large, or negative."""
+    """Write a count or length somewhere that is far too large, or negative."""
     parts = answer[8:].split(HOST)
     at = rng.randrange(len(parts))
     number = rng.choice(
@@ -63,29 +63,29 @@ def _large_number(rng: Random, answer: bytes) -> bytes:
 
 
 def _cut(rng: Random, answer: bytes) -> bytes:
-    """The frame is whole, and its message is not."""
+    """Truncate the message in a complete frame."""
     return _framed(answer[4 : rng.randrange(4, len(answer) + 1)])
 
 
 def _cut_stream(rng: Random, answer: bytes) -> bytes:
-    """The rest of the frame never comes."""
+    """Truncate the frame itself."""
     return answer[: rng.randrange(len(answer))]
 
 
 def _more(rng: Random, answer: bytes) -> bytes:
-    """Bytes follow that belong to nothing."""
+    """Append surplus bytes."""
     return _framed(answer[4:] + rng.randbytes(rng.choice((1, 4, 1000))))
 
 
 def _length(rng: Random, answer: bytes) -> bytes:
-    """The frame announces another length."""
+    """Announce another length of the frame."""
     return (
         struct.pack(">i", rng.choice((-1, 0, 3, len(answer) + 1, 2**20 + 1, 2**27, 2**31 - 1, -(2**31)))) + answer[4:]
     )
 
 
 def _other_id(rng: Random, answer: bytes) -> bytes:
-    """It answers another request."""
+    """Answer another request."""
     return answer[:4] + struct.pack(">i", rng.choice((-1, 0, 1, 2**31 - 1, rng.randrange(50)))) + answer[8:]
 
 
@@ -115,7 +115,7 @@ def _framed(body: bytes) -> bytes:
 
 
 def changed(record: RequestRecord, answer: bytes, change: Callable[[Any], None]) -> bytes:
-    """The answer after a change of its message; raises what decoding and encoding do."""
+    """Return the answer after a change of its message; raises the errors of decoding and encoding."""
     _, message = decode_response(record.request.RESPONSE, record.version, answer[4:])
     change(message)
     response: Response = message
@@ -123,7 +123,7 @@ def changed(record: RequestRecord, answer: bytes, change: Callable[[Any], None])
 
 
 def _with_other_fields(rng: Random, record: RequestRecord, answer: bytes) -> bytes | None:
-    """The same message with one or two fields that no honest broker sends; None where that cannot be encoded."""
+    """Change one or two fields to values that no honest broker sends; return None if these cannot be encoded."""
 
     def change(message: Struct) -> None:
         for _ in range(rng.choice((1, 1, 2))):
@@ -138,7 +138,7 @@ def _with_other_fields(rng: Random, record: RequestRecord, answer: bytes) -> byt
 
 
 def _fields(message: Struct) -> list[tuple[Struct, str]]:
-    """All fields of a message and of the structs within it."""
+    """Yield all fields of a message and of the structs within it."""
     found = [(message, name) for name in message.__slots__]
     for name in message.__slots__:
         value = getattr(message, name)

@@ -1,7 +1,7 @@
-"""One case of the campaign: a client, and brokers whose answers are bent by chance, drawn from a seed.
+"""One case of the campaign: a client, and brokers with randomly corrupted answers, drawn from a seed.
 
-Whatever they say, a call of the client returns or raises `KafkaError` in bounded time; and once they are honest again a
-new client finds everything in order.
+Whatever they answer, a call of the client returns or raises `KafkaError` in bounded time; and once they are honest
+again, a new client works normally.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ GROUP = "workers"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 LONGEST_TEXT = 6000
-"""Of an error or a line of the log."""
+"""Longest text of an error or a line of the log, in characters."""
 
 PATIENCE_S = 30.0
-"""A call that takes longer hangs: by its options it ends within three seconds, and machines may be slow."""
+"""A call that takes longer hangs: its options limit it to three seconds, but machines may be slow."""
 
 _BOUNDS: dict[str, Any] = {
     "request_timeout_ms": 400,
@@ -54,11 +54,11 @@ _LOGINS: dict[str, dict[str, Any]] = {
 
 
 class Failure(AssertionError):
-    """What must not happen has happened."""
+    """The client violated one of the rules."""
 
 
 class _Lines(logging.Handler):
-    """Keeps the lines of the log that would break it."""
+    """Keeps the lines that would break the log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,14 +71,14 @@ class _Lines(logging.Handler):
 
 
 def options(login: str) -> dict[str, Any]:
-    """Those of a client that gives up soon."""
+    """Return options of a client that gives up soon."""
     if login == "none":
         return dict(_BOUNDS)
     return {**_BOUNDS, **_LOGINS[login], "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": login}
 
 
 def cluster_for(login: str) -> EmbeddedCluster:
-    """Two brokers that want it; sessions of a login end soon."""
+    """Return two brokers that require this security; logins have short sessions."""
     if login == "none":
         return EmbeddedCluster(2)
     if login == "OAUTHBEARER":
@@ -87,7 +87,7 @@ def cluster_for(login: str) -> EmbeddedCluster:
 
 
 async def run_case(seed: int) -> str:
-    """What the case was; raises `Failure`."""
+    """Run a case and return its description; raise `Failure`."""
     rng = Random(seed)
     login = rng.choice(list(_LOGINS))
     role = rng.choice(list(_ROLES))
@@ -130,7 +130,7 @@ async def _run(name: str, rng: Random, role: str, login: str, share: float) -> N
 
 
 def _check(name: str, error: KafkaError) -> None:
-    """An error that the application gets."""
+    """Check an error that the application receives."""
     link: BaseException | None = error
     while link is not None:
         if isinstance(link, KafkaError):

@@ -1,4 +1,4 @@
-"""Some cases of the campaign; ``HOSTILE_RUNS=200`` runs more, ``python -m tests.hostile`` goes on for long."""
+"""Some cases of the campaign; ``HOSTILE_RUNS=200`` runs more, ``python -m tests.hostile`` as many as one likes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers say of themselves and of others: texts that would break a log, and places that are none of theirs."""
+"""Brokers' texts that would break a log, and addresses that are not theirs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class _Said(logging.Handler):
 
 @pytest.fixture
 def said() -> Iterator[Callable[[str], anyio.Event]]:
-    """Gives an event: a line of the log has this in it."""
+    """Yield a function that returns an event, which is set once a line of the log contains a text."""
     log, handlers = logging.getLogger("aiokafka_lead"), list[_Said]()
 
     def line_with(text: str) -> anyio.Event:
@@ -151,7 +151,7 @@ async def test_an_address_that_is_none_is_an_error_of_the_connection(
 async def test_a_hint_takes_no_credentials_to_a_host_that_does_not_prove_itself(
     impostor: str, said: Callable[[str], anyio.Event]
 ) -> None:
-    """Whatever a broker says of where a leader is: that host has to pass the same checks before it hears a word."""
+    """Any host that a broker names as leader has to pass the same checks before the client sends credentials."""
     authority = trustme.CA()
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(server)

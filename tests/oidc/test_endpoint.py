@@ -1,4 +1,4 @@
-"""Tokens from a token endpoint, and endpoints on a bad day: every error is of a known type, and bounded."""
+"""Tokens from a token endpoint, and endpoints that fail: every error has a known type, and every wait a limit."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ STRANGERS = {
 
 
 def by_name(idp: IdentityProvider, **options: Any) -> tuple[ClientCredentials, int]:
-    """A provider that goes to the endpoint by the name "idp.test", and its port."""
+    """Yield a provider that connects to the endpoint by the name "idp.test", and its port."""
     port = int(idp.url.partition("localhost:")[2].partition("/")[0])
     url = idp.url.replace("localhost", "idp.test")
     return ClientCredentials(url, "orders", SECRET, allow_http=True, **options), port
@@ -124,7 +124,7 @@ def test_the_next_address_of_a_name_is_gone_to_and_stayed_at(idp: IdentityProvid
     names["idp.test"] = ["127.0.0.3", STRANGE, "127.0.0.1"]
     provider, port = by_name(idp, timeout_s=3)
     with Stranger(port, STRANGERS[kind]) as stranger:
-        if kind == "failing":  # an answer is an answer; whoever asks again gets another one's
+        if kind == "failing":  # a failure is an answer; the next address is for later requests
             with pytest.raises(TokenProviderError, match="answered 503"):
                 provider.token()
         for _ in range(3):
@@ -264,7 +264,7 @@ def test_mistakes_show_at_once(wrong: dict[str, Any]) -> None:
 
 
 def test_the_endpoints_certificate_is_verified() -> None:
-    # Nothing answers with a certificate here: it is enough that the context given is the one that is used.
+    # This server presents no certificate; it is enough that the given context is used.
     authority = trustme.CA()
     import ssl
 

@@ -1,4 +1,4 @@
-"""A cluster for each test, and what its clients record."""
+"""A cluster for each test, and the recorded spans of its clients."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ cluster = cluster_with(brokers=1, events=3, letters=1)
 
 @pytest.fixture
 def sampler() -> Sampler | None:
-    """What decides which traces are recorded; None for all of them."""
+    """Sampler that decides which traces are recorded; None for all of them."""
     return None
 
 
 @pytest.fixture
 def spans(sampler: Sampler | None) -> Iterator[Spans]:
-    """The spans of clients that start in the test, and of the test itself."""
+    """Spans of clients that start in the test, and of the test itself."""
     found = Spans(sampler)
     instrument(tracer_provider=found.provider)
     yield found

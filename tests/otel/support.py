@@ -1,4 +1,4 @@
-"""Spans in memory, and short ways to look at them."""
+"""Spans in memory, and helpers that inspect them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Spans(SpanProcessor):
-    """What was recorded."""
+    """Recorded spans."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
         self._ended: anyio.Event | None = None
-        """Set when another span has ended, while somebody waits."""
+        """Set when another span has ended, while a test waits."""
         self._exporter = InMemorySpanExporter()
         self.provider = TracerProvider(sampler=sampler)
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
@@ -37,20 +37,20 @@ class Spans(SpanProcessor):
             self._ended.set()
 
     def named(self, name: str) -> list[ReadableSpan]:
-        """The spans of this name that have ended, in that order."""
+        """Return the ended spans of this name, in order of their ends."""
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
 
     def names(self) -> list[str]:
-        """The names of all of them."""
+        """Return the names of all spans."""
         return [span.name for span in self._exporter.get_finished_spans()]
 
     def one(self, name: str) -> ReadableSpan:
-        """The only one of this name."""
+        """Return the only span of this name."""
         (span,) = self.named(name)
         return span
 
     async def wait_for(self, name: str, count: int = 1) -> list[ReadableSpan]:
-        """So many spans of this name, as soon as they have ended."""
+        """Wait for this number of ended spans of this name, and return them."""
         with anyio.fail_after(20):
             while len(found := self.named(name)) < count:
                 self._ended = anyio.Event()
@@ -64,7 +64,7 @@ def attributes(span: ReadableSpan) -> Mapping[str, Any]:
 
 
 def ids(span: ReadableSpan | Span | SpanContext | None) -> tuple[int, int]:
-    """The ids of trace and span."""
+    """Return the ids of trace and span."""
     assert span is not None
     context = span if isinstance(span, SpanContext) else span.get_span_context()
     assert context is not None
@@ -72,7 +72,7 @@ def ids(span: ReadableSpan | Span | SpanContext | None) -> tuple[int, int]:
 
 
 def trace_of(record: Record | Sequence[tuple[str, bytes | None]]) -> tuple[int, int, bool]:
-    """What a record carries in its one trace header: ids of trace and span, and whether it is sampled."""
+    """Return the contents of a record's one trace header: ids of trace and span, and the sampling decision."""
     headers = record if isinstance(record, Sequence) else record.headers
     (value,) = [value for key, value in headers if key == "traceparent"]
     assert value is not None
@@ -81,11 +81,11 @@ def trace_of(record: Record | Sequence[tuple[str, bytes | None]]) -> tuple[int, 
 
 
 def unsampled_request() -> Any:
-    """A block within a request whose trace is not recorded."""
+    """Run the block within a request whose trace is not recorded."""
     return use_span(NonRecordingSpan(SpanContext(0xABC, 0xDEF, is_remote=True, trace_flags=TraceFlags(0))))
 
 
 def reader_of(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[Any, Any]:
-    """A consumer of these topics, or "events", from their beginning on."""
+    """Return a consumer of these topics, or "events", from their beginning on."""
     options = {"auto_offset_reset": "earliest", **options}
     return Consumer(*(topics or ("events",)), bootstrap_servers=cluster.bootstrap_servers, **options)

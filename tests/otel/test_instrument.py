@@ -1,4 +1,4 @@
-"""How tracing is turned on: by OpenTelemetry's own tools, too, and up to a receiver of its protocol."""
+"""Ways to turn tracing on, including OpenTelemetry's own tools, through to a receiver of its protocol."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_twice_is_once(cluster: EmbeddedCluster, spans: Spans) -> None:
 
 @contextmanager
 def receiver(into: list[ExportTraceServiceRequest]) -> Iterator[str]:
-    """A server of OTLP over HTTP; gives where it takes spans."""
+    """Run a server of OTLP over HTTP; yield the URL that takes spans."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -58,7 +58,7 @@ def receiver(into: list[ExportTraceServiceRequest]) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
+            """Keep requests out of the log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever)

@@ -1,4 +1,4 @@
-"""OpenTelemetry's metrics of what clients do."""
+"""OpenTelemetry's metrics of clients."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PROCESS = "messaging.process.duration"
 
 
 class Measures:
-    """What was measured."""
+    """Recorded measurements."""
 
     def __init__(self, reader: InMemoryMetricReader) -> None:
         self._reader = reader
 
     def points(self, name: str) -> list[tuple[Mapping[str, Any], Any]]:
-        """The data points of a metric, with their attributes."""
+        """Return the data points of a metric, with their attributes."""
         data = self._reader.get_metrics_data()
         return [
             (dict(point.attributes or {}), point)
@@ -44,7 +44,7 @@ class Measures:
         ]
 
     def of(self, name: str, **wanted: str) -> Any:
-        """The one point with these attributes, where _ stands for a dot."""
+        """Return the one point with these attributes; _ in a name stands for a dot."""
         attributes = {key.replace("_", "."): value for key, value in wanted.items()}
         (found,) = [point for has, point in self.points(name) if attributes.items() <= has.items()]
         return found

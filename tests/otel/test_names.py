@@ -1,4 +1,4 @@
-"""Which names attributes have, and that the documentation has them all."""
+"""Names of attributes, complete in the documentation."""
 
 from __future__ import annotations
 

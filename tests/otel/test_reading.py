@@ -1,4 +1,4 @@
-"""Spans of a consumer that reads by itself: what it received, and what is current while the application works on it."""
+"""Spans of a consumer's reads: the records received, and the current span while the application works on one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 async def send(cluster: EmbeddedCluster, spans: Spans, count: int, **options: Any) -> list[ReadableSpan]:
-    """Write numbered records one by one; the spans in which they were sent."""
+    """Send numbered records one by one; return the spans of the sends."""
     before = len(spans.named("send events"))
     async with Producer(cluster.bootstrap_servers) as producer:
         for number in range(count):

@@ -22,7 +22,7 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 5}
 
 
 class CannotHandleError(Exception):
-    """What a handler raises here."""
+    """Error raised by handlers here."""
 
 
 def member(cluster: EmbeddedCluster) -> Consumer[Any, Any]:

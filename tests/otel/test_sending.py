@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def written(cluster: EmbeddedCluster, count: int) -> list[Record]:
-    """So many records of "events", read without a trace of it."""
+    """Return this many records of "events", read without tracing."""
     uninstrument()
     found: list[Record] = []
     async with reader_of(cluster) as consumer:
@@ -291,7 +291,7 @@ async def test_a_batch_that_was_filled_by_hand_has_a_span_and_its_records_the_co
 
 
 class InParts(TextMapPropagator):
-    """Writes as B3 does: a header for each part of a context, and as Jaeger does: one by a name of the baggage's."""
+    """Writes a header for each part of a context, like B3, and one named after the baggage's key, like Jaeger."""
 
     @property
     def fields(self) -> set[str]:

@@ -34,7 +34,7 @@ async def member(cluster: EmbeddedCluster, spans: Spans) -> AsyncIterator[ShareC
 
 
 async def send(cluster: EmbeddedCluster, spans: Spans, count: int) -> list[ReadableSpan]:
-    """Write numbered records in one batch; the spans in which they were sent."""
+    """Send numbered records in one batch; return the spans of the sends."""
     async with Producer(cluster.bootstrap_servers, linger_ms=60_000) as producer:
         for number in range(count):
             await producer.send("events", b"%d" % number, partition=0)

@@ -22,7 +22,7 @@ cluster = cluster_with(brokers=1, orders=PARTITIONS)
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """asyncio alone: the libraries of the databases know no other event loop."""
+    """Only asyncio: the libraries of the databases support no other event loop."""
     return "asyncio"
 
 
@@ -35,7 +35,7 @@ async def client(cluster: EmbeddedCluster) -> AsyncIterator[Client]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Each database in turn, as SQLAlchemy names it."""
+    """URLs of the databases for SQLAlchemy, each in turn."""
     if request.param == "sqlite":
         return f"sqlite+aiosqlite:///{tmp_path / 'outbox.db'}"
     server: Postgres = request.getfixturevalue("postgres")
@@ -44,7 +44,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def engine(url: str) -> AsyncIterator[AsyncEngine]:
-    """An engine of that database."""
+    """An engine for that database."""
     made = create_async_engine(url)
     yield made
     await made.dispose()
@@ -52,7 +52,7 @@ async def engine(url: str) -> AsyncIterator[AsyncEngine]:
 
 @pytest.fixture
 async def outbox(engine: AsyncEngine) -> Outbox:
-    """An empty outbox of four shards, of this test alone."""
+    """An empty outbox of four shards, used by this test alone."""
     made = Outbox(f"outbox_{uuid.uuid4().hex[:8]}", shards=4)
     async with engine.begin() as connection:
         await made.create(connection)

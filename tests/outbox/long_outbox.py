@@ -35,12 +35,12 @@ _began = time.monotonic()
 
 
 def say(what: str) -> None:
-    """Tell how far the run is."""
+    """Report progress."""
     print(f"+{time.monotonic() - _began:.1f} s: {what}", flush=True)
 
 
 async def in_database(server: Postgres, work: str, *, start: int = 0, rows: int = 0) -> int:
-    """Enqueue rows from ``start``, or count what waits, again and again until the database has done it."""
+    """Enqueue rows from ``start``, or count pending ones, retrying until the database succeeds."""
     while True:
         try:
             connection = await asyncpg.connect(server.url())
@@ -49,7 +49,7 @@ async def in_database(server: Postgres, work: str, *, start: int = 0, rows: int 
                     return int(await connection.fetchval(f"SELECT count(*) FROM {OUTBOX.name}"))
                 async with connection.transaction():
                     if await connection.fetchval("SELECT count(*) FROM done WHERE number = $1", start):
-                        return rows  # the commit before was not seen
+                        return rows  # the previous commit was not confirmed
                     await connection.execute("INSERT INTO done VALUES ($1)", start)
                     for number in range(start, start + rows):
                         key = b"%d" % (number % KEYS)
@@ -62,14 +62,14 @@ async def in_database(server: Postgres, work: str, *, start: int = 0, rows: int 
 
 
 async def enqueue(server: Postgres, total: int) -> None:
-    """All rows, in transactions one after the other."""
+    """Enqueue all rows, in consecutive transactions."""
     for start in range(0, total, BATCH):
         await in_database(server, "enqueue", start=start, rows=min(BATCH, total - start))
     say(f"{total} records are enqueued")
 
 
 async def counted(servers: str) -> list[tuple[bytes | None, int]]:
-    """Key and number of each record that counts, in the order of partitions and offsets."""
+    """Return key and number of each record that counts, in the order of partitions and offsets."""
     places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
     found: list[tuple[bytes | None, int]] = []
     async with Consumer(
@@ -84,7 +84,7 @@ async def counted(servers: str) -> list[tuple[bytes | None, int]]:
 
 
 async def trial(arguments: argparse.Namespace, server: Postgres, cluster: ClusterThread) -> bool:
-    """Return True if all adds up."""
+    """Return True if all records add up."""
     rng = random.Random(arguments.seed)
     connection = await asyncpg.connect(server.url())
     async with connection.transaction():
@@ -124,7 +124,7 @@ async def trial(arguments: argparse.Namespace, server: Postgres, cluster: Cluste
 
 
 def judge(arguments: argparse.Namespace, found: list[tuple[bytes | None, int]]) -> bool:
-    """Compare what counts with what was enqueued."""
+    """Compare the records that count with the enqueued ones."""
     times = Counter(number for _, number in found)
     by_key: dict[bytes | None, list[int]] = defaultdict(list)
     for key, number in found:
@@ -137,7 +137,7 @@ def judge(arguments: argparse.Namespace, found: list[tuple[bytes | None, int]]) 
 
 
 def main() -> int:
-    """Run it."""
+    """Run the trial."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--kills", type=int, default=30)

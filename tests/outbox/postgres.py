@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, from the programs that Debian's or another package has installed.
+"""A PostgreSQL server for the tests, from the programs of Debian's or another package.
 
 Debian and Ubuntu: ``apt-get install postgresql``.
 """
@@ -17,11 +17,11 @@ from ..ports import PortPool
 _PLACES = "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin"
 _STARTS_WITHIN_S = 60
 _USER = "postgres"
-"""The user that the package makes: the server does not run as root."""
+"""The user that the package creates: the server refuses to run as root."""
 
 
 def programs() -> Path | None:
-    """The folder of the newest server's programs; None where there is none."""
+    """Return the folder of the newest server's programs; None if there is none."""
     folders = [path for place in _PLACES for path in Path("/").glob(place.removeprefix("/"))]
     found = shutil.which("initdb")
     folders += [] if found is None else [Path(found).resolve().parent]
@@ -29,10 +29,10 @@ def programs() -> Path | None:
 
 
 class Postgres:
-    """A server on 127.0.0.1, which can be killed, and started again on the same port with what it had committed."""
+    """A server on 127.0.0.1 that can be killed, and restarted on the same port with its committed data."""
 
     def __init__(self, *, durable: bool = False) -> None:
-        """Make its files; ``durable`` writes to disk before a commit counts."""
+        """Create its files; ``durable`` writes to disk before confirming a commit."""
         folder = programs()
         assert folder is not None
         self._programs = folder
@@ -49,11 +49,11 @@ class Postgres:
         self._settings = ["-c", f"fsync={'on' if durable else 'off'}", "-c", "max_connections=200"]
 
     def url(self, scheme: str = "postgresql") -> str:
-        """Of the database: with the scheme ``postgresql+asyncpg`` for SQLAlchemy."""
+        """Return the URL of the database: with the scheme ``postgresql+asyncpg`` for SQLAlchemy."""
         return f"{scheme}://test@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         options = ["-p", str(self.port), "-k", str(self._folder), "-h", "127.0.0.1", *self._settings]
         with (self._folder / "log").open("ab") as log:
             self._server = subprocess.Popen(
@@ -67,14 +67,14 @@ class Postgres:
         self._run("pg_isready", "-h", "127.0.0.1", "-p", str(self.port), "-t", "1", tries=_STARTS_WITHIN_S)
 
     def kill(self) -> None:
-        """Kill all of its processes at once, as a machine's end does."""
+        """Kill all of its processes at once, as the crash of a machine does."""
         if self._server is not None:
             os.killpg(self._server.pid, signal.SIGKILL)
             self._server.wait()
             self._server = None
 
     def close(self) -> None:
-        """Kill it, and remove its files."""
+        """Kill the server, and remove its files."""
         self.kill()
         self._ports.close()
         shutil.rmtree(self._folder, ignore_errors=True)

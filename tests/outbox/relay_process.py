@@ -1,4 +1,4 @@
-"""A relay as a process of its own, to be killed: ``python -m tests.outbox.relay_process URL SERVERS [ID]``."""
+"""A relay in a separate process, to be killed: ``python -m tests.outbox.relay_process URL SERVERS [ID]``."""
 
 from __future__ import annotations
 

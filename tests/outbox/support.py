@@ -1,4 +1,4 @@
-"""What tests of the outbox share."""
+"""Helpers of the outbox's tests."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from aiokafka_lead.testing import EmbeddedCluster
 TOPIC = "orders"
 PARTITIONS = 3
 PATIENCE_S = 30
-"""How long a test waits for what has to happen, on a slow machine."""
+"""Longest wait of a test on a slow machine, in seconds."""
 
 
 async def put(engine: AsyncEngine, outbox: Outbox, *values: bytes, key: bytes | None = b"ann") -> list[str]:
-    """Enqueue these in a transaction; their idempotence keys."""
+    """Enqueue these in a transaction; return their idempotence keys."""
     async with engine.begin() as connection:
         return [await outbox.enqueue(connection, TOPIC, value, key) for value in values]
 
 
 async def rows(engine: AsyncEngine, outbox: Outbox, what: str = "*", table: str = "") -> list[Any]:
-    """The rows that are in the table, or in that of the shards."""
+    """Return the rows of the table, or of the table of shards."""
     async with engine.connect() as connection:
         return [*(await connection.execute(text(f"SELECT {what} FROM {outbox.name}{table} ORDER BY 1"))).fetchall()]
 
 
 async def until(holds: Callable[[], Awaitable[object]]) -> None:
-    """Ask the database, or another process, again and again until this holds."""
+    """Poll the database, or another process, until the condition holds."""
     with anyio.fail_after(PATIENCE_S):
-        while not await holds():  # noqa: ASYNC110 - the database tells nobody
+        while not await holds():  # noqa: ASYNC110 - no event
             await anyio.sleep(0.01)
 
 
 async def until_empty(engine: AsyncEngine, outbox: Outbox) -> None:
-    """Wait until all is published."""
+    """Wait until all rows are published."""
 
     async def is_empty() -> bool:
         return not await rows(engine, outbox, "id")
@@ -52,7 +52,7 @@ async def until_empty(engine: AsyncEngine, outbox: Outbox) -> None:
 async def relaying(
     outbox: Outbox, engine: Any, client: Client, *, stop_ms: float | None = 5_000, **options: Any
 ) -> AsyncIterator[Relay]:
-    """A relay that runs meanwhile, and is impatient."""
+    """Run a relay with short intervals while the block runs."""
     fast: dict[str, Any] = {"lease_ms": 3_000, "poll_ms": 5, "retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
     relay = Relay(outbox, engine, client, **{**fast, **options})
     async with anyio.create_task_group() as tasks:
@@ -62,7 +62,7 @@ async def relaying(
 
 
 async def counted(cluster: EmbeddedCluster) -> list[ConsumerRecord[Any, Any]]:
-    """The records that count for who reads committed ones, by partition and offset."""
+    """Return the records that ``read_committed`` consumers see, by partition and offset."""
     places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
     found: list[ConsumerRecord[Any, Any]] = []
     async with Consumer(
@@ -78,10 +78,10 @@ async def counted(cluster: EmbeddedCluster) -> list[ConsumerRecord[Any, Any]]:
 
 
 def values(records: Iterable[ConsumerRecord[Any, Any]]) -> list[bytes | None]:
-    """Of each record."""
+    """Return the value of each record."""
     return [record.value for record in records]
 
 
 def keys_of(records: Iterable[ConsumerRecord[Any, Any]]) -> list[str]:
-    """The idempotence key of each record."""
+    """Return the idempotence key of each record."""
     return [(dict(record.headers)["idempotency-key"] or b"").decode() for record in records]

@@ -1,4 +1,4 @@
-"""A relay as part of an app of FastAPI, in a process of its own, and what Prometheus sees of it."""
+"""A relay in an application of FastAPI, in a separate process, and its metrics in Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records are written in the application's own transaction, whichever library has it."""
+"""Records are written in the application's own transaction, with each of the libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is enqueued is published, in order by key, whatever fails on the way."""
+"""Enqueued records are published, in order by key, despite any failures."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_a_transaction_whose_commit_was_not_seen_is_not_published_again(
 async def test_a_relay_that_lost_its_shards_without_noticing_publishes_nothing_more(
     cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox
 ) -> None:
-    """As if its process had stood still while another one published the batch."""
+    """Its process was suspended, in effect, while another one published the batch."""
     await put(engine, outbox, b"1", b"2")
     held = cluster.faults.add("Produce", hold=True, count=1)
     async with relaying(outbox, engine, client, lease_ms=60_000, **EXACTLY_ONCE) as first:

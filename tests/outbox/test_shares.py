@@ -1,4 +1,4 @@
-"""How relays share shards: simulated, with nothing but the decisions of each."""
+"""Division of shards among relays: a simulation with the decisions of each relay alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from aiokafka_lead.outbox.shares import Lease, share_out
 
 
 class World:
-    """The shards as the database has them, and relays that come, look and die."""
+    """The shards in the database, and relays that join, look and die."""
 
     def __init__(self, shards: int) -> None:
         self.leases = [Lease(shard, None, None) for shard in range(shards)]
 
     def look(self, relay: str) -> None:
-        """What a relay does each time."""
+        """Run one look of a relay."""
         held = [lease.shard for lease in self.leases if lease.owner == relay]
         for lease in self.leases:
             if lease.owner == relay and lease.wanted_by is not None:
@@ -32,7 +32,7 @@ class World:
             self.leases[lease.shard] = lease._replace(wanted_by=relay)
 
     def die(self, relay: str) -> None:
-        """Its leases expire."""
+        """Expire its leases."""
         for lease in self.leases:
             if lease.owner == relay:
                 self.leases[lease.shard] = lease._replace(owner=None)

@@ -1,4 +1,4 @@
-"""A proof that others can repeat: clients in processes of their own, a real Kafka, faults of all kinds, and a judge.
+"""A repeatable proof: clients in separate processes, a real Kafka, faults of all kinds, and a judge.
 
-`python -m tests.prove --help` says how. docs/proof.md has the promises, and the findings of earlier runs.
+`python -m tests.prove --help` shows the usage. docs/proof.md has the promises, and the findings of earlier runs.
 """

@@ -1,11 +1,11 @@
 """Cycles between transactions that append to lists and read them, as Elle defines them (Kingsbury and Alvaro, 2020).
 
-A list's order says which append came before which: an edge ww from one transaction to the next. A transaction that
-reads a value is behind the one that appended it: wr. A cycle of ww alone is G0 (a dirty write), one with wr is G1c
-(circular information flow).
+The order of a list orders its appends: an edge ww leads from one transaction to the next. A transaction that reads a
+value follows the value's writer: wr. A cycle of ww alone is G0 (a dirty write), one with wr is G1c (circular
+information flow).
 
-Kafka promises no order between writers of several partitions, so G0, and G1c that needs a ww, are no faults of it. A
-cycle of wr alone is one: somebody would have read a value before its commit.
+Kafka promises no order between writers of several partitions, so G0, and G1c that needs a ww, are no violations. A
+cycle of wr alone is one: a value would have been read before its commit.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tests.transactions.history import Value
 __all__ = ["Cycles", "cycles"]
 
 Transaction = tuple[int, int]
-"""Its writer and number."""
+"""Writer and number of a transaction."""
 Edges = dict[Transaction, set[Transaction]]
 
 
 class Cycles(NamedTuple):
-    """Groups of transactions that are each before and behind each other."""
+    """Groups of transactions that precede and follow each other."""
 
     g0: list[list[Transaction]]
     g1c: list[list[Transaction]]
-    """Those in which a read takes part."""
+    """Cycles that include a read."""
     of_reads: list[list[Transaction]]
-    """Those of reads alone."""
+    """Cycles of reads alone."""
 
 
 def cycles(lists: Mapping[int, Sequence[Value]], reads: Mapping[Transaction, Iterable[Value]]) -> Cycles:
-    """Find them in the final lists, by partition, and in the reads of each transaction that was committed."""
+    """Find cycles in the final lists, by partition, and in the reads of each committed transaction."""
     ww: Edges = {}
     for values in lists.values():
         for one, other in pairwise(value[:2] for value in values):
@@ -55,7 +55,7 @@ def cycles(lists: Mapping[int, Sequence[Value]], reads: Mapping[Transaction, Ite
 
 
 def _components(edges: Edges) -> list[list[Transaction]]:
-    """The strongly connected components of more than one transaction (Tarjan, without recursion)."""
+    """Return the strongly connected components of more than one transaction (Tarjan, without recursion)."""
     index: dict[Transaction, int] = {}
     low: dict[Transaction, int] = {}
     on_stack: set[Transaction] = set()

@@ -1,4 +1,4 @@
-"""Faults of brokers, of the network and of the clients' processes, each kind by chance."""
+"""Random faults of brokers, of the network and of the clients' processes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MOST_PARTITIONS_MORE = 3
 
 
 class Faults:
-    """Strikes until it is cancelled; then everything is put right by `heal`."""
+    """Causes faults until cancelled; then `heal` repairs them all."""
 
     def __init__(
         self, kafka: KafkaCluster, network: Network, workers: Workers, topics: Sequence[str], seed: int, seconds: float
     ) -> None:
-        """``topics`` are those that leaders and replicas of are moved; ``seconds``: how long it is to last."""
+        """``topics`` are the ones with leaders and replicas to move; ``seconds`` is the planned duration."""
         self._kafka = kafka
         self._network = network
         self._workers = workers
@@ -41,13 +41,13 @@ class Faults:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each kind of fault struck, by a sentence's beginning."""
+        """Return the number of faults of each kind, by the beginning of a sentence."""
         brokers = Counter(f"broker {each.split()[0]}" for each in self._brokers.done)
         processes = {f"process {kind}": count for kind, count in self._workers.done.items()}
         return {**dict(sorted(brokers.items())), **dict(sorted(self.done.items())), **dict(sorted(processes.items()))}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Cause faults until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._brokers.run, (2.0, 6.0))
             tasks.start_soon(self._strike_network)
@@ -80,7 +80,7 @@ class Faults:
             await in_thread(self._workers.strike)
 
     async def _reassign(self) -> None:
-        """Take a replica from a partition, and give it back, with all its records."""
+        """Take a replica from a partition, and add it back, with all its records."""
         while True:
             await anyio.sleep(self._rng.uniform(10, 25))
             where = TopicPartition(self._rng.choice(self._topics), self._rng.randrange(3))

@@ -1,4 +1,4 @@
-"""The words of a client's process about itself, line by line: SIGKILL leaves all but the last line whole."""
+"""Journal of a client's process, line by line: SIGKILL leaves all but the last line complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Journal", "read_journal"]
 
 
 class Journal:
-    """Appends to a file, past all buffers of this process."""
+    """Appends to a file, bypassing all buffers of this process."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -23,7 +23,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> Iterator[list[Any]]:
-    """Every line that is whole."""
+    """Return every complete line."""
     if path.exists():
         for line in path.read_text().split("\n")[:-1]:
             yield json.loads(line)

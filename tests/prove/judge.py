@@ -1,4 +1,4 @@
-"""Judges the clients' journals by the brokers' records, as confluent-kafka reads them."""
+"""Judges the clients' journals by the brokers' records, as read by confluent-kafka."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ Stored = Mapping[int, Sequence[tuple[int, str]]]
 
 
 class Verdict:
-    """Of one mode."""
+    """Verdict on one mode."""
 
     def __init__(self, *kinds: str) -> None:
         self.counts: dict[str, int] = {}
-        """Numbers of things done and seen."""
+        """Numbers of actions and observations."""
         self.findings: defaultdict[str, list[str]] = defaultdict(list, {kind: [] for kind in kinds})
         """Violations by kind."""
 
     @property
     def clean(self) -> bool:
-        """Return True if nothing was found."""
+        """Return True without violations."""
         return not any(self.findings.values())
 
 
 def judge_writers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """Idempotent producers: an acknowledged record is there once, at the offset that was told, and in order."""
+    """Idempotent producers: an acknowledged record exists once, at its acknowledged offset, and in order."""
     verdict = Verdict("lost", "twice", "out of order", "elsewhere", "never sent")
     sent: dict[str, int] = {}
     acknowledged: dict[str, tuple[int, int]] = {}
@@ -84,7 +84,7 @@ def judge_writers(journals: Iterable[Path], stored: Stored) -> Verdict:
 
 
 def judge_lists(journals: Mapping[int, Path], stored: Stored) -> Verdict:
-    """Transactions: committed ones are there whole, aborted ones are not, and readers see prefixes of the lists.
+    """Transactions: committed ones are complete, aborted ones absent, and readers see prefixes of the lists.
 
     ``journals`` by writer. Cycles of reads alone are findings; G0 and G1c are counted.
     """
@@ -130,7 +130,7 @@ def _value(text: Any) -> Value:
 
 
 def judge_readers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """A group: each record was handed out to one of its members at least."""
+    """A group: each record was handed out to at least one member."""
     verdict = Verdict("lost", "never stored")
     got: Counter[tuple[int, int]] = Counter()
     for path in journals:
@@ -149,7 +149,7 @@ def judge_readers(journals: Iterable[Path], stored: Stored) -> Verdict:
 
 
 def judge_sharers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """A share group: each record is accepted, and none that brokers know to be is delivered again."""
+    """A share group: each record is accepted, and not delivered again after brokers know of it."""
     verdict = Verdict("lost", "accepted twice", "never stored")
     done: Counter[str] = Counter()
     begun: set[str] = set()

@@ -1,6 +1,6 @@
-"""A process whose transactions append to lists, which partitions are, and read them.
+"""A process whose transactions append to lists, stored as partitions, and read them.
 
-``python -m tests.prove.lists '{"bootstrap": ..., "writer": 3, ...}'``. It says ("append", transaction, partition,
+``python -m tests.prove.lists '{"bootstrap": ..., "writer": 3, ...}'``. It logs ("append", transaction, partition,
 place) before each append, ("read", transaction, {partition: values}) after each read, and ("end", transaction,
 outcome). SIGTERM ends it between two transactions.
 """
@@ -25,7 +25,7 @@ APPENDS, READ_P, ABORT_P = 6, 0.3, 1 / 16
 
 
 class Changed(Exception):
-    """The application does not want the transaction any more."""
+    """The application abandons the transaction."""
 
 
 async def main(options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The network between clients and brokers: TCP through one proxy, which can do all that networks do to connections."""
+"""The network between clients and brokers: TCP through one proxy, with every fault that networks cause."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Self
 __all__ = ["KINDS", "Network"]
 
 KINDS = ("cut", "stall to broker", "stall to client", "trickle", "half-close", "misroute")
-"""Faults of the way to a broker.
+"""Faults of the path to a broker.
 
-Its connections are reset, and new ones too; bytes of one direction wait; bytes come slowly; the client hears the end of
-the stream and can still write; the way leads to another broker.
+Its connections are reset, and new ones too; bytes of one direction wait; bytes come slowly; the client receives the end
+of the stream and can still write; the path leads to another broker.
 """
 
 _SLOW_BYTES, _SLOW_S = 256, 0.05
@@ -23,7 +23,7 @@ _TIMEOUT_S = 10.0
 
 
 class _Way:
-    """The way to one broker."""
+    """The path to one broker."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -35,7 +35,7 @@ class _Way:
         self.open_to_broker.set()
         self.open_to_client.set()
         self.writers: set[asyncio.StreamWriter] = set()
-        """Of all connections: to clients and to brokers."""
+        """Writers of all connections: to clients and to brokers."""
         self.clients: set[asyncio.StreamWriter] = set()
 
     def reset(self) -> None:
@@ -44,12 +44,12 @@ class _Way:
 
 
 class Network:
-    """Listens for each broker in a thread of its own while used as a context manager. Methods may block shortly."""
+    """Listens for each broker in a separate thread while used as a context manager. Methods may block briefly."""
 
     def __init__(self, ways: Mapping[int, tuple[int, int]], strangers: Mapping[int, int] | None = None) -> None:
-        """``ways``: by broker, the port at which clients connect, and the broker's own.
+        """``ways``: by broker, the port for clients, and the broker's own.
 
-        ``strangers``: by numbers that no broker has, ports to which a misrouted way may lead, too.
+        ``strangers``: by unused broker ids, additional ports that a misrouted path may lead to.
         """
         self._ports = dict(ways)
         self._leads_to = {**{broker: port for broker, (_, port) in ways.items()}, **(strangers or {})}
@@ -73,15 +73,15 @@ class Network:
         self._loop.close()
 
     def port(self, broker: int) -> int:
-        """The port at which clients connect to a broker."""
+        """Return the port for clients of a broker."""
         return self._ports[broker][0]
 
     def strike(self, broker: int, kind: str, other: int) -> None:
-        """Have one of `KINDS` happen to a broker's way; ``other`` is where a misrouted one leads."""
+        """Cause one of `KINDS` on a broker's path; ``other`` is the target of a misrouted one."""
         self._call(self._strike(self._ways[broker], kind, self._leads_to[other]))
 
     def heal(self) -> None:
-        """Undo all faults: bytes that waited come, and misrouted connections are reset."""
+        """Undo all faults: deliver waiting bytes, and reset misrouted connections."""
         self._call(self._heal())
 
     def _call(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -163,7 +163,7 @@ class Network:
                     await asyncio.sleep(_SLOW_S)
                 sink.write(data)
                 await sink.drain()
-        except (OSError, RuntimeError):  # RuntimeError: bytes for a client that was told of the end
+        except (OSError, RuntimeError):  # RuntimeError: bytes for a client after its end of stream
             pass
         finally:
             way.writers.discard(sink)

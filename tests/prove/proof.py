@@ -35,11 +35,11 @@ PER_SECOND = 150
 TRANSACTION_MS = 8000
 CAUGHT_UP_WITHIN_S = 120.0
 _NAMED = 5
-"""Findings of a kind that are shown."""
+"""Number of findings of a kind that are shown."""
 
 
 class Proof:
-    """Ready to `run`, once."""
+    """A run, started once by `run`."""
 
     def __init__(
         self, release: Release, modes: Sequence[str], client: str, seed: int, minutes: float, folder: Path
@@ -58,11 +58,11 @@ class Proof:
 
     @property
     def clean(self) -> bool:
-        """Return True if nothing was found."""
+        """Return True without violations."""
         return bool(self._verdicts) and all(verdict.clean for verdict in self._verdicts.values()) and not self._notes
 
     async def run(self, with_faults: bool) -> str:
-        """Return the page."""
+        """Run the proof and return the page."""
         try:
             await in_thread(self._kafka.start)
             topics = [NUMBERS] if self._modes != ["transactions"] else []
@@ -122,7 +122,7 @@ class Proof:
         return self._by_role[role]
 
     async def _come_to_an_end(self) -> None:
-        """Stop those that write, then those that read, once they have read everything."""
+        """Stop the writers, then the readers once they have read everything."""
         await in_thread(self._workers.revive)
         first = [worker for role in ("writer", "lists") for worker in self._by_role.get(role, ())]
         await in_thread(self._workers.stop, first)
@@ -134,7 +134,7 @@ class Proof:
         await in_thread(self._workers.stop, [worker for worker in self._workers.all if worker not in first])
 
     async def _caught_up(self, group: str, *, is_share: bool) -> bool:
-        """Wait until a group has nothing left to read; return False if it takes too long."""
+        """Wait until a group has read all records; return False if it takes too long."""
         async with AdminClient(self._kafka.bootstrap()) as admin:
             with anyio.move_on_after(CAUGHT_UP_WITHIN_S):
                 while True:

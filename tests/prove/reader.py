@@ -1,6 +1,6 @@
 """A member of a group that reads: ``python -m tests.prove.reader '{"bootstrap": ..., "group": ..., "protocol": ...}'``.
 
-It says ("got", partition, [offsets]) of all that it is handed out; offsets are committed by themselves, behind it.
+It logs ("got", partition, [offsets]) for all records it receives; offsets are committed automatically, after them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def main(options: dict[str, Any]) -> None:
 
 
 async def until_sigterm(*, task_status: TaskStatus[anyio.Event]) -> None:
-    """Set an event, which it gives to the task that starts it, at SIGTERM."""
+    """Set an event at SIGTERM, passing it to the task that starts this one."""
     ended = anyio.Event()
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:
         task_status.started(ended)

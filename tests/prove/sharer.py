@@ -1,7 +1,7 @@
 """A member of a share group: ``python -m tests.prove.sharer '{"bootstrap": ..., "group": ...}'``.
 
-It says ("begun", [values]) of all that it is handed out, ("done", [values]) when brokers have taken that records are
-accepted, and ("not known", [values]) where nobody has said so. One record of ten is released at its first delivery.
+It logs ("begun", [values]) for all records it receives, ("done", [values]) for acceptances that brokers have confirmed,
+and ("not known", [values]) for unconfirmed ones. One record of ten is released at its first delivery.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The judge finds violations, and nothing else."""
+"""The judge finds violations, without false alarms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .judge import Stored, judge_copies, judge_lists, judge_readers, judge_share
 
 def journal(folder: Path, name: str, *lines: tuple[Any, ...]) -> Path:
     path = folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '["sent", 9')  # the last line is not whole
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '["sent", 9')  # the last line is incomplete
     return path
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def network() -> AsyncIterator[Network]:
-    """Two echoes, of which each says its name first; see `at`."""
+    """Two echo servers, which send their names first; see `at`."""
     async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
         ways = {}
         with PortPool() as pool:

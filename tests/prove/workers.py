@@ -18,18 +18,18 @@ from tests.kafka.harness.processes import freeze
 __all__ = ["Worker", "Workers"]
 
 END_S = 150.0
-"""For a process to end in order after SIGTERM: its last records may take as long as their delivery timeout."""
+"""For an orderly end of a process after SIGTERM: its last records may take up to their delivery timeout."""
 
 
 class Worker:
-    """One process, and the next one in its place."""
+    """One process, and its successors."""
 
     def __init__(self, role: str, module: str, number: int, folder: Path, options: dict[str, Any]) -> None:
         """``options`` are the module's; a life's own name, number and journal are added."""
         self._role = role
         self._module = module
         self.journals: dict[int, Path] = {}
-        """By life, which is a number that no other life in this role has."""
+        """Journals by life, a number that is unique within this role."""
         self.options = options
         self._number = number
         self._folder = folder
@@ -37,7 +37,7 @@ class Worker:
         self._is_frozen = False
 
     def start(self) -> None:
-        """Begin a life."""
+        """Start a life."""
         life = self._number * 1000 + len(self.journals) + 1
         name = f"{self._role}-{life}"
         self.journals[life] = self._folder / f"{name}.jsonl"
@@ -54,19 +54,19 @@ class Worker:
         return self._process is not None and self._process.poll() is not None
 
     def freeze(self) -> None:
-        """Have the process stand still until `thaw`."""
+        """Suspend the process until `thaw`."""
         if self._process is not None and not self.ended:
             self._is_frozen = True
             freeze(self._process)
 
     def thaw(self) -> None:
-        """Have it go on."""
+        """Resume the process."""
         if self._process is not None and self._is_frozen:
             self._is_frozen = False
             self._process.send_signal(signal.SIGCONT)
 
     def end(self, sig: signal.Signals) -> bool:
-        """End the life by a signal; return True if it has ended as it should."""
+        """End the life by a signal; return True if it ended properly."""
         assert self._process is not None
         self.thaw()
         self._process.send_signal(sig)
@@ -76,10 +76,10 @@ class Worker:
             self._process.kill()
             self._process.wait()
             return False
-        return status in (0, -sig)  # the signal itself ends a process that is not ready for it yet
+        return status in (0, -sig)  # before a process is ready for it, the signal itself ends the process
 
     def kill(self) -> None:
-        """Leave no process behind."""
+        """Kill the process if it is left."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -91,17 +91,17 @@ class Workers:
     def __init__(self, seed: int) -> None:
         self.all: list[Worker] = []
         self.done: Counter[str] = Counter()
-        """Faults of processes, and ends of their own."""
+        """Numbers of faults, and of processes that ended by themselves."""
         self._rng = random.Random(seed)
 
     def add(self, workers: Iterable[Worker]) -> None:
-        """Take these, and start them."""
+        """Add these workers, and start them."""
         for worker in workers:
             self.all.append(worker)
             worker.start()
 
     def strike(self) -> None:
-        """Have something happen to one of them; blocks while it does."""
+        """Cause a fault of one of them; block while it lasts."""
         self.revive()
         worker = self._rng.choice(self.all)
         kind = self._rng.choice(["SIGKILL", "SIGTERM", "SIGSTOP"])
@@ -118,14 +118,14 @@ class Workers:
         worker.start()
 
     def revive(self) -> None:
-        """Start those again that have ended by themselves."""
+        """Restart the ones that have ended by themselves."""
         for worker in self.all:
             if worker.ended:
                 self.done["ended by itself"] += 1
                 worker.start()
 
     def stop(self, workers: Iterable[Worker]) -> None:
-        """End these in order."""
+        """Stop these in order."""
         for worker in workers:
             if worker.ended:
                 self.done["ended by itself"] += 1
@@ -133,6 +133,6 @@ class Workers:
                 self.done["did not end in order at the last SIGTERM"] += 1
 
     def kill(self) -> None:
-        """Leave no process behind."""
+        """Kill all processes that are left."""
         for worker in self.all:
             worker.kill()

@@ -1,6 +1,6 @@
 """A process that writes numbers, each once: ``python -m tests.prove.writer '{"bootstrap": ...}'``.
 
-It says ("sent", number, partition) before a record is given to the producer, then ("stored", number, partition,
+It logs ("sent", number, partition) before a record is given to the producer, then ("stored", number, partition,
 offset), or ("failed", number, why): such a record may be stored or not, and at most once. SIGTERM ends it in order.
 """
 

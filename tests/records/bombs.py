@@ -1,4 +1,4 @@
-"""Batches that are small until somebody decompresses them."""
+"""Batches that are small until they are decompressed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from aiokafka_lead._records.layout import ATTRIBUTES_AT, CODEC_IDS, HEADER_SIZE,
 
 
 def bomb(codec: str, size: int, offset: int = 0, last_offset_delta: int = 0) -> bytes:
-    """A batch with one record of this many zeros; only its decompression shows its size."""
+    """Return a batch with one record of this many zeros; only its decompression shows its size."""
     record = StoredRecord(1000, None, bytes(size), offset=offset)
     plain = build_batch([record], base_offset=offset, leader_epoch=3, last_offset_delta=last_offset_delta)
-    if codec == "zstd":  # as Java streams it, and with the largest window that is accepted
+    if codec == "zstd":  # streamed like Java's, and with the largest accepted window
         stream = zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
         payload = zstandard.ZstdCompressor(compression_params=stream).compress(plain[HEADER_SIZE:])
     else:

@@ -1,4 +1,4 @@
-"""Tests of the codec run on both variants: compiled where it is, and the plain Python source."""
+"""Tests of the codec run on both variants: compiled if available, and the plain Python source."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _MAX_DECOMPRESSED_BYTES = 1 << 20
 
 
 def outcome(codec: Any, data: bytes) -> list[Any]:
-    """All that a codec makes of ``data``; ends with the error's text where it refuses."""
+    """Return all results of a codec for ``data``; the last one is the error's text if it refuses."""
     seen: list[Any] = []
     try:
         for batch in codec.read_batches(data, check_crcs=False, max_decompressed_bytes=_MAX_DECOMPRESSED_BYTES):
@@ -54,7 +54,7 @@ def outcome(codec: Any, data: bytes) -> list[Any]:
 
 
 def check(data: bytes) -> None:
-    """Both variants, on the data as it is and on the data as the records of a valid batch."""
+    """Compare both variants, on the data as it is and on the data as the records of a valid batch."""
     for stream in (data, _as_records(data)):
         outcomes = [outcome(codec, stream) for codec in VARIANTS.values()]
         if any(one != outcomes[0] for one in outcomes):
@@ -68,7 +68,7 @@ def _as_records(data: bytes) -> bytes:
 
 
 def seeds() -> list[bytes]:
-    """Batches of every kind, for the fuzzer to start from."""
+    """Write batches of every kind, for the fuzzer to start from."""
     headers = [("trace", b"abc"), ("", None), ("k" * 70, b"")]
     records = [
         pure.StoredRecord(1_700_000_000_000, b"key", b"value", headers),
@@ -92,7 +92,7 @@ def seeds() -> list[bytes]:
 
 
 def legacy_seeds() -> list[bytes]:
-    """Messages of formats 0 and 1, written by another client."""
+    """Return messages of formats 0 and 1, written by another client."""
     found = []
     for magic, codec in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)):
         builder = LEGACY_BUILDERS["aiokafka"](magic, codec, 1 << 20)

@@ -1,4 +1,4 @@
-"""Records for the tests, and what hypothesis makes of them."""
+"""Records for the tests, and Hypothesis strategies for them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ SAMPLE: list[RecordTuple] = [
     )
     for i in range(200)
 ]
-"""Nulls, empties, times that go back, sizes of one and two varint bytes, headers of every kind."""
+"""Nulls, empty values, decreasing times, sizes of one and two varint bytes, headers of every kind."""
 
 
 def built(codec: Any, wanted: list[RecordTuple], compression: str = "none", **state: Any) -> bytes:
-    """A batch of ``wanted``, from the codec's own builder."""
+    """Return a batch of ``wanted``, from the codec's own builder."""
     builder = codec.BatchBuilder(batch_size=10_000_000, compression=compression)
     for index, record in enumerate(wanted):
         assert builder.append(*record) == index
@@ -47,7 +47,7 @@ def built(codec: Any, wanted: list[RecordTuple], compression: str = "none", **st
 
 
 def read(codec: Any, batch: bytes, from_offset: int = 0) -> list[RecordTuple]:
-    """What ``codec`` reads from one batch."""
+    """Return the records that ``codec`` reads from one batch."""
     [view] = codec.read_batches(batch)
     return [(r.timestamp_ms, r.key, r.value, r.headers) for r in view.records("t", 0, from_offset)]
 
@@ -55,7 +55,7 @@ def read(codec: Any, batch: bytes, from_offset: int = 0) -> list[RecordTuple]:
 def message(
     magic: int, offset: int, key: bytes | None, value: bytes | None, timestamp: int = NOW, attributes: int = 0
 ) -> bytes:
-    """One message of format 0 or 1, by the book."""
+    """Return one message of format 0 or 1, by the specification."""
     body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
     for part in (key, value):
         body += struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part

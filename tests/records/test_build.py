@@ -1,4 +1,4 @@
-"""The build of the hot modules ends well whatever is missing; then the package is plain Python."""
+"""The build of the hot modules succeeds whatever is missing; the package is then plain Python."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SHARING = [
     "_core/share/record",
     "_io/share/acknowledging", "_io/share/records",
 ]  # fmt: skip
-"""What else has to do with records that were read."""
+"""Other modules that handle records after reading."""
 READING = ["batch", "columns", "decoder", "record"]
 CHECK = "import aiokafka_lead._accel, aiokafka_lead._records; print(aiokafka_lead._accel.ACCELERATED)"
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The package as it is in a fresh clone."""
+    """A copy of the package like a fresh clone."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy2(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "aiokafka_lead", tmp_path / "aiokafka_lead", ignore=shutil.ignore_patterns("*.so", "*.pyd"))
@@ -36,7 +36,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def build(checkout: Path, *prelude: str, **environment: str) -> str:
-    """Build in place; what was said about it, but for how far it was."""
+    """Build in place; return the build's messages, without progress."""
     arguments = ["setup.py", "--quiet", "build_ext", "--inplace"]
     script = [*prelude, f"import sys, runpy; sys.argv = {arguments}; runpy.run_path('setup.py', run_name='__main__')"]
     done = subprocess.run(
@@ -61,7 +61,7 @@ def assert_pure_and_working(checkout: Path) -> None:
 
 @pytest.fixture
 def compiler(tmp_path: Path) -> Path:
-    """A C compiler that is quick: what it makes is empty. It notes what it was asked for in a file beside it."""
+    """A fast C compiler: its output is empty, and it logs its arguments in a file beside it."""
     path = tmp_path / "compiler"
     path.write_text(
         """#!/bin/sh
@@ -77,7 +77,7 @@ done
 
 
 def compiled(compiler: Path) -> list[str]:
-    """The modules that were compiled since the last call, sorted, as they are compiled side by side."""
+    """Return the modules compiled since the last call, sorted, since they are compiled in parallel."""
     log = Path(f"{compiler}.log")
     asked_for = [line.split() for line in log.read_text().splitlines()]
     log.unlink()
@@ -90,7 +90,7 @@ def test_two_builds_at_once_compile_each_module_once_and_a_change_those_that_it_
     checkout: Path, compiler: Path
 ) -> None:
     pytest.importorskip("Cython")
-    if TRANSLATED.is_dir():  # to C, which takes most of the time, and is not what this is about
+    if TRANSLATED.is_dir():  # skip the translation to C, which takes most of the time and is not under test
         shutil.copytree(TRANSLATED, checkout / TRANSLATED.relative_to(ROOT))
     with ThreadPoolExecutor() as threads:
         said = [*threads.map(lambda _: build(checkout, CC=str(compiler)), range(2))]

@@ -1,4 +1,4 @@
-"""The builder of one producer batch: bounds, states, errors."""
+"""The builder of one producer batch: limits, states, errors."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_appending_values_is_appending_one_by_one(values: list[bytes | None], ba
 def test_headers_that_come_again_are_written_again(
     kinds: list[tuple[Header, ...]], wanted: list[tuple[int, bool, bytes | None]]
 ) -> None:
-    """The same object, another one that is equal, or a list that changes afterwards."""
+    """The same object, an equal one, or a list that changes afterwards."""
     for codec in VARIANTS.values():
         builder = codec.BatchBuilder(batch_size=10_000_000)
         changing: list[Header] = []
@@ -209,7 +209,7 @@ def test_a_level_that_the_codec_does_not_have(codec: Any) -> None:
 
 def test_a_value_is_read_by_its_buffer_and_none_of_its_own_methods_is_run(codec: Any) -> None:
     class Value(bytearray):
-        """Bytes-like, and would be run if it were asked for its bytes."""
+        """Bytes-like, and would execute code if it were asked for its bytes."""
 
         def __bytes__(self) -> bytes:
             values.clear()
@@ -255,7 +255,7 @@ def test_headers_that_change_while_they_are_read_do_no_harm(codec: Any) -> None:
     builder = codec.BatchBuilder(batch_size=10_000)
 
     class Growing(list[Any]):
-        """Longer at each reading."""
+        """Grows with each reading."""
 
         def __iter__(self) -> Any:
             self.append(("h", b"x" * 1000))

@@ -1,4 +1,4 @@
-"""Every implementation of lz4 and zstd writes what the others read, and refuses what they refuse."""
+"""All implementations of lz4 and zstd read each other's output, and refuse the same input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The codecs apart: other writers' framings, truncation, and data made to explode."""
+"""The compression codecs alone: other writers' framings, truncation, and data made to explode."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_exactly_the_bound_is_allowed(name: str) -> None:
 def test_truncated(name: str) -> None:
     compressed = compress(name, TEXT)
     for end in [0, 1, 5, 6, 7, 15, 16, 17, 19, 20, len(compressed) // 2, len(compressed) - 1]:
-        if (name, end) == ("snappy", 16):  # a xerial stream without blocks is a whole one
+        if (name, end) == ("snappy", 16):  # a xerial stream without blocks is complete
             continue
         with pytest.raises(CorruptRecordError):
             decompress(name, compressed[:end], BOUND)
@@ -85,7 +85,7 @@ def streamed_zstd() -> bytes:
 
 
 def lying_zstd() -> bytes:
-    """A frame that says it holds 50,000 bytes more than it does."""
+    """Return a frame that declares 50,000 bytes more than it has."""
     frame = bytearray(zstandard.ZstdCompressor().compress(b"x" * 1000))
     assert zstandard.frame_content_size(bytes(frame)) == 1000
     frame[5:7] = (51_000 - 256).to_bytes(2, "little")
@@ -114,7 +114,7 @@ def test_bombs_do_not_go_off(name: str) -> None:
     try:
         with pytest.raises(CorruptRecordError if "lie" in name or "claims" in name else BatchTooLargeError):
             decompress(name.partition(",")[0], bomb, BOUND)
-        # What has been made, what it is made into, and a copy of the input.
+        # The output so far, its target, and a copy of the input.
         assert tracemalloc.get_traced_memory()[1] < 3 * BOUND + len(bomb)
     finally:
         tracemalloc.stop()

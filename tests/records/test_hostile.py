@@ -1,4 +1,4 @@
-"""Batches that lie or are too large: every one is refused with its own error, in the compiled codec too."""
+"""Batches that lie or are too large: each is refused with a specific error, by the compiled codec too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiokafka_lead.types import TimestampType
 from .material import CODECS, NOW, SAMPLE, built
 from .variants import VARIANTS
 
-# Record fields as they stand in a batch: zigzag varints of 0, 1, -1, -2 and the largest and smallest numbers.
+# Record fields as in a batch: zigzag varints of 0, 1, -1, -2 and the largest and smallest numbers.
 ZERO, ONE, NULL, MINUS_TWO = b"\x00", b"\x02", b"\x01", b"\x03"
 INT32_MAX, INT32_MIN = b"\xfe\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x0f"
 INT64_MAX, INT64_MIN = b"\xfe" + b"\xff" * 8 + b"\x01", b"\xff" * 9 + b"\x01"
@@ -164,7 +164,7 @@ def test_a_length_beyond_the_buffer_is_a_batch_cut_off(codec: Any) -> None:
 
 
 def test_every_bit_counts(codec: Any) -> None:
-    """All but base offset, leader epoch and length is under the checksum or checked otherwise."""
+    """Everything except base offset, leader epoch and length is covered by the checksum or checked otherwise."""
     batch = built(codec, SAMPLE[:2])
     for at in range(16, len(batch)):
         bent = bytearray(batch)
@@ -197,7 +197,7 @@ def test_decompression_is_bounded(codec: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", CODECS)
 def test_records_are_bounded_by_their_number_too(codec: Any, name: str) -> None:
-    """Seven bytes are a record, of which hundreds are one byte of a compressed batch; each is an object."""
+    """A record takes seven bytes, and one compressed byte can hold hundreds; each becomes an object."""
     batch = codec.build_batch([codec.StoredRecord(NOW, None, None)] * 2000, compression=name)
     for bound, refused in ((150_000, True), (250_000, False)):
         [view] = codec.read_batches(batch, max_decompressed_bytes=bound)
@@ -226,7 +226,7 @@ def test_released_memory_is_not_read(codec: Any) -> None:
 
 
 def everything(codec: Any, data: bytes) -> list[Any]:
-    """All that the codec makes of ``data``, errors in their place."""
+    """Return all results of the codec for ``data``, including errors in their places."""
     seen: list[Any] = []
     try:
         for view in codec.read_batches(data, check_crcs=False, max_decompressed_bytes=1 << 20):

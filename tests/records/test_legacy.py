@@ -34,7 +34,7 @@ def records(codec: Any, data: bytes) -> list[Any]:
     return [record for view in codec.read_batches(data) for record in view.records("t", 3)]
 
 
-# aiokafka refuses lz4 with format 0; kafka-python needs libraries of its own for that, and for snappy.
+# aiokafka refuses lz4 with format 0; kafka-python needs additional libraries for lz4 and snappy.
 COMBINATIONS = [
     (peer, magic, name)
     for peer in LEGACY_BUILDERS
@@ -62,7 +62,7 @@ def test_we_read_what_they_write(codec: Any, peer: str, magic: int, compression:
 
 
 def test_a_set_of_format_1_counts_back_from_its_wrapper(codec: Any) -> None:
-    inner = [message(1, offset, b"k", b"%d" % offset) for offset in (0, 2, 3)]  # compaction took one
+    inner = [message(1, offset, b"k", b"%d" % offset) for offset in (0, 2, 3)]  # compaction removed one
     [view] = codec.read_batches(wrapped(codec, 1, 103, inner))
     assert (view.base_offset, view.last_offset, view.next_offset, view.record_count) == (100, 103, 104, 3)
     assert [(r.offset, r.value) for r in view.records("t", 0)] == [(100, b"0"), (102, b"2"), (103, b"3")]

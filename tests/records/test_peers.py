@@ -1,4 +1,4 @@
-"""The codecs of aiokafka and kafka-python, which nobody here wrote: each side reads what the other writes."""
+"""The independent codecs of aiokafka and kafka-python: each side reads the other one's output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .material import CODECS, SAMPLE, RecordTuple, built, read, records
 from .peers import BUILDERS, READERS
 from .variants import VARIANTS
 
-# kafka-python's snappy needs a library of its own.
+# kafka-python's snappy needs an additional library.
 COMBINATIONS = [(peer, name) for peer in BUILDERS for name in CODECS if (peer, name) != ("kafka-python", "snappy")]
 
 
@@ -57,5 +57,5 @@ def test_they_read_what_we_write(codec: Any, peer: str, compression: str) -> Non
 def test_generated_records(wanted: list[RecordTuple], peer: str) -> None:
     batch = built(next(iter(VARIANTS.values())), wanted, producer_id=9, producer_epoch=2, base_sequence=4)
     assert read_by(peer, batch) == wanted
-    # kafka-python writes max_timestamp as we do; where the bytes are the same there is nothing left to differ in.
+    # kafka-python writes max_timestamp as we do, so identical bytes leave no difference.
     assert theirs(peer, wanted, "none")[21:] == batch[21:]

@@ -90,7 +90,7 @@ def test_other_contents(codec: Any) -> None:
 
 def test_a_record_with_an_object_that_refers_back_is_collected(codec: Any) -> None:
     class Event:
-        """What a deserializer may make of a value."""
+        """A deserialized value."""
 
         collected = False
         record: Any = None
@@ -107,7 +107,7 @@ def test_a_record_with_an_object_that_refers_back_is_collected(codec: Any) -> No
 
 
 MANY = 6000
-"""More than there is memory kept for."""
+"""More than memory is kept for."""
 
 
 def test_records_are_their_own_whatever_memory_they_are_made_of(codec: Any) -> None:
@@ -116,7 +116,7 @@ def test_records_are_their_own_whatever_memory_they_are_made_of(codec: Any) -> N
     def content() -> bytes | None:
         return rng.choice([None, b"", rng.randbytes(20)])
 
-    topic = " ".join(["a", "topic"])  # no constant, which would be immortal
+    topic = " ".join(["a", "topic"])  # not a constant, which would be immortal
     stored = [codec.StoredRecord(at, content(), content(), rng.choice([(), (("h", content()),)])) for at in range(MANY)]
     [view] = codec.read_batches(codec.build_batch(stored, base_offset=7, leader_epoch=2))
     wanted = [

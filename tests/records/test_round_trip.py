@@ -1,4 +1,4 @@
-"""What is written is read: the same records, by both variants of the codec."""
+"""Records are read as they were written, by both variants of the codec."""
 
 from __future__ import annotations
 

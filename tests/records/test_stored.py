@@ -1,4 +1,4 @@
-"""Batches as brokers make them."""
+"""Batches as brokers build them."""
 
 from __future__ import annotations
 

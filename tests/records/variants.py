@@ -1,4 +1,4 @@
-"""The record codec twice: as it is installed, and its plain Python source beside it whatever is compiled."""
+"""The record codec twice: as installed, and its plain Python source, even beside a compiled one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PURE = "aiokafka_lead_pure"
 
 
 class _SourceOnly:
-    """Finds modules under `_PURE` in the package's own folders, and takes sources only."""
+    """Finds modules under `_PURE` in the package's own folders, from sources only."""
 
     @staticmethod
     def find_spec(name: str, path: Any, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
@@ -37,7 +37,7 @@ def _load_pure() -> Any:
     package = ModuleType(_PURE)
     package.__path__ = [str(Path(aiokafka_lead.__path__[0]))]
     sys.modules[_PURE] = package
-    # Errors and values are the same classes for both.
+    # Both share the classes of errors and values.
     sys.modules[f"{_PURE}.errors"] = aiokafka_lead.errors
     sys.modules[f"{_PURE}.types"] = aiokafka_lead.types
     sys.meta_path.insert(0, _SourceOnly)
@@ -51,4 +51,4 @@ def _load_pure() -> Any:
 installed: Any = _records
 pure: Any = _load_pure()
 VARIANTS = {"compiled": installed, "pure": pure} if _accel.ACCELERATED else {"pure": pure}
-"""What every test of the codec runs on."""
+"""Variants that every test of the codec runs on."""

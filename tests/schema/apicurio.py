@@ -1,4 +1,4 @@
-"""A real schema registry, Apicurio's, and Java's serializers for it. What they need comes through Maven, once."""
+"""A real schema registry, Apicurio's, and Java's serializers for it. Maven downloads them once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FLAGS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xs
 
 
 class Apicurio:
-    """A registry that runs."""
+    """A running registry."""
 
     def __init__(self, port: int, processes: Processes) -> None:
         self._base = f"http://127.0.0.1:{port}"
@@ -38,11 +38,11 @@ class Apicurio:
 
     @property
     def url(self) -> str:
-        """Where it speaks as Confluent's registry does."""
+        """Return the URL of its API in Confluent's form."""
         return f"{self._base}/apis/ccompat/v7"
 
     def is_ready(self) -> bool:
-        """Whether it answers."""
+        """Return True if it answers."""
         try:
             with urllib.request.urlopen(f"{self.url}/subjects", timeout=5) as answer:
                 return bool(answer.status == 200)
@@ -51,13 +51,13 @@ class Apicurio:
 
     @contextmanager
     def serdes(self) -> Iterator[JavaSerdes]:
-        """Java's serializers and deserializers of Avro and JSON that work with this registry."""
+        """Return Java's serializers and deserializers of Avro and JSON for this registry."""
         with self._java("RegistrySerdes", _jars("avro-json", "pom.xml"), "v2") as process:
             yield JavaSerdes(process)
 
     @contextmanager
     def protobuf(self) -> Iterator[JavaProtobuf]:
-        """Java's serializer and deserializer of Protobuf that work with this registry."""
+        """Return Java's serializer and deserializer of Protobuf for this registry."""
         with self._java("RegistryProtobuf", _jars("protobuf", "protobuf.xml"), "v3") as process:
             yield JavaProtobuf(process)
 
@@ -99,19 +99,19 @@ class JavaSerdes(_Asked):
     """See ``RegistrySerdes.java``."""
 
     def write(self, topic: str, schema: Any, value: Any) -> bytes:
-        """What Java writes for a value, which is in Avro's JSON."""
+        """Return Java's bytes for a value, given in Avro's JSON."""
         return self._ask("write", topic, json.dumps(schema), json.dumps(value))
 
     def read(self, topic: str, content: bytes) -> Any:
-        """What Java reads, in Avro's JSON."""
+        """Return the value that Java reads, in Avro's JSON."""
         return json.loads(self._ask("read", topic, content))
 
     def write_json(self, topic: str, value: Any) -> bytes:
-        """What Java writes for a value, by the JSON Schema that is registered for the topic."""
+        """Return Java's bytes for a value, by the JSON Schema registered for the topic."""
         return self._ask("write-json", topic, json.dumps(value))
 
     def read_json(self, topic: str, content: bytes) -> Any:
-        """What Java reads of it."""
+        """Return the value that Java reads from these bytes."""
         return json.loads(self._ask("read-json", topic, content))
 
 
@@ -119,16 +119,16 @@ class JavaProtobuf(_Asked):
     """See ``RegistryProtobuf.java``."""
 
     def write(self, topic: str, message: Any, *, latest: bool = False) -> bytes:
-        """What Java writes for a message; ``latest``: by the schema that is registered for the topic."""
+        """Return Java's bytes for a message; ``latest``: by the schema registered for the topic."""
         return self._ask("write-latest" if latest else "write", *_named(topic, message), message.SerializeToString())
 
     def read(self, topic: str, kind: Any, content: bytes) -> Any:
-        """The message that Java reads."""
+        """Return the message that Java reads."""
         return kind.FromString(self._ask("read", *_named(topic, kind), content))
 
 
 def _named(topic: str, message: Any) -> tuple[str, bytes, str]:
-    """The topic, and a type of messages with all files that it needs."""
+    """Return the topic, and a type of messages with all files that it needs."""
     files = descriptor_pb2.FileDescriptorSet()
 
     def add(file: Any) -> None:
@@ -143,7 +143,7 @@ def _named(topic: str, message: Any) -> tuple[str, bytes, str]:
 
 @contextmanager
 def running() -> Iterator[Apicurio]:
-    """Start it; raises `java.JavaUnavailableError` where it cannot be."""
+    """Start the registry; raise `java.JavaUnavailableError` if that is impossible."""
     java.require_java()
     home = _home()
     ports = PortPool()
@@ -166,13 +166,13 @@ def running() -> Iterator[Apicurio]:
 
 
 def _home() -> Path:
-    """Where the registry is unpacked."""
+    """Return the folder of the unpacked registry."""
     target = java.CACHE / f"apicurio-{VERSION}"
     with java.lock(f"apicurio-{VERSION}"):
         if not target.is_dir():
             partial = java.CACHE / f"apicurio-{VERSION}.partial"
             shutil.rmtree(partial, ignore_errors=True)
-            # A later plugin insists on the parent's pom, which was never published.
+            # A later plugin requires the parent's pom, which was never published.
             plugin = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
             artifact = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
             _maven(plugin, f"-Dartifact={artifact}", "-Dtransitive=false", f"-Dmaven.repo.local={partial / 'repo'}")

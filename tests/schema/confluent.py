@@ -1,4 +1,4 @@
-"""confluent-kafka's client of a registry and its serializers; their types say less than they take."""
+"""confluent-kafka's client of a registry and its serializers, with types that match the arguments they take."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ protobuf_deserializer: Any = ProtobufDeserializer
 
 
 def context(topic: str, headers: Any = None) -> Any:
-    """Of a value."""
+    """Return the context of a value."""
     return SerializationContext(topic, MessageField.VALUE, headers)

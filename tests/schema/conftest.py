@@ -1,4 +1,4 @@
-"""A cluster for each test, and registries: the embedded one, and a real one where Java is."""
+"""A cluster for each test, and registries: the embedded one, and a real one if Java is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_JAVA = "no real schema registry here"
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Say aloud how many tests did not run for want of Java."""
+    """Report how many tests were skipped for lack of Java."""
     reports = terminalreporter.stats.get("skipped", ())
     missing = [r for r in reports if isinstance(r.longrepr, tuple) and _NO_JAVA in r.longrepr[2]]
     if missing:
@@ -31,12 +31,12 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def real_registry() -> Iterator[apicurio.Apicurio]:
-    """Apicurio's, for the session."""
+    """Apicurio's registry, for the session."""
     try:
         with apicurio.running() as registry:
             yield registry
     except JavaUnavailableError as error:
-        # In CI these tests are the proof, so that a machine without Java must not pass.
+        # CI has to run these tests, so it must not pass on a machine without Java.
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
             pytest.fail(f"CI needs a real schema registry: {error}")
         pytest.skip(f"{_NO_JAVA}: {error}")
@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 @pytest.fixture(params=["embedded", "apicurio"])
 def any_registry(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """Each in turn: what is true of the real one is true of the embedded one."""
+    """Both registries in turn: the embedded one behaves like the real one."""
     if request.param == "apicurio":
         registry: apicurio.Apicurio = request.getfixturevalue("real_registry")
         yield Place(registry.url, has_guids=False)

@@ -18,12 +18,12 @@ ORDER: dict[str, Any] = {
 ORDER_TEXT = json.dumps(ORDER)
 
 LATER: dict[str, Any] = {**ORDER, "fields": [*ORDER["fields"], {"name": "cents", "type": "int", "default": 0}]}
-"""Reads what was written by `ORDER`."""
+"""Reads data written by `ORDER`."""
 
 OTHER: dict[str, Any] = {**ORDER, "fields": [{"name": "id", "type": "string"}]}
-"""Does not."""
+"""Cannot read data written by `ORDER`."""
 
 
 def order(number: int) -> dict[str, Any]:
-    """A value of `ORDER`."""
+    """Return a value of `ORDER`."""
     return {"id": number, "customer": f"c{number}", "note": "first" if number == 1 else None}

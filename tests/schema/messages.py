@@ -1,4 +1,4 @@
-"""Protobuf messages as ``protoc`` would generate their classes: two files, types within types."""
+"""Protobuf messages as ``protoc`` would generate their classes: two files, nested types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ message Order {
   Money total = 5;
 }
 """
-"""What the file of `ORDER` looks like, roughly: with all that a reader of names can stumble over."""
+"""A rough text of the file of `ORDER`, with everything that a parser of names can stumble over."""
 
 
 def _message(name: str, *fields: tuple[str, int, str], nested: tuple[Any, ...] = ()) -> Any:
@@ -100,7 +100,7 @@ message_type {
   reserved_range { start: 8 end: 11 } reserved_name: "old"
 }
 """
-"""A type within another one, behind a map: registries count it as the first."""
+"""A nested type behind a map: registries count it as the first."""
 _POOL.Add(text_format.Parse(_BASKET, descriptor_pb2.FileDescriptorProto()))
 _TAGS = """
 name: "all/tags.proto" package: "all" syntax: "proto2" dependency: "google/protobuf/descriptor.proto"
@@ -199,7 +199,7 @@ service Everywhere {
   rpc Go(stream .all.Everything) returns (.shop.Second);
 }
 """
-"""What ``protoc`` would make the file of `EVERYTHING` of."""
+"""The output of ``protoc`` for the file of `EVERYTHING`."""
 
 
 def _class(name: str) -> Any:

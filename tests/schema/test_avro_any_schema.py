@@ -1,4 +1,4 @@
-"""Of random schemas and values: what is written is read as it was, by all who read it, or is refused."""
+"""Random schemas and values: written data is either read back unchanged, by every reader, or refused."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ANYTHING = st.recursive(
 
 
 class Made:
-    """A schema, and what makes values of it."""
+    """A schema, and a strategy for its values."""
 
     def __init__(self, schema: Any, values: st.SearchStrategy[Any]) -> None:
         self.schema = schema
@@ -119,7 +119,7 @@ def _kind(schema: Any) -> str:
 
 
 def spoilt(value: Any, junk: Any, places: list[int]) -> Any:
-    """The value with something else at a place."""
+    """Return the value with something else at one place."""
     if not places or not isinstance(value, (list, dict)) or not value:
         return junk
     if isinstance(value, list):
@@ -130,7 +130,7 @@ def spoilt(value: Any, junk: Any, places: list[int]) -> Any:
 
 
 def same(schema: Any, value: Any, found: Any) -> bool:
-    """Return True if this may be what is read of that: but for what the type cannot hold, they are equal."""
+    """Return True if this is a correct reading of that: equal, except for the limits of the type."""
     if isinstance(schema, list):
         return any(same(branch, value, found) for branch in schema)
     told: dict[str, Any] = {"type": schema} if isinstance(schema, str) else schema
@@ -194,7 +194,7 @@ def test_what_is_written_is_read_as_it_was_or_refused(case: tuple[Any, Any]) -> 
     assert same(schema, value, ours)
     source = io.BytesIO(content)
     theirs = fastavro.schemaless_reader(source, fastavro.parse_schema(schema), None)
-    assert repr(theirs) == repr(ours)  # "nan" is what it is
+    assert repr(theirs) == repr(ours)  # NaN differs from itself
     assert not source.read()
     again = AvroReader(resolved(schema)).read(AvroWriter(resolved(schema)).write(ours, b""), 0, None)
     assert repr(again) == repr(ours)
@@ -213,10 +213,10 @@ def test_confluent_kafka_reads_the_same(given_cases: list[tuple[Any, Any]]) -> N
     with EmbeddedSchemaRegistry(compatibility="NONE") as registry, confluent.client({"url": registry.url}) as client:
         reader = confluent.avro_deserializer(client)
         for number, (schema, value) in enumerate(given_cases):
-            # They read bytes that are in nothing otherwise.
+            # They read top-level bytes differently, so a record wraps the value.
             schema = {"type": "record", "name": "Whole", "fields": [{"name": "v", "type": schema}]}
             registered = client.register_schema(f"s{number}", confluent.schema(json.dumps(schema), "AVRO"))
             content = written(schema, {"v": value}, prefix_of(registered))
-            if content is not None and len(content) > 5:  # of less they say that it is none
+            if content is not None and len(content) > 5:  # they reject shorter content
                 ours = AvroReader(resolved(schema)).read(content, 5, None)
                 assert repr(reader(content, confluent.context(f"t{number}"))) == repr(ours)

@@ -1,4 +1,4 @@
-"""Bytes that stand for more than there is room for: deep values, and arrays of what takes no bytes."""
+"""Bytes that stand for more than memory holds: deep values, and arrays of zero-byte elements."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ EVERYTHING = record(
     parts={"type": "array", "items": "All"},
     named={"type": "map", "values": ["null", "All"]},
 )
-"""``nulls`` has every value of it checked, be it ever so short."""
+"""``nulls`` has every value checked, however short."""
 
 
 def reader(schema: Any, *references: tuple[str, Schema]) -> AvroReader:
@@ -60,7 +60,7 @@ def number(value: int) -> bytes:
 
 
 def deep(schema: Any, levels: int) -> bytes:
-    """A value of so many records in records."""
+    """Return the value of this many nested records."""
     if schema is LIST:
         return number(1) * levels + number(0)
     if schema is TREE:
@@ -77,7 +77,7 @@ def test_values_that_are_too_deep_are_refused(schema: Any) -> None:
 
 
 def nested(schema: Any, levels: int) -> Any:
-    """The value of `deep`."""
+    """Return the value of `deep`."""
     value: Any = None if schema is LIST else {"children": []} if schema is TREE else {"inner": {}}
     for _ in range(levels):
         value = (
@@ -87,7 +87,7 @@ def nested(schema: Any, levels: int) -> Any:
 
 
 def let_go(value: Any) -> None:
-    """Take a deep value apart: Python would do that by recursion."""
+    """Take a deep value apart: Python would free it by recursion."""
     while value:
         (value,) = value.values() if isinstance(value, dict) else value
 

@@ -1,4 +1,4 @@
-"""Avro writes only what fits: wrong values are refused with the path of the field, right ones are read as they were."""
+"""Avro refuses wrong values with the path of the field, and reads right ones back unchanged."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def written(schema: Any, value: Any) -> bytes:
 
 
 def read(schema: Any, content: bytes) -> Any:
-    """As this client and fastavro read it, which agree."""
+    """Return the value that this client and fastavro read, which agree."""
     ours = AvroReader(resolved(schema)).read(content, 0, None)
     source = io.BytesIO(content)
     assert fastavro.schemaless_reader(source, fastavro.parse_schema(schema), None) == ours
@@ -302,7 +302,7 @@ def test_defaults_are_written_as_avro_has_them(kind: Any, default: Any, expected
     ],
 )
 def test_a_union_of_records_keeps_its_branch(value: Any) -> None:
-    """What was read is written again as it was."""
+    """A value is written back as it was read."""
     deep = record({"type": "array", "items": ["null", {"type": "map", "values": EVENT}]})
     for schema, inside in (
         (EVENT, value),
@@ -330,7 +330,7 @@ def test_a_record_goes_to_the_branch_that_it_fills() -> None:
 
 
 def test_values_of_other_records_are_read_by_name() -> None:
-    """Named types that are referred to, also in unions read as another schema."""
+    """Named types that are referred to, also in unions read with another schema."""
     union = {
         "type": "record",
         "name": "R",

@@ -1,4 +1,4 @@
-"""Records that cannot be read: raised, left out, or dead letters, in each way to read."""
+"""Unreadable records: raised, skipped, or dead letters, in each way to read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECRET = b"PRIVATE"
 
 @pytest.fixture
 async def records(cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry) -> list[int]:
-    """What can be read of the topic, which begins and ends with records that cannot be."""
+    """Return the readable records of the topic, which begins and ends with unreadable ones."""
     cluster.create_topic("dead", partitions=1)
     serializer = SchemaRegistry(schema_registry.url).avro_serializer(ORDER, auto_register=True)
     numbers = [None, None, 0, None, 1, 2, None]

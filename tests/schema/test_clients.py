@@ -1,4 +1,4 @@
-"""Producers and consumers that work with a registry: it is asked once for each schema, before a batch is read."""
+"""Producers and consumers that work with a registry: one request for each schema, before a batch is read."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_each_way_to_read_asks_once_for_each_schema(
 async def test_what_cannot_be_read_is_raised_in_its_turn(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, way: str
 ) -> None:
-    """Bytes without an id, an id that the registry does not have, bytes of another schema."""
+    """Bytes without an id, an unknown id, bytes of another schema."""
     registry = SchemaRegistry(schema_registry.url)
     good = await registry.avro_serializer(ORDER, auto_register=True).encode(order(1), "orders")
     for bad, cause, named in (

@@ -1,4 +1,4 @@
-"""Values in values, deeper than Python or a library can follow: a typed error in reading and writing, and no crash."""
+"""Values nested deeper than Python or a library can follow: a typed error in reading and writing, and no crash."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_schemas_that_are_too_deep(schema: Any) -> None:
 
 
 def message(levels: int, *, maps: bool) -> Any:
-    """Values in lists or in maps, which are three messages each."""
+    """Return values in lists or in maps, which take three messages for each level."""
     value = inner = struct_pb2.Value()
     for _ in range(levels):
         inner = inner.struct_value.fields["k"] if maps else inner.list_value.values.add()
@@ -118,12 +118,12 @@ def test_messages_of_bounded_types_are_not_looked_at() -> None:
 
 
 class Deep(ValueError):
-    """Its ``repr`` is too deep."""
+    """An object whose ``repr`` is too deep."""
 
 
 @pytest.mark.anyio
 async def test_functions_of_the_application_whose_errors_are_too_deep() -> None:
-    """The error of a record says what its function raised, as far as that can be said."""
+    """The error of a record names the function's error as far as possible."""
 
     def refuse(content: Any) -> Any:
         raise Deep(lists(5_000))

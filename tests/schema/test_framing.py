@@ -1,4 +1,4 @@
-"""How keys and values name their schema: byte by byte, and as confluent-kafka has it."""
+"""Schema ids in keys and values: byte by byte, and in confluent-kafka's form."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ async def test_a_name_that_a_schema_does_not_have(schema_registry: EmbeddedSchem
 
 @pytest.fixture
 def client(any_registry: Place) -> Iterator[Any]:
-    """Theirs."""
+    """Return confluent-kafka's client."""
     with confluent.client({"url": any_registry.url}) as made:
         yield made
 
@@ -286,7 +286,7 @@ async def test_protobuf_is_read_and_written_as_by_confluent_kafka(any_registry: 
     for kind in (messages.PLAIN, messages.SECOND):
         theirs = confluent.protobuf_serializer(kind, client)(kind(id=3), confluent.context(name))
         ours = await registry.protobuf_serializer(kind, auto_register=True).encode(kind(id=3), name)
-        # Their schema is a descriptor in base64, which only Confluent's registry knows for the same as its text.
+        # Their schema is a descriptor in base64, which only Confluent's registry recognizes as its text.
         assert ours[5:] == theirs[5:]
         assert await registry.deserializer(kind).decode(theirs) == kind(id=3)
         assert confluent.protobuf_deserializer(kind)(ours, confluent.context(name)) == kind(id=3)

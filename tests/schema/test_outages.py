@@ -1,4 +1,4 @@
-"""A registry that is away, or refuses the client: records are good, and wait. What is known serves on."""
+"""A registry that is away, or refuses the client: good records wait, and known schemas stay usable."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def come_back(registry: EmbeddedSchemaRegistry, status: int | None) -> None:
 
 async def until(done: Callable[[], Any]) -> None:
     with anyio.fail_after(30):
-        while not done():  # noqa: ASYNC110 - nobody tells of it
+        while not done():  # noqa: ASYNC110 - no event
             await anyio.sleep(0.01)
 
 
@@ -89,7 +89,7 @@ class Running:
 async def test_good_records_wait(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, kind: str, goes: str
 ) -> None:
-    """They are handled once, no try counts, none is a dead letter, and health says what they wait for."""
+    """They are handled once, no attempt counts, none becomes a dead letter, and health names the reason of the wait."""
     await write(cluster, schema_registry)
     await configure(cluster.bootstrap_servers, "workers")
     go(schema_registry, GOES[goes])
@@ -99,7 +99,7 @@ async def test_good_records_wait(
         await until(lambda: any("schema registry" in each for each in consumer.health().problems))
         health = consumer.health()
         assert health.live
-        await anyio.sleep(0.3)  # for more tries than there are retries
+        await anyio.sleep(0.3)  # for more attempts than there are retries
         come_back(schema_registry, GOES[goes])
         await until(lambda: len(running.handled) >= COUNT)
         await until(lambda: not consumer.health().problems)

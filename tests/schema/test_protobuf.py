@@ -1,4 +1,4 @@
-"""Protobuf's schemas as text, and what is written by them: beside Java, at a real registry."""
+"""Protobuf schemas as text, and data written with them: beside Java, at a real registry."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_protobuf_is_read_and_written_as_by_java(
 
 
 def described(kind: Any) -> descriptor_pb2.FileDescriptorProto:
-    """Its file."""
+    """Return the descriptor of a message type's file."""
     file = descriptor_pb2.FileDescriptorProto()
     kind.DESCRIPTOR.file.CopyToProto(file)
     return file
@@ -75,7 +75,7 @@ def test_a_file_without_a_text_here() -> None:
     with pytest.raises(NoText):
         proto_text(editions)
     unknown = descriptor_pb2.FileDescriptorProto(name="u.proto", syntax="proto3")
-    unknown.options.MergeFromString(b"\xc2\x3e\x01x")  # field 1000, which nothing defines
+    unknown.options.MergeFromString(b"\xc2\x3e\x01x")  # field 1000, which is undefined
     with pytest.raises(NoText):
         proto_text(unknown)
 
@@ -86,7 +86,7 @@ def test_a_file_without_a_text_here() -> None:
 async def test_the_latest_schema_says_where_a_message_type_is(
     schema_registry: EmbeddedSchemaRegistry, name: str
 ) -> None:
-    """Others may have added types before it."""
+    """Another schema may have added types before it."""
     registry = SchemaRegistry(schema_registry.url)
     text = 'syntax = "proto3"; package shop; message Newer {} message Plain { int64 id = 1; }'
     await registry.register(f"{name}-value", Schema(text, "PROTOBUF"))

@@ -1,4 +1,4 @@
-"""What is asked of a registry, and registries on a bad day: errors are typed, bounded, and tell no secret."""
+"""Requests to a registry, and registries that fail: errors are typed, bounded, and contain no secret."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_the_next_address_of_a_name_is_gone_to_and_stayed_at(names: Names,
             assert stranger.visits == 1
 
 
-# --- how often it is asked ---
+# --- number of requests ---
 
 
 async def test_those_that_ask_at_the_same_time_share_a_request_that_none_can_cancel(
@@ -132,7 +132,7 @@ def test_one_registry_serves_one_event_loop_after_the_other(
     assert anyio.run(registry.subjects, backend=anyio_backend) == ["orders-value"]
 
 
-# --- what it says ---
+# --- answers ---
 
 
 async def test_the_whole_of_a_subjects_life(schema_registry: EmbeddedSchemaRegistry) -> None:
@@ -188,7 +188,7 @@ async def test_references_are_resolved_with_what_they_refer_to(schema_registry: 
         await registry.register("lists-value", Schema(LIST_TEXT, references=(SchemaReference("x", "missing", 1),)))
 
 
-# --- bad days ---
+# --- failures ---
 
 
 async def test_another_registry_answers_where_one_is_gone(schema_registry: EmbeddedSchemaRegistry) -> None:
@@ -234,7 +234,7 @@ async def test_a_registry_that_does_not_answer_costs_no_more_than_the_deadline(
         (400, SchemaRegistryError),
         (401, SchemaRegistryAuthenticationError),
         (403, SchemaRegistryAuthenticationError),
-        (404, SchemaRegistryError),  # without the registry's code it is somebody else's
+        (404, SchemaRegistryError),  # without the registry's code it comes from another server
         (307, SchemaRegistryError),
         (200, SchemaRegistryError),
     ],
@@ -250,7 +250,7 @@ async def test_statuses_are_typed(
     assert not raised.value.retriable
 
 
-# --- who asks ---
+# --- credentials ---
 
 
 async def test_basic_authentication() -> None:

@@ -1,4 +1,4 @@
-"""What a registry is given shows in no error, nor in what collectors of errors show of functions on the way."""
+"""Secrets for a registry show neither in errors nor in variables that collectors of errors report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ URL = "https://registry.example.org"
 
 
 def collected(error: BaseException) -> str:
-    """As reporters of errors show it: each link, with the variables of each function but those of the tests."""
+    """Return the report of an error: each link, with the variables of each function except the tests'."""
     found: list[str] = []
     rest: list[BaseException | None] = [error]
     while rest:
@@ -34,7 +34,7 @@ def variables(step: TracebackType | None) -> list[str]:
     found: list[str] = []
     while step is not None:
         if "/tests/" not in step.tb_frame.f_code.co_filename:
-            found += map(repr, step.tb_frame.f_locals.values())  # which a half-made object has, too
+            found += map(repr, step.tb_frame.f_locals.values())  # present even on a half-constructed object
         step = step.tb_next
     return found
 

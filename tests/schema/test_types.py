@@ -1,4 +1,4 @@
-"""The application's own types, both ways, by each kind of schema; what is written is read back into the same type."""
+"""The application's own types, both ways, by each kind of schema; values are read back into the same type."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def test_a_class_reads_what_has_more_fields(schema_registry: EmbeddedSchem
     @dataclasses.dataclass
     class Local:
         lines: list[Line]
-        child: Lines | None = None  # a name that nobody finds who is not here
+        child: Lines | None = None  # a name that only resolves in this scope
 
     assert await registry.deserializer(Local).decode(content) == Local([Line("a", decimal.Decimal(1))])
 
@@ -290,7 +290,7 @@ async def test_json_writes_what_stands_for_json(
 async def test_json_references_are_found_by_their_names(
     schema_registry: EmbeddedSchemaRegistry, root_id: str | None, line_id: str | None, reference: str
 ) -> None:
-    """And those of the schemas that are referred to, by theirs."""
+    """References between schemas are found by the names of the schemas."""
     registry = SchemaRegistry(schema_registry.url)
     await registry.register("sku", Schema('{"type": "string", "minLength": 2}', "JSON"))
     line = {"type": "object", "properties": {"sku": {"$ref": "sku.json"}}, **({"$id": line_id} if line_id else {})}
@@ -309,7 +309,7 @@ async def test_json_references_are_found_by_their_names(
 
 
 async def test_another_messages_bytes_are_refused(schema_registry: EmbeddedSchemaRegistry) -> None:
-    """Though one class alone is wanted, whose bytes they could be."""
+    """Even with a single wanted class, which the bytes could fit."""
     registry = SchemaRegistry(schema_registry.url)
     content = await registry.protobuf_serializer(messages.SECOND, auto_register=True).encode(
         messages.SECOND(id=7), "orders"

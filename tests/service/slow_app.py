@@ -1,4 +1,4 @@
-"""An app whose handlers take their time: the test sends SIGTERM meanwhile."""
+"""An app with slow handlers, which receives SIGTERM from the test meanwhile."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ app.include_router(kafka.router())
 
 @app.post("/orders")
 async def accept(request: Request, producer: Annotated[Producer[Any, Any], Depends(orders)]) -> int:
-    """Publish it, and say by which process."""
+    """Publish it, and return the process that did."""
     await producer.send_and_wait("orders", await request.body())
     return os.getpid()
 
 
 @kafka.consumer("jobs", group_id="g", auto_offset_reset="earliest")
 async def work(record: Any) -> None:
-    """Nothing, for a while."""
+    """Wait for a while."""
     sys.stdout.write("begun\n")
     await anyio.sleep(1)
     sys.stdout.write("done\n")

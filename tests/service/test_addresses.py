@@ -1,4 +1,4 @@
-"""Clients of a cluster whose names have several addresses, of which the first is no broker."""
+"""Clients of a cluster whose names have several addresses, the first of which is no broker."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def advertised_by_name(names: Names) -> AsyncIterator[EmbeddedCluster]:
 
 @asynccontextmanager
 async def first_address(names: Names, cluster: EmbeddedCluster, bad: Handler) -> AsyncIterator[None]:
-    """From now on the name has another address before the broker's, where this is what answers."""
+    """Put another address, with this server, before the broker's."""
     async with serve(bad, host=BAD, port=int(cluster.address(1).rpartition(":")[2])):
         names[NAME] = [BAD, GOOD]
         yield

@@ -37,7 +37,7 @@ async def two_brokers() -> AsyncIterator[EmbeddedCluster]:
 
 @asynccontextmanager
 async def running(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    """The app as a server runs it, with its lifespan."""
+    """Run the app as a server does, with its lifespan."""
     with anyio.fail_after(30):
         async with (
             app.router.lifespan_context(app),
@@ -119,7 +119,7 @@ async def test_routes_and_handlers_have_the_app_s_clients_each_time_that_it_runs
         for run in range(2):
             async with running(app.app) as http:
                 assert (await http.post("/orders", content=b"%d" % run)).json() == run
-                assert await app.handled.receive() == b"%d" % run  # what was handled before is committed
+                assert await app.handled.receive() == b"%d" % run  # earlier records are committed
                 assert (await http.get("/topics")).json() == ["orders"]
                 assert (await http.get("/health/ready")).json() == {"healthy": True, "problems": []}
                 assert (await http.get("/health/live")).status_code == 200
@@ -153,7 +153,7 @@ async def test_a_cluster_that_is_away_has_no_app_started_anew(cluster: EmbeddedC
             for broker in cluster.broker_ids:
                 await cluster.kill_broker(broker)
             away = 'kafka_consumer_healthy{client_id="aiokafka-lead"} 0'
-            while away not in (await http.get("/metrics")).text:  # noqa: ASYNC110 (nobody tells)
+            while away not in (await http.get("/metrics")).text:  # noqa: ASYNC110 (no event)
                 await anyio.sleep(0.02)
             for path in ("/health/live", "/health/ready"):
                 answer = await http.get(path)
@@ -203,7 +203,7 @@ async def test_an_error_in_a_lifespan_comes_out_as_it_is(cluster: EmbeddedCluste
     kafka = Kafka(cluster.bootstrap_servers)
     app = App(kafka).app
     error = kind("the database is away")
-    for _ in range(2):  # the clients were stopped, and may live again
+    for _ in range(2):  # stopped clients can be started again
         with pytest.raises(kind) as caught:
             async with kafka.lifespan(app):
                 raise error

@@ -1,4 +1,4 @@
-"""How the lives of clients end, whatever their kind: stopped by several calls at once, or not at all."""
+"""Ends of clients of every kind: stopped by several calls at once, or not at all."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ async def one_broker() -> AsyncIterator[EmbeddedCluster]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of client, and what its `stop` waits for."""
+    """A kind of client, and the wait of its `stop`."""
 
     make: Callable[[str], Any]
     awaits: str
     """The request that its `stop` waits for."""
     work: Callable[[Any], Any] | None = None
-    """What has to happen before, for that request to be needed; it may return a delivery."""
+    """Makes that request necessary; may return a delivery."""
 
 
 async def send(producer: Any) -> Delivery:
@@ -88,7 +88,7 @@ async def test_a_second_stop_ends_within_its_own_time(cluster: EmbeddedCluster, 
             held.remove()
         await client.stop(timeout_ms=200)
         if sent is not None:
-            await sent  # nor has the second one cut short what the first one waits for
+            await sent  # the second stop has not cut the first one short
 
 
 # --- not stopped ------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ RECORDS = {"Producer": 1001, "Client": 10}
 
 
 async def said_by(*args: str, show: bool) -> list[str]:
-    """The lines about clients, and all that Python says, of a program that must succeed."""
+    """Return the log lines about clients, and Python's output, of a program that must succeed."""
     shown = ["-W", "always::ResourceWarning"] if show else []
     ended = await anyio.run_process(
         [sys.executable, *shown, "-c", LEFT_OPEN, *args], check=False, stdin=subprocess.DEVNULL
@@ -190,6 +190,6 @@ async def test_lost_records_are_in_the_log_of_a_program_that_shows_no_warnings(
     cluster: EmbeddedCluster, anyio_backend: str
 ) -> None:
     lines = await said_by(anyio_backend, "Producer", cluster.bootstrap_servers, show=False)
-    (line,) = [line for line in lines if "unclosed" in line]  # plain Python has a line of its own
+    (line,) = [line for line in lines if "unclosed" in line]  # plain Python adds a line
     assert "unclosed Producer" in line
     assert "1001 records were not sent" in line

@@ -1,4 +1,4 @@
-"""Brokers that are not Apache's, by the requests that their documents list: docs/brokers.md says where."""
+"""Brokers other than Apache's, limited to the requests in their documentation: docs/brokers.md has the sources."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_administration_with_the_requests_of_warpstream(warpstream: Embedd
 
 
 async def test_records_and_groups_without_idempotence_and_new_requests() -> None:
-    """As Event Hubs are in their Standard tier."""
+    """The set of Event Hubs' Standard tier."""
     async with EmbeddedCluster(brokers=3, max_versions=without_others(BASIC)) as cluster:
         cluster.create_topic("in", partitions=3)
         servers = cluster.bootstrap_servers

@@ -1,4 +1,4 @@
-"""A broker that has just started may refuse logins that it takes a moment later: its users are not loaded yet."""
+"""A broker that has just started may refuse logins until it has loaded its users."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def two_brokers() -> AsyncIterator[EmbeddedCluster]:
 
 
 async def restart(cluster: EmbeddedCluster, refusals: int = 3) -> Fault:
-    """Broker 2 comes back, and refuses the first logins, without a word about why."""
+    """Restart broker 2, which refuses the first logins without giving a reason."""
     await cluster.stop_broker(2)
     fault = cluster.faults.add("SaslAuthenticate", broker=2, error_code=SaslAuthenticationFailedError, count=refusals)
     await cluster.start_broker(2)
@@ -86,7 +86,7 @@ async def test_records_are_kept_whatever_the_mechanism(mechanism: str) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 async def test_records_are_kept(cluster: EmbeddedCluster, shared: bool) -> None:
     async with producing(cluster, shared=shared) as producer:
-        await producer.send_and_wait("events", b"before", partition=0)  # broker 2 has not been connected to yet
+        await producer.send_and_wait("events", b"before", partition=0)  # broker 2 has no connection yet
         fault = await restart(cluster)
         with anyio.fail_after(30):
             deliveries = [await producer.send("events", b"%d" % number, partition=1) for number in range(20)]

@@ -1,4 +1,4 @@
-"""`Consumer.run` and `ShareConsumer.run` in a process of their own: signals, and the probes of an orchestrator."""
+"""`Consumer.run` and `ShareConsumer.run` in separate processes: signals, and the probes of an orchestrator."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_signal_ends_it_when_the_work_in_hand_is_done(
         assert process.wait() == 0
     order(cluster, b"2")
     with service(cluster, port, backend, "slow") as process:
-        process.read_until("^handling 1$")  # what was handled is committed
+        process.read_until("^handling 1$")  # handled records are committed
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -110,7 +110,7 @@ def test_a_second_signal_gives_up_what_is_in_hand(cluster: ClusterThread, ports:
         process.send_signal(signal.SIGTERM)
         process.read_until("aiokafka-lead: SIGTERM: the consumer stops")
         assert ask(port, "/health/ready")[0] == 503
-        assert ask(port, "/health/live")[0] == 200  # it is not to be killed before it is through
+        assert ask(port, "/health/live")[0] == 200  # not to be killed before it has finished
         process.send_signal(signal.SIGTERM)
         process.read_until("^ended$")
         assert process.wait() == 0

@@ -1,4 +1,4 @@
-"""An app and the service behind it, as the documents build them, while brokers die and processes are told to end."""
+"""An app and the service behind it, as in the documentation, while brokers die and processes are stopped."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def billed(ledger: Path) -> Counter[tuple[str, str, int]]:
 
 
 class Orders:
-    """Customers who order, and do so again with the same id until they hear that their order is accepted."""
+    """Customers, each repeating an order with the same id until it is accepted."""
 
     def __init__(self) -> None:
         self.slowest_s = 0.0
         self.refused = 0
         self.accepted: dict[str, tuple[int, int]] = {}
-        """Where the records are, by the order's id."""
+        """Positions of the records, by the order's id."""
 
     async def order(self, http: httpx.AsyncClient, number: int) -> None:
         order_id = f"order-{number}"
@@ -121,7 +121,7 @@ def test_every_order_is_billed_once_though_brokers_die_and_processes_end(ports: 
         anyio.run(order_all)
         assert len(orders.accepted) == ORDERS
         assert orders.slowest_s < DEADLINE_S
-        assert server.end() in (0, -signal.SIGTERM)  # a server of one process ends by the signal that it has heeded
+        assert server.end() in (0, -signal.SIGTERM)  # a server with one process ends by the signal that it has handled
         until = time.monotonic() + 60
         while len(billed(ledger)) < ORDERS and time.monotonic() < until:
             time.sleep(0.05)
@@ -158,7 +158,7 @@ def test_an_app_starts_though_kafka_is_down_and_is_ready_when_it_is_up(ports: Po
             assert http.post("/orders", json={"customer": "ann", "cents": 1}).status_code == 202
             assert http.get("/health/ready").status_code == 200
             assert len(cluster.records("orders")) == 1
-        assert server.end() in (0, -signal.SIGTERM)  # a server of one process ends by the signal that it has heeded
+        assert server.end() in (0, -signal.SIGTERM)  # a server with one process ends by the signal that it has handled
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -179,7 +179,7 @@ def test_a_signal_lets_handlers_end_and_workers_show_their_metrics_together(
             server.read_until("Application startup complete")
         by_worker: Counter[str] = Counter()
         while len(by_worker) < workers:
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:  # a connection of its own
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:  # a separate connection
                 by_worker[http.post("/orders", content=b"1").text] += 1
         for accept in ("", "application/openmetrics-text; version=1.0.0"):
             page = httpx.get(f"http://127.0.0.1:{port}/metrics", headers={"accept": accept}).text

@@ -79,7 +79,7 @@ async def test_everything_works_on_one_set_of_connections(cluster: EmbeddedClust
 
 
 async def connections_and_metadata_requests(cluster: EmbeddedCluster, *, shared: bool) -> tuple[int, int]:
-    """Have ten consumers read what a producer writes, beside an admin client, while leaders move; and then all again.
+    """Have ten consumers read a producer's records, beside an admin client, while leaders move; then repeat it.
 
     Metadata requests are counted while every view of the cluster is refreshed twenty times.
     """
@@ -216,7 +216,7 @@ async def test_the_client_s_end_is_that_of_all(cluster: EmbeddedCluster) -> None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(read_on)
             await client.stop()
-    assert (await delivery).offset == 0  # what was pending is sent first
+    assert (await delivery).offset == 0  # pending records are sent first
     assert cluster.requests.count("LeaveGroup") == 1
     calls: list[Any] = [lambda: producer.send("events", b"2"), reader.getone, admin.list_topics, admin.start]
     for call in calls:
@@ -416,7 +416,7 @@ async def test_producers_of_one_partition_do_not_wait_for_each_other_at_a_slow_b
                 sending.start_soon(send_on, producer, name)
         took_s = anyio.current_time() - began
         assert cluster.requests.count("Produce") - before == 5 * number
-        assert took_s < 5 * number * 0.3 / 2  # of one connection's time
+        assert took_s < 5 * number * 0.3 / 2  # the timeout of one connection
         written = [bytes(record.value or b"") for record in cluster.records("events", 0)][number:]
         for name in range(number):
             own = [value for value in written if value.startswith(b"%d " % name)]
@@ -480,7 +480,7 @@ async def test_a_client_that_has_stopped_leaves_nothing_in_the_shared_one(cluste
 
 
 def ours() -> Counter[str]:
-    """The objects that are a client's, and not the embedded cluster's."""
+    """Return the objects of a client, without those that belong to the embedded cluster."""
     gc.collect()
     names = (f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
     return Counter(name for name in names if name.startswith(("aiokafka_lead._io", "aiokafka_lead._core")))
@@ -536,7 +536,7 @@ async def test_pipelines_on_shared_connections_do_not_wait_for_each_others_ends(
             assert waits.outcome == "committed"
         with pytest.raises(ClientClosedError):
             one.transaction()
-        await plain.send_and_wait("events", b"plain", partition=2)  # it goes on without them
+        await plain.send_and_wait("events", b"plain", partition=2)  # it continues without them
 
 
 async def test_the_client_s_end_commits_what_pipelines_have_in_flight(cluster: EmbeddedCluster) -> None:

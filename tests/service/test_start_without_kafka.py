@@ -90,7 +90,7 @@ async def test_sends_say_what_keeps_them_from_the_brokers(ports: PortPool) -> No
 
 
 def each_kind(servers: str) -> list[AnyClient]:
-    """One client of each kind; all of them want something of a broker that is not there."""
+    """Return one client of each kind; each needs something from a broker that is down."""
     assigned = Consumer(bootstrap_servers=servers, group_id="g")
     assigned.assign([TopicPartition("events", 0)])
     return [
@@ -109,7 +109,7 @@ KINDS = pytest.mark.parametrize("index", range(8))
 
 
 async def stop_at_once(client: AnyClient) -> None:
-    """A stop that waits for a coordinator, to leave the group, takes a quarter of its time or half."""
+    """A stop that waits for a coordinator, to leave the group, takes a quarter or half of its timeout."""
     with anyio.move_on_after(10) as scope:
         await client.stop(timeout_ms=60_000)
     assert not scope.cancel_called

@@ -17,7 +17,7 @@ tracer = get_tracer(__name__)
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """What OpenTelemetry's middleware does, in short."""
+    """Do the essential work of OpenTelemetry's middleware."""
 
     async def send_exported(message: Message) -> None:
         if message["type"].startswith("lifespan.shutdown."):  # a worker ends as soon as it has this

@@ -1,4 +1,4 @@
-"""Each kind of client does its main work once, on sockets: the first answer after a change (``make quick``)."""
+"""Each kind of client does its main work once, on sockets: the first check after a change (``make quick``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VALUES = [b"%02d" % number for number in range(20)]
 
 @pytest.fixture
 async def servers(cluster: EmbeddedCluster) -> str:
-    """A cluster whose topic has `VALUES`."""
+    """Cluster whose topic has `VALUES`."""
     async with Producer(cluster.bootstrap_servers) as producer:
         await fill(producer)
     return cluster.bootstrap_servers

@@ -1,8 +1,8 @@
 """`option_cases` on Spark, each by this package and by Spark's connector: ``python -m tests.spark.beside_connector``.
 
-Prints the cases in which the two differ, or differ from what is recorded, and fails if there are any. Then each goes on
-from the other's checkpoint. The connector's jars come through Maven, once. The PySpark is the one of this Python, or
-one that comes first in PYTHONPATH. A program of its own, since the jars have to be there when the JVM begins.
+Prints the cases in which the two differ from each other or from the recorded outcome, and fails if there are any. After
+that, each continues from the other's checkpoint. Maven downloads the connector's jars once. PySpark is this Python's,
+or the first one in PYTHONPATH. It is a separate program, since the jars have to be present when the JVM starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERSION = "4.2.0"
 
 
 def main() -> None:
-    """Compare, and say so."""
+    """Compare the two and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.beside_connector", description=__doc__)
     parser.add_argument("--only", default="", help="cases whose text contains this")
     parser.add_argument("--errors", action="store_true", help="print why a case is refused")
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _cases(spark: SparkSession, cluster: ClusterThread, only: str, *, show_errors: bool) -> int:
-    """How many cases differ."""
+    """Return the number of cases that differ."""
     cases = [case for case in CASES if only in str(case)]
     different = 0
     for case in cases:
@@ -70,7 +70,7 @@ def _cases(spark: SparkSession, cluster: ClusterThread, only: str, *, show_error
 
 
 def _checkpoint(spark: SparkSession, cluster: ClusterThread, first: str, second: str) -> bool:
-    """A query of one format, gone on with by the other and back; True if a record was lost or repeated."""
+    """Continue a query of one format by the other and back; return True if a record was lost or repeated."""
     topic = f"from-{first}-to-{second}".replace("_", "-")
     cluster.create_topic(topic, 2)
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def _checkpoint(spark: SparkSession, cluster: ClusterThread, first: str, second:
 
 
 def connector_jars() -> Iterable[Path]:
-    """The connector's jars and what they need; they come through Maven, once."""
+    """Return the connector's jars and their dependencies; Maven downloads them once."""
     target = _ROOT / ".cache" / "spark" / f"connector-{_VERSION}"
     if not target.is_dir():
         partial = target.with_name(f"{target.name}.partial")

@@ -1,6 +1,6 @@
-"""What the Spark tests share: an embedded cluster for each module, and one Spark session for all of them.
+"""Fixtures of the Spark tests: an embedded cluster for each module, and one Spark session for all of them.
 
-Most tests call the readers as Spark's Python workers do, without a JVM; those that need one ask for ``spark``.
+Most tests call the readers as Spark's Python workers do, without a JVM; the rest request ``spark``.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).parents[2]
 _NO_JAVA = "no Java for Spark"
 SPARK_TIMEOUT_S = 600
-"""For a test that uses Spark: the first one starts it."""
+"""Timeout of a test that uses Spark: the first one starts it."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that use a JVM the time that it takes."""
+    """Give tests that use a JVM a longer timeout."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Say aloud how many tests did not run for want of Java."""
+    """Report how many tests were skipped for lack of Java."""
     reports = terminalreporter.stats.get("skipped", ())
     missing = [r for r in reports if isinstance(r.longrepr, tuple) and _NO_JAVA in r.longrepr[2]]
     if missing:
@@ -47,14 +47,14 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A small local Spark, in which the format is found by itself."""
+    """A small local Spark that finds the format automatically."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
             pytest.fail(f"CI needs Java 17+: {_NO_JAVA}")
         pytest.skip(_NO_JAVA)
     from pyspark.sql import SparkSession
 
-    # As an installation has it: the module that PySpark looks for is at the top level.
+    # As in an installation: the module that PySpark looks for is at the top level.
     paths = [str(_ROOT), str(_ROOT / "aiokafka_lead/spark/autoload")]
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -84,7 +84,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ClusterThread]:
-    """Three embedded brokers, and at the end no client of this process left."""
+    """Three embedded brokers; all clients of this process are gone at the end."""
     from aiokafka_lead.spark.client_loop import client_loop
     from aiokafka_lead.testing import EmbeddedCluster
     from aiokafka_lead.testing.thread import ClusterThread
@@ -96,7 +96,7 @@ def cluster() -> Iterator[ClusterThread]:
 
 @pytest.fixture
 def new_topic(request: pytest.FixtureRequest, cluster: ClusterThread) -> Callable[..., str]:
-    """Creates topics of the module's cluster, named after the test."""
+    """A function that creates topics of the module's cluster, named after the test."""
     counter = itertools.count(1)
 
     def create(partitions: int = 1, configs: dict[str, str] | None = None) -> str:

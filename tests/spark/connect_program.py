@@ -1,6 +1,6 @@
-"""What a user of Spark Connect does: ``python connect_program.py BOOTSTRAP TOPIC``.
+"""A user's program for Spark Connect: ``python connect_program.py BOOTSTRAP TOPIC``.
 
-A program of its own, since a process has either a classic session or a Spark Connect one.
+It is a separate program, since a process has either a classic session or a Spark Connect one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 
 def main(bootstrap: str, topic: str) -> None:
-    """Write ten rows, and copy them by a stream, exactly once."""
+    """Write ten rows, and copy them in a stream, exactly once."""
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

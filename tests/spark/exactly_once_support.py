@@ -1,4 +1,4 @@
-"""A micro-batch in Spark's steps, without a JVM: what the driver does, what each task does, and where either dies."""
+"""A micro-batch in Spark's steps, without a JVM: the driver's steps, each task's steps, and deaths of either."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Writer = DataSourceArrowWriter | DataSourceStreamArrowWriter
 
 @contextmanager
 def in_task(task: int, attempt: int, query: str, batch: int) -> Iterator[None]:
-    """What Spark's worker sets up around a task."""
+    """Set up the environment that Spark's worker gives a task."""
     properties = {"sql.streaming.queryId": query, "streaming.sql.batchId": str(batch)}
     TaskContext._setTaskContext(TaskContext(partitionId=task, attemptNumber=attempt, localProperties=properties))
     try:
@@ -35,7 +35,7 @@ def in_task(task: int, attempt: int, query: str, batch: int) -> Iterator[None]:
 
 
 class MicroBatch:
-    """One try of a micro-batch, by a driver of its own."""
+    """One attempt at a micro-batch, by a driver of its own."""
 
     def __init__(self, cluster: Servers, topic: str, number: int = 0, *, query: str = QUERY, **options: str) -> None:
         self.query, self.number = query, number
@@ -48,7 +48,7 @@ class MicroBatch:
         return self._source.streamWriter(from_arrow_schema(ROWS), overwrite=False)
 
     def write(self, values: Sequence[bytes], task: int = 0, attempt: int = 0) -> WriterCommitMessage:
-        """What a task does."""
+        """Run one task."""
         writer: Writer = pickle.loads(self._pickled)
         rows = pa.record_batch([pa.array(values, pa.binary())], schema=ROWS)
         with in_task(task, attempt, self.query, self.number):
@@ -57,7 +57,7 @@ class MicroBatch:
         return found
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """What the driver does then; if it fails, Spark aborts."""
+        """Commit as the driver; if that fails, Spark aborts."""
         try:
             self._writer().commit(list(messages), self.number)
         except BaseException:
@@ -65,16 +65,16 @@ class MicroBatch:
             raise
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """What the driver does when a task has failed."""
+        """Abort as the driver after a task has failed."""
         self._writer().abort(list(messages), self.number)
 
     def run(self, *shares: Sequence[bytes]) -> None:
-        """All of it: a task for each share."""
+        """Run the whole micro-batch: a task for each share."""
         self.commit([self.write(values, task) for task, values in enumerate(shares)])
 
 
 def counted(cluster: Servers, topic: str) -> list[bytes]:
-    """What readers of committed records see, sorted."""
+    """Return the values that readers of committed records see, sorted."""
     found = read(cluster, subscribe=topic, kafka__isolation__level="read_committed")
     return sorted(row["value"] for row in found)
 
@@ -87,7 +87,7 @@ def settings_of(cluster: Servers, topic: str) -> ExactlyOnce:
 
 
 def decide(cluster: Servers, topic: str, messages: list[Any]) -> None:
-    """A driver that dies when it has decided, before it commits the other tasks' transactions."""
+    """Let the driver die after its decision, before it commits the other tasks' transactions."""
     settings = settings_of(cluster, topic)
     shares = [message.share for message in messages]
     others = tuple(share.opened for share in shares[1:] if share.opened is not None)

@@ -3,10 +3,10 @@
     python -m tests.spark.long_exactly_once                  # 100 kills in 50 micro-batches, three brokers
     python -m tests.spark.long_exactly_once --kills 20 --seed 7
 
-A driver goes through a micro-batch in Spark's steps, with a process of its own for each attempt of a task, and keeps
-Spark's two logs in a checkpoint: what a micro-batch is, and that it is done. Each time that a micro-batch is tried, its
-rows are divided among one to four tasks anew. The exit status is 0 only if readers of committed records see each row
-once, a reader that was there all the time among them, and no transaction is open at the end.
+A driver runs a micro-batch in Spark's steps, with a process for each attempt of a task, and keeps Spark's two logs in a
+checkpoint: the contents of a micro-batch, and its completion. Each attempt divides the rows among one to four tasks
+again. The exit status is 0 only if readers of committed records see each row once, among them a reader that was present
+all the time, and no transaction is open at the end.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from .exactly_once_support import QUERY, ROWS, in_task
 TOPIC = "target"
 PARTITIONS = 3
 ATTEMPTS = 4
-"""Of a task, before its micro-batch fails; as ``spark.task.maxFailures``."""
+"""Attempts of a task before its micro-batch fails, like ``spark.task.maxFailures``."""
 
 
 # --- a driver and its workers -----------------------------------------------------------------------------------------
 
 
 def writer(bootstrap: str) -> Any:
-    """What Spark builds for each step."""
+    """Return a writer, as Spark builds one for each step."""
     options = {"kafka.bootstrap.servers": bootstrap, "topic": TOPIC, "exactlyOnce": "true"}
     options |= {"transactionalIdPrefix": "long", "kafka.max.block.ms": "20000"}
     source = KafkaDataSource(CaseInsensitiveDict(options))
@@ -56,7 +56,7 @@ def writer(bootstrap: str) -> Any:
 
 
 def drive(bootstrap: str, checkpoint: Path, batches: int, rows: int) -> None:
-    """Go on from the checkpoint to the last micro-batch."""
+    """Continue from the checkpoint to the last micro-batch."""
     done = checkpoint / "done"
     for batch in range(int(done.read_text()) if done.exists() else 0, batches):
         values = [b"%d" % number for number in range(batch * rows, (batch + 1) * rows)]
@@ -75,7 +75,7 @@ def drive(bootstrap: str, checkpoint: Path, batches: int, rows: int) -> None:
 
 
 def run_tasks(checkpoint: Path, batch: int, shares: Sequence[list[bytes]]) -> list[Any]:
-    """What the tasks have told; those that died are tried again."""
+    """Return the messages of the tasks, retrying dead ones."""
     running: dict[int, tuple[int, subprocess.Popen[bytes]]] = {}
     found: dict[int, Any] = {}
     for task, values in enumerate(shares):
@@ -97,8 +97,8 @@ def run_tasks(checkpoint: Path, batch: int, shares: Sequence[list[bytes]]) -> li
 
 
 def start_task(checkpoint: Path, batch: int, task: int, attempt: int) -> subprocess.Popen[bytes]:
-    """A worker."""
-    # Not the driver's group: one that is killed leaves its workers to themselves for a while, as Spark's does.
+    """Start a worker."""
+    # Not in the driver's group: workers outlive a killed driver for a while, as Spark's do.
     arguments = ["task", str(checkpoint), str(batch), str(task), str(attempt)]
     worker = subprocess.Popen([sys.executable, "-m", __spec__.name, *arguments])
     (checkpoint / f"pid-{task}").write_text(str(worker.pid))
@@ -106,7 +106,7 @@ def start_task(checkpoint: Path, batch: int, task: int, attempt: int) -> subproc
 
 
 def write_task(checkpoint: Path, batch: int, task: int, attempt: int) -> None:
-    """What a worker does."""
+    """Run one task in a worker."""
     rows = pickle.loads((checkpoint / f"rows-{task}").read_bytes())
     own: Any = pickle.loads((checkpoint / "writer").read_bytes())
     table = [
@@ -117,11 +117,11 @@ def write_task(checkpoint: Path, batch: int, task: int, attempt: int) -> None:
     (checkpoint / f"message-{task}-{attempt}").write_bytes(pickle.dumps(message))
 
 
-# --- trouble ----------------------------------------------------------------------------------------------------------
+# --- faults -----------------------------------------------------------------------------------------------------------
 
 
 class Job:
-    """A driver that is started again whenever it has ended too early."""
+    """A driver that is restarted whenever it ends too early."""
 
     def __init__(self, bootstrap: str, checkpoint: Path, batches: int, rows: int) -> None:
         self._arguments = ["drive", bootstrap, str(checkpoint), str(batches), str(rows)]
@@ -130,7 +130,7 @@ class Job:
         self._driver = self._start()
         self.kills = Counter[str]()
         self.failures = 0
-        """Drivers that ended by themselves, with an error."""
+        """Number of drivers that ended by themselves, with an error."""
 
     def _start(self) -> subprocess.Popen[bytes]:
         errors = (self._checkpoint / "errors").open("ab")
@@ -138,13 +138,13 @@ class Job:
 
     @property
     def batch(self) -> int:
-        """How many micro-batches are done."""
+        """Return the number of finished micro-batches."""
         done = self._checkpoint / "done"
         return int(done.read_text()) if done.exists() else 0
 
     @property
     def over(self) -> bool:
-        """Whether all are; starts a driver again that has ended before."""
+        """Return True if all are finished; restart a driver that has ended before."""
         if self._driver.poll() is None:
             return False
         if self._driver.returncode == 0 and self.batch == self._batches:
@@ -154,7 +154,7 @@ class Job:
         return False
 
     def kill_something(self, rng: random.Random) -> None:
-        """The driver, or a worker."""
+        """Kill the driver, or a worker."""
         if rng.random() < 0.5:
             self._driver.kill()
             self._driver.wait()
@@ -168,13 +168,13 @@ class Job:
             self.kills["worker"] += 1
 
     def stop(self) -> None:
-        """Leave no driver behind; its workers end by themselves."""
+        """Stop the driver; its workers end by themselves."""
         self._driver.kill()
         self._driver.wait()
 
 
 def is_worker(pid: int) -> bool:
-    """Whether the process is still one of ours."""
+    """Return True if the process is still one of ours."""
     try:
         return __spec__.name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -182,7 +182,7 @@ def is_worker(pid: int) -> bool:
 
 
 async def read_committed(bootstrap: str, seen: Counter[bytes | None], stop: anyio.Event) -> None:
-    """Count what readers of committed records see, until there is nothing more."""
+    """Count the records that readers of committed records see, until the end."""
     consumer = Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest")
     consumer.assign([TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)])
     async with consumer:
@@ -196,7 +196,7 @@ async def read_committed(bootstrap: str, seen: Counter[bytes | None], stop: anyi
 
 
 async def main(arguments: argparse.Namespace) -> list[str]:
-    """What was wrong."""
+    """Run it; return the violations."""
     rng = random.Random(arguments.seed)
     total = arguments.batches * arguments.rows
     kafka = KafkaCluster(NEWEST, brokers=arguments.brokers)
@@ -243,7 +243,7 @@ async def main(arguments: argparse.Namespace) -> list[str]:
 
 
 def parsed() -> argparse.Namespace:
-    """The command line."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=50)
     parser.add_argument("--rows", type=int, default=400, help="of a micro-batch")

@@ -1,7 +1,7 @@
-"""Options of Spark's connector, right and wrong, and what comes of each set of them: recorded from connector 4.2.0.
+"""Options of Spark's connector, right and wrong, with the outcome of each set: recorded from connector 4.2.0.
 
-`beside_connector` asks the connector again, in one session with this package. `test_option_cases` holds this package to
-what is recorded here, without the connector.
+`beside_connector` runs the connector again, in one session with this package. `test_option_cases` holds this package to
+the record, without the connector.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ ALL = "orders-0:0-39 orders-1:0-39 orders-2:0-39"
 NONE = ""
 
 TOPICS = {"orders": 3, "cut": 1, "empty": 1, "orders-more": 1}
-"""Topics that the cases read, and how many partitions each has."""
+"""Topics of the cases, with their numbers of partitions."""
 
 RECORDS = {"orders": 40, "cut": 20, "orders-more": 5}
-"""How many records each partition has. Record ``n`` has the timestamp ``1000 * (n + 1)``."""
+"""Number of records in each partition. Record ``n`` has the timestamp ``1000 * (n + 1)``."""
 
 CUT_BEFORE = 5
-"""The first offset of ``cut`` that is still there."""
+"""First offset of ``cut`` that has not been deleted."""
 
 
 class Case(NamedTuple):
-    """A query and what comes of it: the offsets that are read (`offsets_read`), `REFUSED`, or how many are written."""
+    """A query and its outcome: the offsets read (`offsets_read`), `REFUSED`, or the number of records written."""
 
     kind: str
     """"batch" or "stream" reads; "write" or "write stream" writes the rows of ``rows``."""
@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 
 def offsets_read(rows: Iterable[Mapping[str, Any]]) -> str:
-    """The offsets in short: ``topic-partition:first-last``, one more for each gap."""
+    """Return the offsets in short: ``topic-partition:first-last``, another range after each gap."""
     runs: list[list[Any]] = []
     for topic, partition, offset in sorted((row["topic"], row["partition"], row["offset"]) for row in rows):
         if runs and runs[-1][:2] == [topic, partition] and runs[-1][3] == offset - 1:
@@ -73,7 +73,7 @@ def _named(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _per(*numbers: int) -> str:
-    """Numbers for the partitions of ``orders``."""
+    """Return numbers for the partitions of ``orders``."""
     return json.dumps({"orders": dict(enumerate(numbers))})
 
 
@@ -310,5 +310,5 @@ STRICTER = [
     _stream(REFUSED, **_S, maxOffsetsPerTrigger="-1"),
     _batch(REFUSED, assign='{"orders":[0,-1]}'),
 ]
-"""What the connector takes and this package does not: a query that never reads anything, a partition that cannot be."""
+"""Cases that only the connector accepts: a query that never reads, an impossible partition."""
 CASES = [*SELECTION, *OFFSETS, *TIMES, *NUMBERS, *CLIENT, *WRITES]

@@ -1,4 +1,4 @@
-"""The cluster that `option_cases` are asked of."""
+"""The cluster for `option_cases`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _WRITING = {"kafka.max.block.ms": "2000"}
 
 
 def options(cluster: ClusterThread, case: Case) -> dict[str, str]:
-    """All of the case's options, with timeouts that make refusals come soon where it says nothing of them."""
+    """Return the case's options, with short timeouts for refusals unless it sets them."""
     quick = _WRITING if case.rows else _READING
     return {"kafka.bootstrap.servers": cluster.bootstrap_servers, **quick, **case.options}
 
 
 def prepare(cluster: ClusterThread) -> None:
-    """Topics as the cases expect them."""
+    """Create the topics of the cases."""
     for topic, partitions in TOPICS.items():
         cluster.create_topic(topic, partitions, configs={"retention.ms": "-1"})
     asyncio.run(_fill(cluster))

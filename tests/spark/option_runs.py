@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What came of a case."""
+    """Outcome of a case."""
 
     text: str
-    """As `Case.outcome`."""
+    """In the form of `Case.outcome`."""
     content: tuple[str, ...]
     """The schema and rows that were read, or the records that were written."""
     error: str = ""
 
 
 def outcome(spark: SparkSession, cluster: ClusterThread, kind: str, case: Case) -> Outcome:
-    """What comes of the case with this format."""
+    """Return the outcome of the case with this format."""
     run = {"batch": _batch, "stream": _stream, "write": _write, "write stream": _write_stream}[case.kind]
     if case.rows:
         if "sink" in cluster.topic_names():
@@ -81,7 +81,7 @@ def _columns(rows: str) -> list[str]:
 
 
 def end(query: StreamingQuery) -> None:
-    """Wait until it has ended by itself; raises its error."""
+    """Wait until it has ended by itself; raise its error."""
     try:
         if not query.awaitTermination(240):
             raise TimeoutError(f"the query does not end: {query.status}")

@@ -1,4 +1,4 @@
-"""Short ways to fill a topic and to read it as Spark would, with and without a JVM."""
+"""Helpers that fill a topic and read it as Spark would, with and without a JVM."""
 
 from __future__ import annotations
 
@@ -50,26 +50,26 @@ def transactions(cluster: ClusterThread, topic: str, outcomes: str, *, size: int
 
 
 class Servers(Protocol):
-    """A cluster, embedded or not, as far as a query knows it."""
+    """A cluster, embedded or not, as seen by a query."""
 
     @property
     def bootstrap_servers(self) -> str: ...
 
 
 def source(cluster: Servers, **options: str) -> KafkaDataSource:
-    """The data source with options as Spark hands them over."""
+    """Return the data source with options in Spark's form."""
     given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, **options}
     return KafkaDataSource(CaseInsensitiveDict({name.replace("__", "."): value for name, value in given.items()}))
 
 
 def batch_reader(cluster: Servers, **options: str) -> DataSourceReader:
-    """The reader of a batch query."""
+    """Return the reader of a batch query."""
     found = source(cluster, **options)
     return found.reader(found.schema())
 
 
 def stream_reader(cluster: ClusterThread, **options: str) -> DataSourceStreamReader:
-    """The reader of a streaming query."""
+    """Return the reader of a streaming query."""
     found = source(cluster, **options)
     return found.streamReader(found.schema())
 
@@ -77,7 +77,7 @@ def stream_reader(cluster: ClusterThread, **options: str) -> DataSourceStreamRea
 def rows(
     reader: DataSourceReader | DataSourceStreamReader, partitions: Sequence[InputPartition]
 ) -> list[dict[str, Any]]:
-    """What the tasks read."""
+    """Return the rows of all tasks."""
     found: list[dict[str, Any]] = []
     for partition in partitions:
         for batch in batches(reader, partition):
@@ -88,20 +88,20 @@ def rows(
 def batches(
     reader: DataSourceReader | DataSourceStreamReader, partition: InputPartition
 ) -> Generator[pa.RecordBatch, None, None]:
-    """What one task reads."""
+    """Return the batches of one task."""
     for batch in reader.read(partition):
         assert isinstance(batch, pa.RecordBatch)
         yield batch
 
 
 def read(cluster: Servers, **options: str) -> list[dict[str, Any]]:
-    """A whole batch query."""
+    """Run a whole batch query; return its rows."""
     reader = batch_reader(cluster, **options)
     return rows(reader, reader.partitions())
 
 
 def connections_end(cluster: ClusterThread, timeout_s: float = 30) -> bool:
-    """Whether the brokers see all connections closed within the time."""
+    """Return True if the brokers see all connections close within the time."""
     deadline = time.monotonic() + timeout_s
     while sum(cluster.connection_count(broker) for broker in cluster.broker_ids):
         if time.monotonic() > deadline:
@@ -111,29 +111,29 @@ def connections_end(cluster: ClusterThread, timeout_s: float = 30) -> bool:
 
 
 def values(found: Iterable[Mapping[str, Any]]) -> list[bytes | None]:
-    """The rows' values."""
+    """Return the rows' values."""
     return [row["value"] for row in found]
 
 
 def numbered(count: int, start: int = 0) -> list[bytes]:
-    """Numbered values."""
+    """Return numbered values."""
     return [b"%d" % number for number in range(start, start + count)]
 
 
 def stored_values(cluster: ClusterThread, topic: str, partition: int = 0) -> list[bytes | None]:
-    """The values that a partition's log holds."""
+    """Return the values in a partition's log."""
     return [record.value for record in cluster.records(topic, partition)]
 
 
 class Query:
-    """A streaming query's engine in small, with the checkpoint that it keeps: Spark's MicroBatchExecution."""
+    """A small streaming engine with its checkpoint, like Spark's MicroBatchExecution."""
 
     def __init__(self, reader: DataSourceStreamReader, *, planned: list[str] | None = None, done: int = 0) -> None:
         self.reader = reader
         self.planned: list[str] = planned or []
-        """The offset log: where each micro-batch ends, as text."""
+        """Offset log: the end of each micro-batch, as text."""
         self.done = done
-        """The commit log: how many of them are done."""
+        """Commit log: the number of finished micro-batches."""
         self.rows: list[dict[str, Any]] = []
 
     def _start(self, batch: int) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Query:
         return found
 
     def plan(self, limit: ReadLimit | None = None) -> bool:
-        """Plan the next micro-batch; False if there is nothing new."""
+        """Plan the next micro-batch; return False without new records."""
         start = self._start(len(self.planned))
         end = json.dumps(self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit()))
         if self.planned and end == self.planned[-1]:
@@ -150,7 +150,7 @@ class Query:
         return True
 
     def run(self) -> list[bytes | None]:
-        """Run the micro-batch that was planned last; what it read."""
+        """Run the micro-batch planned last; return its rows."""
         assert self.done == len(self.planned) - 1
         partitions = self.reader.partitions(self._start(self.done), json.loads(self.planned[-1]))
         task = pickle.loads(pickle.dumps(self.reader)) if self.reader._driver is None else self.reader  # type: ignore[attr-defined]
@@ -161,13 +161,13 @@ class Query:
 
     @property
     def read(self) -> list[bytes | None]:
-        """The values of all micro-batches."""
+        """Return the values of all micro-batches."""
         return values(self.rows)
 
     def step(self, limit: ReadLimit | None = None) -> list[bytes | None]:
-        """One trigger."""
+        """Run one trigger."""
         return self.run() if self.plan(limit) else []
 
     def restarted(self, reader: DataSourceStreamReader) -> Query:
-        """The same query by a new driver."""
+        """Return the same query with a new driver."""
         return Query(reader, planned=list(self.planned), done=self.done)

@@ -119,7 +119,7 @@ def test_a_part_of_each_partition(cluster: ClusterThread, new_topic: NewTopic) -
     found = read(cluster, subscribe=topic, partitions="1-2,3,9", fromOffset="15", untilOffset="45")
     assert {tp: len([row for row in found if row["partition"] == tp]) for tp in range(4)} == {0: 0, 1: 5, 2: 25, 3: 30}
     assert min(row["offset"] for row in found) == 15
-    # Offsets by partition are those of the partitions that are left.
+    # Offsets by partition apply to the remaining partitions.
     only = {"partitions": "3", "startingOffsets": f'{{"{topic}":{{"3":58}}}}'}
     assert values(read(cluster, subscribe=topic, **only)) == numbered(2, 58)
     assert read(cluster, subscribe=topic, fromOffset="60") == read(cluster, subscribe=topic, untilOffset="0") == []
@@ -143,7 +143,7 @@ def test_nothing_to_read_is_no_rows(cluster: ClusterThread, new_topic: NewTopic)
     topic = new_topic(2)
     reader = batch_reader(cluster, subscribe=topic)
     assert reader.partitions() == []
-    # What Spark makes of that.
+    # Spark's call for an empty plan.
     assert list(reader.read(InputPartition(None))) == []
     assert read(cluster, subscribePattern="no such topic.*") == []
 
@@ -164,10 +164,10 @@ def test_transactions_end_exactly(cluster: ClusterThread, new_topic: NewTopic) -
     topic = new_topic()
     transactions(cluster, topic, "caca")
     committed = [*numbered(10), *numbered(10, 20)]
-    # Offsets take control records, too; the last ones have nothing behind them.
+    # Offsets count control records, too; no record follows the last ones.
     assert values(read(cluster, subscribe=topic, kafka__isolation__level="read_committed")) == committed
     assert values(read(cluster, subscribe=topic)) == numbered(40)
-    # A range that holds nothing but what is hidden.
+    # A range of hidden records only.
     hidden = {
         "startingOffsets": f'{{"{topic}":{{"0":33}}}}',
         "endingOffsets": f'{{"{topic}":{{"0":44}}}}',
@@ -219,7 +219,7 @@ def test_a_read_without_progress_ends(cluster: ClusterThread, new_topic: NewTopi
     topic = new_topic()
     transactions(cluster, topic, "c")
     transactions(cluster, topic, "o")
-    # The open transaction's records are there, but not to be read for the time being.
+    # The open transaction's records exist, but cannot be read yet.
     end = {"endingOffsets": f'{{"{topic}":{{"0":15}}}}', "kafka__isolation__level": "read_committed"}
     with pytest.raises((TimeoutError, DataLossError)):
         read(cluster, subscribe=topic, kafkaConsumer__pollTimeoutMs="300", **end)
@@ -230,7 +230,7 @@ def test_leaders_move_and_a_broker_dies_while_tasks_read(cluster: ClusterThread,
     for partition in range(3):
         for first in range(0, 500, 50):
             fill(cluster, topic, numbered(50, 500 * partition + first), partition=partition)
-    # One batch is read ahead, so that brokers are asked all the time.
+    # One batch is read ahead, so that brokers always have a request.
     reader = batch_reader(cluster, subscribe=topic, maxTasks="1", kafka__fetch__max__bytes="500")
     found = []
     (task,) = reader.partitions()

@@ -17,7 +17,7 @@ from ..ports import PortPool
 
 
 class Recorder:
-    """A client that does nothing but say what was asked of it."""
+    """A client that only records calls."""
 
     def __init__(self) -> None:
         self.starts = 0
@@ -101,7 +101,7 @@ def test_a_client_that_does_not_start_is_not_lent(loop: ClientLoop) -> None:
 
 
 class Unreachable(Recorder):
-    """Cannot start before the given number of tries, over all clients of its kind."""
+    """A client that cannot start before this number of attempts, over all clients of its kind."""
 
     tries = 0
     error: type[KafkaError] = KafkaConnectionError

@@ -1,4 +1,4 @@
-"""Spark Connect: the same words, another kind of session."""
+"""Spark Connect: the same calls, another kind of session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROOT = Path(__file__).parents[2]
 def test_write_and_stream(cluster: ClusterThread) -> None:
     for topic in ("connect", "connect-copy"):
         cluster.create_topic(topic)
-    # As an installation has it: the module that PySpark looks for is at the top level.
+    # As in an installation: the module that PySpark looks for is at the top level.
     paths = [str(_ROOT), str(_ROOT / "aiokafka_lead/spark/autoload")]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},

@@ -1,4 +1,4 @@
-"""Metadata that lies for a while: a stream keeps its offsets, and reports a loss only when it is certain."""
+"""Metadata that lies for a while: a stream keeps its offsets, and reports a loss only if it is certain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sink exactly once: micro-batches in Spark's steps, each of which may be the last thing that a process does."""
+"""The sink exactly once: micro-batches in Spark's steps, each of which may be the last one of a process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_batches_of_one_and_of_several_tasks(cluster: ClusterThread, new_topic: 
     assert cluster.transactions.view(f"{topic}-2-0") is None, "a task without rows has no transaction"
 
 
-# --- windows in which a process may die -------------------------------------------------------------------------------
+# --- moments of a process's death -------------------------------------------------------------------------------------
 
 
 def test_dead_before_the_tasks(cluster: ClusterThread, new_topic: NewTopic) -> None:
@@ -81,7 +81,7 @@ def test_dead_when_decided(cluster: ClusterThread, new_topic: NewTopic) -> None:
 
 
 def test_dead_when_all_is_committed(cluster: ClusterThread, new_topic: NewTopic) -> None:
-    """Before Spark had it in its log: the micro-batch comes again."""
+    """Before Spark had logged it: the micro-batch comes again."""
     topic = new_topic()
     for _ in range(2):
         MicroBatch(cluster, topic, 4).run(A, B)
@@ -89,7 +89,7 @@ def test_dead_when_all_is_committed(cluster: ClusterThread, new_topic: NewTopic)
 
 
 def test_the_same_before_kip_890() -> None:
-    """Where the cluster has not raised ``transaction.version``."""
+    """On a cluster that has not raised ``transaction.version``."""
     with ClusterThread(EmbeddedCluster(brokers=1, features={"transaction.version": 1})) as cluster:
         cluster.create_topic("old")
         MicroBatch(cluster, "old").run(A)
@@ -141,7 +141,7 @@ def test_an_attempt_that_was_fenced_fails_the_batch_as_a_whole(
     topic = new_topic()
     run = MicroBatch(cluster, topic)
     messages = [run.write(A, 0), run.write(B, 1)]
-    run.write([b"never"], task)  # with the same number, as in a stage that is repeated
+    run.write([b"never"], task)  # with the same number, as in a repeated stage
     with pytest.raises(ExactlyOnceError, match=r"nothing is committed: .* taken over by another attempt"):
         run.commit(messages)
     assert counted(cluster, topic) == []
@@ -214,7 +214,7 @@ def test_a_task_of_a_dead_driver_makes_a_run_fail_at_worst(cluster: ClusterThrea
 
 
 def test_a_task_that_comes_amid_the_begin_of_another_run(cluster: ClusterThread, new_topic: NewTopic) -> None:
-    """Before that run is in the ledger: the one that asked for the main id last goes on, the other one never begins."""
+    """Before that run is in the ledger: the last one to request the main id continues, the other one never begins."""
     topic = new_topic()
     first = MicroBatch(cluster, topic)
     cluster.requests.clear()
@@ -335,7 +335,7 @@ def test_spark_copies_a_topic_and_repeats_a_batch(
     checkpoint = tmp_path / "checkpoint"
 
     def copy() -> None:
-        """As far as the topic goes, from where the last query ended: a task for each of its partitions."""
+        """Copy the topic to its current end, from the end of the last query, in a task for each of its partitions."""
         reader = spark.readStream.format("aiokafka_lead").options(**servers, subscribe=here)
         rows = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger="40").load()
         writer = rows.writeStream.format("aiokafka_lead").options(**servers, topic=there, exactlyOnce="true")
@@ -347,7 +347,7 @@ def test_spark_copies_a_topic_and_repeats_a_batch(
     copy()
     commits = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     assert len(commits) == 2
-    commits[-1].unlink()  # as if the driver had died before it could write this
+    commits[-1].unlink()  # simulates a driver that dies before writing this
     (checkpoint / "commits" / f".{commits[-1].name}.crc").unlink()
     fill(cluster, here, numbered(10, 60))
     copy()

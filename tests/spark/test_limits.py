@@ -1,4 +1,4 @@
-"""Caps of a micro-batch, and putting it off."""
+"""Caps of a micro-batch, and delays."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What Spark's connector takes, refuses and reads with its options is what this package does.
+"""This package treats the options of Spark's connector as the connector does.
 
-Reads go without a JVM, as it is Python that they concern; `beside_connector` has Spark do all of it.
+Reads run without a JVM, since only Python matters; `beside_connector` runs everything on Spark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options: what is taken, what is refused, and what it means."""
+"""Options: accepted and refused values, and their meaning."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_durations(text: str, milliseconds: float) -> None:
 
 @pytest.fixture
 def nothing_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process mentions each option once, and other tests may have given the same."""
+    """Each process mentions an option once, and other tests may have set the same."""
     monkeypatch.setattr(kafka_options, "_mentioned", set())
 
 

@@ -1,4 +1,4 @@
-"""Outages of all brokers: queries and tasks that begin in one, or meet one, wait as long as their timeouts say."""
+"""Outages of all brokers: queries and tasks that begin in one, or meet one, wait until their timeouts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTAGE_S = 1.5
 
 @contextmanager
 def outage(cluster: ClusterThread, seconds: float = OUTAGE_S) -> Iterator[None]:
-    """No broker is there, and none is connected from here; after the time, or what is done meanwhile, they are back."""
+    """Stop all brokers and close connections; restart them after the time, or at the end of the block."""
     brokers = [broker for broker in cluster.broker_ids if cluster.is_running(broker)]
     over = threading.Event()
 

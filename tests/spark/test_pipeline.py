@@ -1,4 +1,4 @@
-"""The example pipeline, its streaming job killed on the way: the report is exact."""
+"""The example pipeline, with its streaming job killed in between: the report is exact."""
 
 from __future__ import annotations
 

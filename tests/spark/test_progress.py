@@ -1,4 +1,4 @@
-"""A stream's offsets, and what was lost between two of them."""
+"""A stream's offsets, and losses between two of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_equal_offsets_are_equal_text(
 
 
 def test_sparks_connector_reads_the_offsets_and_nothing_else() -> None:
-    # What it does with the text: a map of maps of numbers (JsonUtils.partitionOffsets).
+    # Spark parses the text as a map of maps of numbers (JsonUtils.partitionOffsets).
     found = Progress({T0: 5}, {"t": "an id"}, {T0: 3, T1: 0}).to_json()
     flat = {(topic, int(partition)): at for topic, partitions in found.items() for partition, at in partitions.items()}
     assert flat == {("t", 0): 5}

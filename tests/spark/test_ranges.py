@@ -1,4 +1,4 @@
-"""Planning: which task reads which offsets."""
+"""Planning: distribution of offsets over tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RANGES = st.dictionaries(
 
 
 def _covered(tasks: list[tuple[OffsetRange, ...]]) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """By partition what all tasks read together, in order and with neighbours joined."""
+    """Return the ranges of all tasks by partition, in order, with neighbours joined."""
     found: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for part in sorted(part for task in tasks for part in task):
         pieces = found[part.tp]

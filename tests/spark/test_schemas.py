@@ -176,7 +176,7 @@ BAD = b"oops"
 
 
 def _with_bad_ones(cluster: ClusterThread, registry: EmbeddedSchemaRegistry, topic: str) -> list[bytes]:
-    """Write records of which those at offsets 3, 4 and 9 cannot be read: no schema, an unknown one, cut short."""
+    """Write records of which three are unreadable: no schema at 3, an unknown one at 4, cut short at 9."""
     register(registry, f"{topic}-value", ORDER)
     good = write_values(registry, topic)[0]
     contents = [good] * 10

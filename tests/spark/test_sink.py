@@ -41,13 +41,13 @@ ROWS = pa.schema(
 
 
 def table(schema: pa.Schema = ROWS, **columns: Sequence[Any]) -> list[pa.RecordBatch]:
-    """Some of the columns, as one Arrow batch."""
+    """Return some of the columns, as one Arrow batch."""
     wanted = pa.schema([field for field in schema if field.name in columns])
     return [pa.record_batch([pa.array(columns[f.name], f.type) for f in wanted], schema=wanted)]
 
 
 def write(cluster: ClusterThread, batches: list[pa.RecordBatch], *, stream: bool = False, **options: str) -> int:
-    """A task: the writer has gone through pickle, as in Spark. How many rows it says it wrote."""
+    """Run a task with a pickled writer, as Spark does; return its reported number of rows."""
     found = source(cluster, **options)
     schema = from_arrow_schema(batches[0].schema)
     writer = found.streamWriter(schema, overwrite=False) if stream else found.writer(schema, overwrite=False)
@@ -219,7 +219,7 @@ def test_refused_options(cluster: ClusterThread, options: dict[str, str], messag
 
 
 def test_batches_no_larger_than_the_user_wants_them(cluster: ClusterThread, new_topic: NewTopic) -> None:
-    """The sink's own ``kafka.batch.size`` gives way to a lower ``kafka.batch.size.max``."""
+    """The sink's own ``kafka.batch.size`` yields to a lower ``kafka.batch.size.max``."""
     topic = new_topic()
     options: dict[str, Any] = {"topic": topic, "kafka.batch.size.max": "50000"}
     assert write(cluster, table(value=[b"v"]), **options) == 1
@@ -228,7 +228,7 @@ def test_batches_no_larger_than_the_user_wants_them(cluster: ClusterThread, new_
 def test_overwrite_is_refused(cluster: ClusterThread) -> None:
     with pytest.raises(ValueError, match="use mode"):
         source(cluster, topic="t").writer(_schema(value=BinaryType()), overwrite=True)
-    # In a stream it is the output mode "complete", which Spark's connector appends, too.
+    # In a stream that is the output mode "complete", which Spark's connector appends, too.
     source(cluster, topic="t").streamWriter(_schema(value=BinaryType()), overwrite=True)
 
 
@@ -298,7 +298,7 @@ def test_spark_copies_a_topic(spark: SparkSession, cluster: ClusterThread, new_t
     servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
 
     def copy() -> None:
-        """As far as the topic goes, from where the last query ended."""
+        """Copy the topic to its current end, from the end of the last query."""
         reader = spark.readStream.format("aiokafka_lead").options(**servers, subscribe=here)
         rows = reader.option("startingOffsets", "earliest").load()
         writer = rows.writeStream.format("aiokafka_lead").options(**servers, topic=there)

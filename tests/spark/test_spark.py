@@ -1,6 +1,6 @@
-"""The source within Spark: found by itself, read by queries, stopped with nothing left behind.
+"""The source within Spark: found automatically, read by queries, stopped without leftovers.
 
-One JVM for all; what needs none is tested beside this file.
+All tests share one JVM; tests without one are in other files.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ SECRET = "MARKED"
 def test_plans_and_ui_show_nothing_private(
     spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """The options that the README names. This cluster has no use for them, and Spark prints them all the same.
+    """The options that the README names. This cluster does not need them, but Spark prints them.
 
-    It hides what mentions a secret, this test's own name and file among it if they did.
+    Spark hides values that mention a secret, and would hide this test's name and file if they did.
     """
     topic = new_topic()
     fill(cluster, topic, numbered(3))
@@ -187,14 +187,14 @@ def test_errors_are_told(spark: SparkSession, cluster: ClusterThread, new_topic:
 
 
 def _behind(progress: Any) -> int:
-    """How many offsets a micro-batch left, by what the README says of its progress."""
+    """Return the number of offsets behind a micro-batch, by the README's description of its progress."""
     (source,) = progress.sources
     ends, done = json.loads(source.latestOffset), json.loads(source.endOffset)
     return sum(end - done.get(topic, {}).get(n, 0) for topic, found in ends.items() for n, end in found.items())
 
 
 class Counted:
-    """A query into Parquet files, started and started again from one checkpoint."""
+    """A query into Parquet files, started and restarted from one checkpoint."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
         self._spark = spark

@@ -189,7 +189,7 @@ def test_available_now_ends_where_it_began(cluster: ClusterThread, new_topic: Ne
         query.run()
         fill(cluster, topic, [b"later"])
     assert query.read == numbered(100)
-    # A query without a checkpoint that begins at the end has nothing to read, whatever comes in between.
+    # A query without a checkpoint that begins at the end reads no records, whatever arrives in between.
     latest = stream_reader(cluster, subscribe=topic)
     latest.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
     fill(cluster, topic, [b"later"])
@@ -205,7 +205,7 @@ def test_a_restart_from_the_end_plans_nothing(cluster: ClusterThread, new_topic:
     fill(cluster, topic, numbered(5, 5))
     assert query.step() == numbered(5, 5)
     again = query.restarted(stream_reader(cluster, subscribe=topic))
-    again.reader.initialOffset()  # which is where the query stands
+    again.reader.initialOffset()  # the query's position
     assert not again.plan(), "no micro-batch without records"
 
 
@@ -296,7 +296,7 @@ def test_the_ends_are_known_in_no_time(cluster: ClusterThread, new_topic: NewTop
     start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     before = cluster.requests.count()
     reader.latestOffset(start, ReadAllAvailable())
-    # The topic, who leads its partitions, and offsets from each broker.
+    # Metadata of the topic and of the leaders, and offsets from each broker.
     assert cluster.requests.count() - before <= 2 + len(cluster.broker_ids)
     reader.stop()
 

@@ -1,4 +1,4 @@
-"""Traces of a benchmark: what Spark says of them is what plain Python says."""
+"""Traces of a benchmark: Spark's results equal plain Python's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from benchmarks.traces import Trace, write_traces
 
 
 def some_traces() -> Iterator[Trace]:
-    """Two runs of two clients; leaders move in the second half, which the one without hints takes badly."""
+    """Write two runs of two clients; leaders move in the second half, which slows the client without hints."""
     chance = random.Random(951)
     for run in ("first", "second"):
         for client, worst in (("lead", 5), ("lead-no-hints", 200)):
@@ -50,7 +50,7 @@ def test_tables_and_picture(spark: SparkSession, cluster: ClusterThread, new_top
         times = sorted((t.acked_us - t.sent_us) / 1000 for t in mine if t.acked_us is not None)
         assert (records, missing, highest) == (len(mine), len(mine) - len(times), times[-1])
         expected = [percentile(times, share) for share in (0.5, 0.99, 0.999)]
-        # A rank that falls between two values may be either's.
+        # A rank between two values may give either.
         assert all(abs(ms - other) <= 2 for ms, other in zip((p50, p99, p999), expected, strict=True))
     drawn = picture(traces, "consumed", "latency")
     assert drawn.startswith("<svg")
@@ -58,7 +58,7 @@ def test_tables_and_picture(spark: SparkSession, cluster: ClusterThread, new_top
 
 
 def some_moves(seed: int) -> Round:
-    """Six moves between two brokers under 200 records/s; of one of them a prober saw no end."""
+    """Write six moves between two brokers under 200 records/s; a prober missed the end of one of them."""
     chance = random.Random(seed)
     began = 1_700_000_000.0
     moves = [Move(began + 1 + second, second % 2) for second in range(6)]

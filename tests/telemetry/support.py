@@ -1,4 +1,4 @@
-"""What clients have pushed, read with OpenTelemetry's own classes."""
+"""Pushed metrics of clients, read with OpenTelemetry's own classes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Pushed(NamedTuple):
     is_sum: bool
     delta: bool
     seconds: float
-    """From its start to its time; of a gauge meaningless."""
+    """From its start to its time; meaningless for a gauge."""
 
 
 def read(metrics: bytes, *, of_java: bool = False) -> list[Pushed]:
-    """Every value of a push."""
+    """Return every value of a push."""
     return list(_values(MetricsData.FromString(metrics), "" if of_java else "aiokafka_lead"))
 
 
@@ -57,7 +57,7 @@ def _pairs(attributes: Iterable[KeyValue]) -> dict[str, str | int]:
 
 
 def totals(pushes: Iterable[Any], topic: str | None = None) -> dict[str, float]:
-    """What the sums of all pushes, which are deltas, come to: of a topic, or of all together."""
+    """Return the sums over all pushes, which are deltas: of a topic, or of all together."""
     found: dict[str, float] = {}
     for push in pushes:
         for each in read(push.metrics):

@@ -1,4 +1,4 @@
-"""Clients push metrics to brokers that want some (KIP-714): on the embedded cluster."""
+"""Clients push metrics to brokers that subscribe to some (KIP-714): on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ async def test_another_broker_takes_over_and_nothing_is_lost(cluster: EmbeddedCl
         await producer.send_and_wait("events", b"3")
     pushes = cluster.telemetry.pushes
     assert len({push.client_instance_id for push in pushes}) == 1
-    # More than that if the answer to a push was lost: nobody can tell whether its metrics had arrived.
+    # More than that if the answer to a push was lost, since its metrics may have arrived.
     assert totals(pushes)["producer.record.send.total"] >= 3
 
 

@@ -1,4 +1,4 @@
-"""Time that passes when a test says so."""
+"""Time that advances only at a test's request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FakeClock:
         return timer
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and call what is due on the way."""
+        """Let time pass, and make the calls that become due."""
         end = self._now + seconds
         while self._timers and self._timers[0][0] <= end:
             when, _, timer = heapq.heappop(self._timers)

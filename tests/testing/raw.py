@@ -1,4 +1,4 @@
-"""A client without opinions: sends requests in the version that a test wants, and returns the answers."""
+"""A client without logic: sends requests in the version that a test selects, and returns the answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RawClient:
         self._ids = itertools.count(1)
 
     async def send(self, request: Request[R], version: int | None = None) -> int:
-        """Send a request, in its latest version by default; returns its correlation id."""
+        """Send a request, in its latest version by default; return its correlation id."""
         correlation_id = next(self._ids)
         version = request.MAX_VERSION if version is None else version
         await self.stream.send(b"".join(encode_request(request, version, correlation_id, "raw")))
@@ -58,7 +58,7 @@ class RawClient:
         return answer
 
     async def is_closed(self) -> bool:
-        """Whether the broker ends the connection now, without another word."""
+        """Return True if the broker closes the connection now, without another answer."""
         with anyio.fail_after(20):
             try:
                 await self.stream.receive()
@@ -74,7 +74,7 @@ class RawClient:
 
 @asynccontextmanager
 async def connected(address: str) -> AsyncIterator[RawClient]:
-    """A client that is connected to ``"host:port"``."""
+    """Yield a client connected to ``"host:port"``."""
     host, _, port = address.rpartition(":")
     async with await anyio.connect_tcp(host, int(port)) as stream:
         yield RawClient(stream)
@@ -90,7 +90,7 @@ def batch(
     compression: str = "none",
     key: bytes | None = b"k",
 ) -> bytes:
-    """A record batch as a producer sends it; timestamps rise by one from ``timestamp_ms``."""
+    """Return a record batch as a producer sends it; timestamps rise by one from ``timestamp_ms``."""
     builder = BatchBuilder(batch_size=1_000_000, compression=compression)
     for index, value in enumerate(values):
         builder.append(timestamp_ms + index, key, value)

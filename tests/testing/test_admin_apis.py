@@ -1,4 +1,4 @@
-"""The APIs of administrators, and those that ask about points of a log."""
+"""The APIs of administrators, and the ones that query positions of a log."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ async def test_the_end_of_an_epoch() -> None:
             return result.error_code, result.leader_epoch, result.end_offset
 
         assert await end_of(0) == (0, 0, 2)
-        # Nothing was written in epoch 1.
+        # Epoch 1 has no records.
         assert await end_of(1) == (0, 0, 2)
         assert await end_of(2) == (0, 2, 3)
         assert await end_of(3) == (0, -1, -1)
@@ -349,7 +349,7 @@ async def test_topics_by_the_names_that_admin_has() -> None:
 
 
 async def test_a_request_that_succeeds_says_nothing() -> None:
-    """Null and not an empty text, as Apache Kafka does; the answers are compared in `tests.kafka`."""
+    """Null instead of an empty text, like Apache Kafka; `tests.kafka` compares the answers."""
     async with EmbeddedCluster(1) as cluster, connected(cluster.address(1)) as client:
         for version in (4, 7):
             wanted = CreatableTopic(name=f"t{version}", num_partitions=1, replication_factor=1)

@@ -1,4 +1,4 @@
-"""The embedded cluster's own life: it begins, ends at once, leaves nothing, and says what is wrong."""
+"""The embedded cluster's own life: it starts, stops at once, leaves no traces, and reports errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_it_ends_at_once_and_leaves_nothing_open() -> None:
                 await idle.send(MetadataRequest(topics=None))
                 await cluster.wait_for_requests("Metadata")
                 began = time.monotonic()
-                # The clients are still connected when the cluster goes.
+                # The clients are still connected when the cluster stops.
                 await cluster.__aexit__(None, None, None)
                 ended = time.monotonic()
                 for gone in (idle, client):
@@ -155,7 +155,7 @@ async def test_connections_are_counted() -> None:
 
 
 async def test_a_client_that_does_not_read_stops_being_served() -> None:
-    """What waits for a client is bounded: a broker takes no more of its requests until it reads."""
+    """Answers waiting for a client are bounded: a broker accepts no more of its requests until it reads."""
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
         cluster.create_topic("t")
         await produce(client, batch(*[b"x" * 1000] * 900))

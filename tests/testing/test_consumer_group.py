@@ -41,7 +41,7 @@ def groups(clock: FakeClock, cluster: ClusterState) -> GroupCoordinator:
 
 
 class Member:
-    """A member that does what the coordinator says: it gives up at once, and says so in its next heartbeat."""
+    """A member that obeys the coordinator: it gives up partitions at once, and reports that in its next heartbeat."""
 
     def __init__(self, groups: GroupCoordinator, name: str, *topics: str, instance_id: str | None = None) -> None:
         self._groups = groups
@@ -58,7 +58,7 @@ class Member:
     def beat(
         self, *, epoch: int | None = None, silent: bool = False, pattern: str | None = None, assignor: str | None = None
     ) -> frozenset[Slot] | None:
-        """One heartbeat; ``silent`` ones say nothing but that the member lives."""
+        """Send one heartbeat; ``silent`` ones only keep the member alive."""
         epoch = self.epoch if epoch is None else epoch
         result = self.group.heartbeat(
             Beat(
@@ -82,7 +82,7 @@ class Member:
 
 
 def settle(*members: Member) -> None:
-    """Heartbeats in turn until nothing changes, in which nobody may have what another one has."""
+    """Send heartbeats in turn until the group is stable; no partition may have two owners meanwhile."""
     for _ in range(10):
         before = [(member.epoch, member.owned) for member in members]
         for member in members:
@@ -171,7 +171,7 @@ def test_a_lost_answer_does_no_harm(groups: GroupCoordinator) -> None:
     before = first.epoch
     first.beat()
     assert first.epoch > before
-    # It did not hear of the new epoch, and says again what it said before.
+    # It missed the new epoch, and repeats its former report.
     first.beat(epoch=before)
     with pytest.raises(errors.FencedMemberEpochError):
         first.beat(epoch=before, silent=True)
@@ -194,7 +194,7 @@ def test_static_members(groups: GroupCoordinator, clock: FakeClock) -> None:
     assert (back.owned, other.epoch) == (had, epoch)
     with pytest.raises(errors.FencedInstanceIdError):
         first.beat(epoch=epoch)
-    # Nobody comes back this time.
+    # It does not come back this time.
     back.beat(epoch=-2)
     for _ in range(2):
         clock.advance(SESSION_S / 2 + 1)
@@ -238,7 +238,7 @@ def test_commits(groups: GroupCoordinator) -> None:
 
 
 class ClassicMember:
-    """A member of the classic protocol, which joins again whenever its heartbeat says so."""
+    """A member of the classic protocol, which rejoins whenever its heartbeat requires it."""
 
     def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
@@ -271,7 +271,7 @@ class ClassicMember:
         self.synced = result
 
     def beat(self) -> bool:
-        """Whether all is well; joins again where it is not."""
+        """Return True if the heartbeat succeeds; otherwise rejoin."""
         try:
             self._groups.of_member("g").heartbeat(self.joined.member_id, None, self.joined.generation)
         except errors.RebalanceInProgressError:
@@ -296,7 +296,7 @@ def test_a_group_moves_to_the_new_protocol_and_back(groups: GroupCoordinator, cl
     assert not classic.beat()
     assert classic.beat()
     classic.beat()
-    # The classic one does not come back: the group is the new one's.
+    # The classic one does not come back: only the new one is in the group.
     again = Member(groups, "m2")
     again.beat()
     for _ in range(2):

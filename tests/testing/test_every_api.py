@@ -1,4 +1,4 @@
-"""Every API that the embedded brokers tell of, in every version: it is answered, and the answer can be read."""
+"""Every API that the embedded brokers announce, in every version: requests are answered, and answers can be read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES = [request_class(api_key).NAME for api_key in SERVED]
 
 
 def a_request(api_key: int, version: int, cluster: EmbeddedCluster) -> Request[Any]:
-    """A request that asks for something; an empty one where that is answered too."""
+    """Return a request with contents, or an empty one if that is answered too."""
     topic, topic_id = "t", cluster.topic_id("t")
     match api_key:
         case ApiKey.API_VERSIONS if version >= 3:
@@ -99,14 +99,14 @@ async def test_the_versions_told_are_those_served() -> None:
     expected = {key: (request_class(key).MIN_VERSION, request_class(key).MAX_VERSION) for key in SERVED}
     for absent in (ApiKey.SASL_AUTHENTICATE, ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY):
         del expected[absent]
-    # librdkafka wants to see Produce from version 0 on, as Kafka 4 tells it (KAFKA-18659).
+    # librdkafka expects Produce from version 0 on, which Kafka 4 announces for it (KAFKA-18659).
     expected[ApiKey.PRODUCE] = 0, expected[ApiKey.PRODUCE][1]
     assert versions == expected
     assert {feature.name for feature in response.finalized_features} == set(DEFAULT_LEVELS)
 
 
 async def test_api_versions_of_an_unknown_version_is_answered_as_version_0() -> None:
-    """KIP-511: the client learns what the broker speaks even if it began too high."""
+    """KIP-511: the client learns the broker's versions even if its own was too high."""
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
         cluster.max_versions = {"ApiVersions": 2}
         request = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
@@ -114,7 +114,7 @@ async def test_api_versions_of_an_unknown_version_is_answered_as_version_0() -> 
         _, response = await client.receive(ApiVersionsResponse, 4)
         assert response.error_code == UnsupportedVersionError.code
         assert any(api.api_key == ApiKey.API_VERSIONS and api.max_version == 2 for api in response.api_keys)
-        # The connection goes on.
+        # The connection stays open.
         assert (await client.call(ApiVersionsRequest(), 2)).error_code == 0
 
 

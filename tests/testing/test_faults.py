@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def produce_two(client: RawClient, version: int = 12, **fields: bytes) -> list[int]:
-    """To partitions 0 and 1; returns their error codes."""
+    """Produce to partitions 0 and 1; return their error codes."""
     data = [PartitionProduceData(index=index, records=batch(b"a")) for index in (0, 1)]
     request = ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t", partition_data=data)])
     response = await client.call(request, version)
@@ -80,7 +80,7 @@ async def test_a_delay_before_and_after() -> None:
 
 
 async def asked_in_vain(cluster: EmbeddedCluster, client: RawClient) -> None:
-    """A broker gets a record, and does not answer."""
+    """Send a broker a record that it does not answer."""
     answers: list[Any] = []
 
     async def ask() -> None:

@@ -1,4 +1,4 @@
-"""What an embedded broker answers to Fetch: records, sessions, long polls, epochs, other replicas."""
+"""An embedded broker's answers to Fetch: records, sessions, long polls, epochs, other replicas."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BY_NAME = 12
 def wanted(
     *offsets: int, topic: str = "t", max_bytes: int = 1_000_000, epoch: int = -1, last_epoch: int = -1, first: int = 0
 ) -> FetchTopic:
-    """Partitions 0, 1, ... from their offsets."""
+    """Return partitions 0, 1, ... from their offsets."""
     return FetchTopic(
         topic=topic,
         partitions=[
@@ -102,7 +102,7 @@ async def test_offsets_outside_the_log() -> None:
         await produce(client, batch(b"d"))
         cluster.delete_records("t", 0, 3)
         for offset in (2, 5):
-            # An error is answered at once, however long the client would wait.
+            # An error is answered at once, despite the client's maximum wait.
             data = partitions_of(await client.call(fetch_request(wanted(offset), max_wait_ms=60_000), BY_NAME))[0]
             assert data.error_code == errors.OffsetOutOfRangeError.code
         assert values(partitions_of(await client.call(fetch_request(wanted(3)), BY_NAME))[0]) == [b"d"]
@@ -198,7 +198,7 @@ async def test_leader_epochs_are_compared() -> None:
         assert await code(2, -1) == 0
         assert await code(2, 0) == errors.FencedLeaderEpochError.code
         assert await code(2, 2) == errors.UnknownLeaderEpochError.code
-        # A follower knows the epoch too; a broker without a replica knows nothing.
+        # A follower knows the epoch too; a broker without a replica does not.
         assert await code(1, 0) == errors.FencedLeaderEpochError.code
         assert await code(1, 1) == errors.NotLeaderOrFollowerError.code
         assert await code(3, 0) == errors.NotLeaderOrFollowerError.code
@@ -244,14 +244,14 @@ async def test_a_session_tells_only_what_is_new() -> None:
         session = response.session_id
         assert session > 0
         assert sorted(partitions_of(response)) == [0, 1, 2]
-        # Nothing new: the answer is empty.
+        # Without news the answer is empty.
         response = await client.call(fetch_request(session_id=session, session_epoch=1), BY_NAME)
         assert response.session_id == session
         assert not response.responses
         await produce(client, batch(b"a"), partition=1)
         response = await client.call(fetch_request(session_id=session, session_epoch=2), BY_NAME)
         assert sorted(partitions_of(response)) == [1]
-        # Records that are not asked past come again; so does nothing once they are.
+        # Records come again until the client asks for later ones; after that the answer is empty.
         response = await client.call(fetch_request(session_id=session, session_epoch=3), BY_NAME)
         assert sorted(partitions_of(response)) == [1]
         response = await client.call(fetch_request(wanted(1, first=1), session_id=session, session_epoch=4), BY_NAME)
@@ -286,13 +286,13 @@ async def test_session_errors() -> None:
         assert (
             await client.call(fetch_request(session_id=session, session_epoch=1), 13)
         ).error_code == errors.FetchSessionTopicIdError.code
-        # A full request with the old id closes it and begins another.
+        # A full request with the old id closes it and opens another.
         following = await client.call(fetch_request(wanted(0), session_id=session, session_epoch=0), BY_NAME)
         assert following.session_id not in (0, session)
         assert (
             await client.call(fetch_request(session_id=session, session_epoch=1), BY_NAME)
         ).error_code == errors.FetchSessionIdNotFoundError.code
-        # A restarted broker knows none.
+        # A restarted broker has no sessions.
         await cluster.stop_broker(1)
         await cluster.start_broker(1)
         async with connected(cluster.address(1)) as again:
@@ -314,7 +314,7 @@ async def test_sessions_that_were_idle_longest_make_room() -> None:
 
 
 async def test_a_session_rotates_its_partitions() -> None:
-    """Who got records comes last next time, so that a full answer starves nobody."""
+    """Partitions with records come last next time, so that full answers starve none."""
     async with one_broker(2) as (_, client):
         for partition in (0, 1):
             for _ in range(2):

@@ -16,7 +16,7 @@ from .clock import FakeClock
 
 
 class Member:
-    """A member as a client plays it: what it asked and what it was answered."""
+    """A member as played by a client: its requests and their answers."""
 
     def __init__(self, group: Group, name: str, **request: Any) -> None:
         self.group = group
@@ -41,12 +41,12 @@ class Member:
 
     @property
     def joined(self) -> JoinResult | None:
-        """The answer to the last join, None while it is awaited."""
+        """Answer to the last join; None until it arrives."""
         return self._joins[-1] if self._joins else None
 
     @property
     def waits(self) -> bool:
-        """Whether its join is not answered yet."""
+        """Return True if its join has not been answered yet."""
         return not self._joins
 
     @property
@@ -103,7 +103,7 @@ def group(clock: FakeClock) -> Group:
 
 
 def stable(group: Group, *names: str, **request: Any) -> list[Member]:
-    """Members of a group that has settled; the first leads."""
+    """Return members of a stable group; the first one leads."""
     members = [Member(group, name, **request) for name in names]
     for member in members:
         member.join()
@@ -137,7 +137,7 @@ def test_members_share_a_generation(group: Group) -> None:
 
 
 def test_a_first_join_is_given_an_id_and_comes_back(group: Group, clock: FakeClock) -> None:
-    """KIP-394: a member that never comes back holds nobody up for longer than its session."""
+    """KIP-394: a member that never returns delays the group no longer than its session."""
     answers: list[JoinResult] = []
     group.join(Member(group, "lost").request, answers.append)
     assert isinstance(answers[0].error, errors.MemberIdRequiredError)
@@ -157,7 +157,7 @@ def test_a_silent_member_is_out_after_its_session(group: Group, clock: FakeClock
     assert list(group.members) == [first.member_id]
     with pytest.raises(errors.UnknownMemberIdError):
         second.heartbeat()
-    # The first hears of it with its next heartbeat.
+    # The first learns of it with its next heartbeat.
     assert state(group) is GroupState.PREPARING
     with pytest.raises(errors.RebalanceInProgressError):
         first.heartbeat()
@@ -185,7 +185,7 @@ def test_who_does_not_synchronise_in_time_is_out(group: Group, clock: FakeClock)
     follower.sync()
     assert state(group) is GroupState.COMPLETING
     clock.advance(31)
-    # The leader did not bring an assignment: it is out, and the follower has to join again.
+    # The leader did not bring an assignment: it is removed, and the follower has to rejoin.
     assert leader.member_id not in group.members
     assert follower.synced is not None
     assert isinstance(follower.synced.error, errors.RebalanceInProgressError)
@@ -211,14 +211,14 @@ def test_a_member_that_joins_while_others_wait_for_the_leader(group: Group) -> N
 def test_a_lost_answer_is_given_again(group: Group) -> None:
     first, second = stable(group, "one", "two")
     generation = group.generation
-    # A follower that joins again unchanged has only missed something.
+    # A follower that rejoins unchanged has only missed something.
     second.join()
     assert second.generation == generation
     assert state(group) is GroupState.STABLE
     second.sync()
     assert second.synced is not None
     assert second.synced.assignment == b"two"
-    # The leader's wish to join again is a rebalance, and so is a follower's with other metadata.
+    # A leader's rejoin causes a rebalance, and so does a follower's with other metadata.
     first.join()
     assert state(group) is GroupState.PREPARING
     second.join()
@@ -270,7 +270,7 @@ def test_the_leader_leaves(group: Group) -> None:
 
 
 def test_a_static_member_takes_its_place_again(group: Group) -> None:
-    """KIP-345: without a rebalance when nothing changed, and the one before is fenced."""
+    """KIP-345: without a rebalance if it is unchanged, and its predecessor is fenced."""
     leader, before = (
         Member(group, "one", instance_id="i1", known_id_required=False),
         Member(group, "two", instance_id="i2", known_id_required=False),
@@ -346,7 +346,7 @@ def test_a_new_group_may_wait_for_more_members(clock: FakeClock) -> None:
 
 def test_commits_are_for_members(clock: FakeClock) -> None:
     groups = GroupCoordinator(clock, GroupOptions(), ClusterState([], None, {}))
-    # Nobody is in the group: any client may commit.
+    # The group is empty: any client may commit.
     groups.check_commit("g", "", None, -1)
     with pytest.raises(errors.GroupIdNotFoundError):
         groups.check_commit("g", "m", None, 1)
@@ -358,7 +358,7 @@ def test_commits_are_for_members(clock: FakeClock) -> None:
     with pytest.raises(errors.UnknownMemberIdError):
         groups.check_commit("g", "", None, -1)
     first.join()
-    # While members join again their commits still count; once a generation began they do not.
+    # While members rejoin their commits still count; once a generation has begun they do not.
     groups.check_commit("g", second.member_id, None, second.generation)
     second.join()
     with pytest.raises(errors.RebalanceInProgressError):
@@ -387,7 +387,7 @@ def test_a_coordinator_that_moves_sends_everyone_away(group: Group) -> None:
     group.coordinator_moved(errors.NotCoordinatorError())
     assert first.joined is not None
     assert isinstance(first.joined.error, errors.NotCoordinatorError)
-    # At the new coordinator they go on where they were.
+    # At the new coordinator they continue in the same state.
     first.join()
     second.join()
     settle([first, second])

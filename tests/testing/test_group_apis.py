@@ -1,4 +1,4 @@
-"""What admin clients ask about groups: the embedded cluster's answers."""
+"""Requests of admin clients about groups, and the embedded cluster's answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def join(client: RawClient, topic: str) -> tuple[str, int]:
-    """Become the only member of group g; returns the member's id and the generation."""
+    """Become the only member of group g; return the member's id and the generation."""
     metadata = (0).to_bytes(2, "big") + encode(ConsumerProtocolSubscription(topics=[topic]), 0)
     request = JoinGroupRequest(
         group_id="g",

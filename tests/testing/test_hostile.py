@@ -20,7 +20,7 @@ from .raw import batch
 from .test_every_api import NAMES, SERVED, a_request
 
 ROUNDS = 60
-"""How often each request is varied. What is drawn depends on a fixed seed alone."""
+"""Number of variations of each request, drawn from a fixed seed alone."""
 
 
 class Nowhere:
@@ -41,7 +41,7 @@ class Nowhere:
 
 
 def mutated(frame: bytes, randomness: random.Random) -> bytes:
-    """Some bytes changed, most of them after the header, and perhaps some cut off or added."""
+    """Return the bytes with some changed, most of them after the header, and perhaps some cut off or added."""
     data = bytearray(frame)
     for _ in range(randomness.randint(1, 4)):
         at = randomness.randrange(8 if randomness.random() < 0.9 else 0, len(data))
@@ -58,7 +58,7 @@ PRODUCERS = [(0, 0, False), (0, 1, False), (1, 0, True), (1, 1, True)]
 
 
 class Nonsense:
-    """Requests that fit the schema and mean nothing, or not what they should."""
+    """Requests that fit the schema without a valid meaning."""
 
     def __init__(self, randomness: random.Random, topic_id: UUID) -> None:
         self._random = randomness
@@ -112,7 +112,7 @@ class Victim:
             self.cluster._state.broker_back(node.node_id)
 
     def serve(self, frame: bytes) -> None:
-        """Let it have a request. Its own failure is an error of the test."""
+        """Send it a request; a failure of the broker is an error of the test."""
         engine, handlers = self.cluster._engine, self.cluster._handlers
         node = self.cluster._state.nodes[1]
         connection = ServerConnection(engine, handlers, node, 1, Nowhere(), "nobody", lambda _: None)
@@ -121,7 +121,7 @@ class Victim:
             raise engine.failures[0]
 
     def restore(self) -> None:
-        """The topic that requests are about may have been deleted."""
+        """Restore the topic of the requests, which may have been deleted."""
         if "t" not in self.cluster.topic_names():
             self.cluster.create_topic("t", 2)
 
@@ -144,7 +144,7 @@ def test_mutated_requests(api_key: int) -> None:
 
 
 def test_plausible_nonsense() -> None:
-    """All APIs at one cluster in turn, so that they meet what others have left."""
+    """All APIs at one cluster in turn, so that they meet the leftovers of earlier ones."""
     randomness = random.Random(1)
     victim = Victim()
     for _ in range(ROUNDS):
@@ -156,7 +156,7 @@ def test_plausible_nonsense() -> None:
             try:
                 chunks = encode_request(request, version, 1, "raw")
             except errors.KafkaError:
-                # Null where this version has none: that cannot be sent.
+                # Null in a version without nulls cannot be sent.
                 continue
             victim.serve(b"".join(chunks)[4:])
 

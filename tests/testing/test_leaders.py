@@ -1,4 +1,4 @@
-"""Leaders move, brokers stop, die, come back and change their address; and what clients are answered meanwhile."""
+"""Leaders move, brokers stop, die, return and change their address; and the answers that clients receive meanwhile."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_a_broker_that_stops_hands_its_leaders_over() -> None:
         assert alone.topics[0].partitions[0].error_code == errors.LeaderNotAvailableError.code
         await cluster.start_broker(1)
         assert leaders(await metadata(cluster, 1, "alone")) == [(1, 2)]
-        # It follows where others lead meanwhile.
+        # It follows partitions that have moved meanwhile.
         assert leaders(await metadata(cluster, 1)) == [(2, 1), (2, 0), (3, 0)]
         assert cluster.isr("t") == [2, 3, 1]
 
@@ -138,7 +138,7 @@ async def test_a_broker_that_is_killed_is_missed_after_a_while() -> None:
             await cluster.kill_broker(1)
             with pytest.raises(anyio.BrokenResourceError):
                 await client.stream.receive()
-        # Nobody knows yet.
+        # News of the move has not spread yet.
         assert leaders(await metadata(cluster, 2)) == [(1, 0)]
         assert (await produce_at(cluster, 2)).responses[0].partition_responses[0].current_leader.leader_id == 1
         with anyio.fail_after(20):

@@ -1,4 +1,4 @@
-"""A partition's log against a model that is nothing but a list."""
+"""A partition's log against a model that is a plain list."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_it_agrees_with_a_list(steps: list[tuple[str, int]], max_bytes: int) -> 
             read(log, outside)
     for _, last, of_epoch in model:
         assert log.epoch_at(last) == of_epoch
-        # An epoch ends where the next one's records begin.
+        # An epoch ends at the first record of the next one.
         expected = next((first for first, _, other in model if other > of_epoch), None)
         found, ends = log.end_of_epoch(of_epoch)
         assert found == of_epoch
@@ -113,7 +113,7 @@ def test_committed_readers_stop_at_open_transactions() -> None:
     append(log, b"x", producer_id=1, epoch=0, sequence=1, transactional=True)
     with pytest.raises(errors.InvalidTxnStateError):
         log.producers.check(1, 0, 2, 1, transactional=False)
-    # What is lost by a truncation is unknown afterwards, also of producers and transactions.
+    # Lost data is unknown after a truncation, including the state of producers and transactions.
     log.truncate(3)
     assert (log.end_offset, log.last_stable_offset, log.aborted) == (3, 1, [])
     assert log.producers.entries[2].last_sequence == 0
@@ -130,7 +130,7 @@ def test_coordinators() -> None:
     second = coordinators.of(0, "g")
     assert second in alive
     alive.append(first)
-    # It stays where it is until it has to go.
+    # It stays there until it has to move.
     assert coordinators.of(0, "g") == second
     assert coordinators.move(0, "g", None) != second
     alive.clear()

@@ -1,4 +1,4 @@
-"""The proof that the embedded cluster speaks Kafka: clients that nobody here wrote work with it."""
+"""Proof that the embedded cluster speaks Kafka: independent clients work with it."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(cluster: ClusterThr
     try:
         wait(lambda: len(second.assignment()) == 2, first, second)
         assert sorted(partition.partition for partition in second.assignment()) == before
-        # Only the one that came back joined.
+        # Only the returning one joined.
         assert cluster.requests.count("JoinGroup") <= joins + 2
         assert len(first.assignment()) == 2
     finally:
@@ -273,7 +273,7 @@ def test_a_static_member_keeps_its_partitions_over_a_restart(cluster: ClusterThr
 
 @pytest.mark.parametrize("subscription", ["t", "^t.*"])
 def test_confluent_members_of_the_new_protocol(cluster: ClusterThread, subscription: str) -> None:
-    """KIP-848, next to a classic member that is there first and goes last."""
+    """KIP-848, next to a classic member that joins first and leaves last."""
     cluster.create_topic("t", 6)
 
     def member(protocol: str) -> confluent_kafka.Consumer:
@@ -325,7 +325,7 @@ def test_confluent_transactions(cluster: ClusterThread) -> None:
             producer.commit_transaction(10)
         else:
             producer.abort_transaction(10)
-    # Somebody else takes the transactional id over: the first is fenced.
+    # Another producer takes the transactional id over: the first is fenced.
     producer.begin_transaction()
     confluent_send(producer, [b"lost"], partition=0)
     second = confluent_producer(cluster, **{"transactional.id": "tx"})

@@ -1,4 +1,4 @@
-"""What an embedded broker does with records: validation, idempotence, answers."""
+"""An embedded broker's handling of records: validation, idempotence, answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_crc(records: bytearray) -> bytes:
 
 
 def bomb() -> bytes:
-    """A batch of 300 MB when it is decompressed."""
+    """Return a batch of 300 MB when decompressed."""
     records = bytearray(batch(b"a", compression="zstd")[:61] + compress("zstd", bytes(300_000_000)))
     struct.pack_into(">i", records, 8, len(records) - 12)
     return with_crc(records)
@@ -158,7 +158,7 @@ async def test_acks_0_has_no_answer_and_ends_the_connection_on_an_error() -> Non
             return ProduceRequest(acks=0, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
 
         await client.send(request("t"), 12)
-        # The next answer on the connection is the next request's.
+        # The next answer on the connection belongs to the next request.
         assert (await produce(client, batch(b"b"))).base_offset == 1
         await client.send(request("unknown"), 12)
         assert await client.is_closed()
@@ -176,10 +176,10 @@ async def test_an_idempotent_producer_is_watched() -> None:
         out_of_order = errors.OutOfOrderSequenceNumberError.code
         assert await send(0, b"a", b"b") == (0, 0)
         assert await send(2, b"c") == (0, 2)
-        # The same again: the offset of the first time, and nothing is stored.
+        # The same again: the answer has the first offset, and the log is unchanged.
         assert await send(0, b"a", b"b") == (0, 0)
         assert await send(2, b"c") == (0, 2)
-        # A gap, and a batch that overlaps what is there.
+        # A gap, and a batch that overlaps stored ones.
         assert (await send(4, b"e"))[0] == out_of_order
         assert (await send(2, b"c", b"d"))[0] == out_of_order
         # Five batches are remembered, the sixth last is not.
@@ -191,7 +191,7 @@ async def test_an_idempotent_producer_is_watched() -> None:
         assert (await send(7, b"y", epoch=1))[0] == out_of_order
         assert await send(0, b"y", epoch=1) == (0, 7)
         assert (await send(1, b"z", epoch=0))[0] == errors.InvalidProducerEpochError.code
-        # A producer of which nothing is known may start anywhere.
+        # An unknown producer may start at any sequence.
         assert await send(50, b"n", producer_id=8) == (0, 8)
         cluster.forget_producers("t")
         assert await send(90, b"n", epoch=1) == (0, 9)

@@ -1,4 +1,4 @@
-"""The fixture ``kafka_cluster``, as users of each kind of test have it: in a pytest of their own."""
+"""The fixture ``kafka_cluster``, in separate runs of pytest, for each kind of test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 
 INSTALLED = any(entry.value == "aiokafka_lead.testing.pytest_plugin" for entry in entry_points(group="pytest11"))
-"""Where the package is installed pytest finds the plugin by itself."""
+"""In an installation, pytest finds the plugin automatically."""
 
 
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, *arguments: str, passed: int) -> None:

@@ -125,7 +125,7 @@ async def test_tls(server_context: ssl.SSLContext, client_context: ssl.SSLContex
             with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
                 await stream.receive()
         await cluster.start_broker(1)
-        # Plaintext is no TLS: the connection ends, the broker goes on.
+        # Plaintext is not TLS: the connection ends, the broker continues.
         async with connected(cluster.address(1)) as plain:
             await plain.send(MetadataRequest(topics=None))
             await plain.wait_closed()

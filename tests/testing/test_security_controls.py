@@ -1,4 +1,4 @@
-"""Doors that users test theirs with: delegation tokens, Kerberos, client certificates, and ones that are replaced."""
+"""Security features for users' tests: delegation tokens, Kerberos, client certificates, and their replacement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def server_context(authority: trustme.CA, verify: ssl.VerifyMode = ssl.CERT_NONE
 
 
 def own_certificate(authority: trustme.CA, folder: Path, name: str) -> dict[str, Any]:
-    """The options of a client with a certificate of this authority."""
+    """Return the options of a client with a certificate of this authority."""
     ca, own = folder / "ca.pem", folder / f"{name}.pem"
     authority.cert_pem.write_to_path(ca)
     issued = authority.issue_cert(f"{name}@example.org", common_name=name, organization_name="Example")
@@ -48,7 +48,7 @@ def scram(name: str, password: str, **options: Any) -> dict[str, Any]:
 
 
 def users_of(cluster: EmbeddedCluster, broker: int = 1) -> set[str | None]:
-    """Who has produced at a broker; trustme adds more to a subject, which is left out."""
+    """Return the users that produced at a broker; trustme adds more to a subject, which is left out."""
     users = {r.user for r in cluster.requests if (r.api, r.broker) == ("Produce", broker)}
     return {None if user is None else user.partition(",")[0] for user in users}
 
@@ -60,7 +60,7 @@ async def test_a_delegation_token_logs_in_as_its_owner_until_it_expires() -> Non
         async with Producer(cluster.bootstrap_servers, **given, sasl_delegation_token=True) as producer:
             await producer.send_and_wait("t", b"v")
         assert users_of(cluster) == {"alice"}
-        with pytest.raises(SaslAuthenticationFailedError):  # it does not say that it is one
+        with pytest.raises(SaslAuthenticationFailedError):  # it does not present itself as one
             async with Producer(cluster.bootstrap_servers, **given):
                 pass
         cluster.security.expire_delegation_token(token.token_id)
@@ -117,7 +117,7 @@ async def test_both_sides_replace_their_certificates_under_load(tmp_path: Path) 
                 await producer.send_and_wait("t", b"%d" % number, partition=number % 3)
         assert sum(cluster.end_offset("t", partition) for partition in range(3)) == 80
         leader = cluster.leader("t", 0)
-        assert users_of(cluster, leader) == {"CN=alice"}  # connections that are open stay as they are
+        assert users_of(cluster, leader) == {"CN=alice"}  # open connections are unaffected
         assert [users_of(cluster, broker) for broker in {1, 2, 3} - {leader}] == [{"CN=alice-of-new"}] * 2
 
 
@@ -128,7 +128,7 @@ async def test_kerberos(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> None:
         async with Producer(cluster.bootstrap_servers, **options, sasl_kerberos_keytab=realm.client_keytab) as producer:
             await producer.send_and_wait("t", b"v")
         assert users_of(cluster) == {"alice"}
-    # A broker that lacks the service's key.
+    # A broker without the service's key.
     async with EmbeddedCluster(1, gssapi_keytab=realm.client_keytab) as cluster:
         with pytest.raises(SaslAuthenticationFailedError, match="not found in keytab"):
             async with Producer(cluster.bootstrap_servers, **options, sasl_kerberos_keytab=realm.client_keytab):

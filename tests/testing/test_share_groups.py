@@ -30,7 +30,7 @@ TOPIC, OTHER = UUID(int=1), UUID(int=2)
 
 
 def stored(*sizes: int) -> list[StoredBatch]:
-    """Batches of that many records, one behind the other."""
+    """Return consecutive batches of this many records."""
     found: list[StoredBatch] = []
     for size in sizes:
         data = memoryview(batch(*[b"v"] * size))
@@ -55,7 +55,7 @@ def saved() -> ShareState:
 
 
 def share_partition(clock: FakeClock, configs: GroupConfigs, saved: ShareState) -> SharePartition:
-    """As a broker has it that begins to lead the partition."""
+    """Return the state of a broker that begins to lead the partition."""
     partition = Partition(Topic("t", TOPIC, TopicConfigs({}, TopicDefaults({}))), 0, [1])
     return SharePartition(partition, clock, saved, lambda: configs.share("g"), lambda: 0)
 
@@ -130,7 +130,7 @@ def test_another_leader_goes_on_where_the_one_before_was(
     clock.advance(LOCK_S + 1)
     following = share_partition(clock, configs, saved)
     assert (following.start_offset, following.next_offset) == (2, 2)
-    # What was acquired there counts as not delivered; 4 and 5 are done with; behind 5 nothing was saved.
+    # Records acquired there count as not delivered; 4 and 5 are done; later ones were never saved.
     assert acquire(following, read, "other") == [(2, 2, 1), (3, 3, 2), (6, 7, 1)]
 
 

@@ -1,4 +1,4 @@
-"""Share groups' requests at random, from members that break off as they like: brokers never fail, no record is stuck.
+"""Random requests of share groups, from members that stop at any time: brokers never fail, no record is stuck.
 
 There are no sockets, and each run is drawn from a seed.
 """
@@ -28,7 +28,7 @@ MEMBERS = ("m1", "m2", "m3")
 STEPS = 600
 LOCK_MS = 60_000
 ROUNDS = 500
-"""How often a member fetches at most until all is done."""
+"""Maximum number of fetches of a member until all records are done."""
 
 Wanted = tuple[type[Any], type[Any], type[Any]]
 FETCH: Wanted = (sf.FetchTopic, sf.FetchPartition, sf.AcknowledgementBatch)
@@ -43,7 +43,7 @@ class Line:
 
     def __init__(self, server: BrokerServer, member: str = "") -> None:
         self.member = member
-        """Who is behind it as a rule."""
+        """The usual member behind the connection."""
         self.node_id = server.node.node_id
         self._written: list[Buffer] = []
         self._asked: list[Request[Any]] = []
@@ -62,7 +62,7 @@ class Line:
         self.connection.frames_received([b"".join(encode_request(request, request.MAX_VERSION, 1, "raw"))[4:]])
 
     def answers(self) -> list[tuple[Any, Any]]:
-        """Each answer that has come since the last call, with its request."""
+        """Return each answer that has arrived since the last call, with its request."""
         written, self._written = self._written, []
         asked, self._asked = self._asked[: len(written)], self._asked[len(written) :]
         return [
@@ -72,7 +72,7 @@ class Line:
 
 
 class World:
-    """The cluster, and members who do anything."""
+    """The cluster, and erratic members."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
@@ -94,7 +94,7 @@ class World:
         self.epochs: dict[tuple[int, str], int] = {}
 
     def line(self) -> Line:
-        """A connection, now and then a new one."""
+        """Return a connection, now and then a new one."""
         if len(self.lines) < len(MEMBERS) or self.rng.random() < 0.05:
             member = MEMBERS[len(self.lines) % len(MEMBERS)]
             self.lines.append(Line(self.servers[self.rng.choice(BROKERS)], member))
@@ -189,7 +189,7 @@ class World:
         return [kinds[0](topic_id=topic_id, partitions=parts)]
 
     def batches(self, kind: type[Any], partition: int) -> list[Any]:
-        """What a member may say, of records that it has or not."""
+        """Return acknowledgements that a member may send, of records that it has or not."""
         rng = self.rng
         there = [each.offset for each in self.cluster.shares.deliveries(GROUP, TOPIC, partition)] or [0]
         first = rng.choice(there)
@@ -203,7 +203,7 @@ class World:
         return found
 
     def drain(self) -> None:
-        """One member at each leader takes and accepts all that is there."""
+        """One member at each leader acquires and accepts all remaining records."""
         for line in self.lines:
             line.connection.abort()
         self.cluster.shares.expire_locks(GROUP)
@@ -230,7 +230,7 @@ class World:
 
 
 def accepting(got: sf.PartitionData) -> sf.FetchPartition:
-    """What accepts the records of an answer."""
+    """Return acknowledgements that accept the records of an answer."""
     batches = [
         sf.AcknowledgementBatch(first_offset=run.first_offset, last_offset=run.last_offset, acknowledge_types=[1])
         for run in got.acquired_records

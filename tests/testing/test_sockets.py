@@ -1,4 +1,4 @@
-"""Sockets of the embedded brokers: each one that was accepted is closed, at whatever moment its broker goes."""
+"""Sockets of the embedded brokers: each accepted one is closed, at whatever moment its broker stops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .test_produce import produce
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 ROUNDS = range(10)
-"""More rounds of an event loop than it takes to accept a socket and to make a connection of it."""
+"""More rounds of an event loop than are needed to accept a socket and make it a connection."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def tls() -> ssl.SSLContext:
 
 
 def client_hello() -> bytes:
-    """What a TLS client says first."""
+    """Return the first message of a TLS client."""
     outgoing = ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="127.0.0.1")
     with pytest.raises(ssl.SSLWantReadError):
@@ -42,7 +42,7 @@ def client_hello() -> bytes:
 
 
 def wait_closed(clients: Sequence[socket.socket]) -> None:
-    """Read until the other side ends the connections; TimeoutError if it does not."""
+    """Read until the other side ends the connections; raise TimeoutError if it does not."""
     for client in clients:
         client.settimeout(20)
         with suppress(ConnectionResetError):
@@ -53,7 +53,7 @@ def wait_closed(clients: Sequence[socket.socket]) -> None:
 @pytest.mark.parametrize("listener", ["plain", "TLS, silent client", "TLS, greeting client"])
 @pytest.mark.parametrize("end", ["stop", "kill", "exit"])
 async def test_what_is_accepted_while_a_broker_goes_is_closed(end: str, listener: str, tls: ssl.SSLContext) -> None:
-    """The broker goes after any number of rounds: before, while and after sockets become connections."""
+    """The broker stops after any number of rounds: before, while and after sockets become connections."""
     with no_socket_is_dropped():
         for rounds in ROUNDS:
             async with EmbeddedCluster(1, ssl_context=None if listener == "plain" else tls) as cluster:
@@ -86,7 +86,7 @@ async def test_a_cluster_in_a_thread_closes_what_is_accepted_while_it_ends() -> 
 
 
 async def test_answers_that_nobody_reads_do_not_keep_a_socket_open() -> None:
-    """A broker that shuts down in order goes on to send what it has answered; its cluster's end drops that."""
+    """A broker in an orderly shutdown keeps sending its answers; the end of its cluster drops them."""
     with no_socket_is_dropped():
         async with AsyncExitStack() as stack:
             async with EmbeddedCluster(1) as cluster:

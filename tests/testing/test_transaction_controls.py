@@ -1,4 +1,4 @@
-"""What can be done to an embedded cluster's transactions from outside."""
+"""Controls of an embedded cluster's transactions from outside."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_markers_take_the_time_that_a_test_gives_them() -> None:
         ended = await client.call(ending(producer))
         after = ended.producer_id, ended.producer_epoch
         assert after == (producer[0], 1)
-        # Everything but what is part of the transaction already has to wait; Produce does so in the broker for a while.
+        # All requests outside the transaction have to wait; Produce does so in the broker for a while.
         for committed in (True, False):
             assert (await client.call(ending(producer, committed=committed))).error_code == CONCURRENT
             assert (await client.call(ending(after, committed=committed))).error_code == CONCURRENT
@@ -85,7 +85,7 @@ async def test_markers_take_the_time_that_a_test_gives_them() -> None:
 
 @again_if_late(30, 30, 30)
 async def test_markers_that_come_while_a_write_waits_for_them_are_not_noticed(delay_ms: int) -> None:
-    """A broker waits with the next write for 100 ms."""
+    """A broker delays the next write for 100 ms."""
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
         cluster.create_topic("t")
         cluster.transactions.marker_delay_ms = delay_ms
@@ -133,7 +133,7 @@ async def test_a_feature_is_raised_and_lowered() -> None:
         lower = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
         assert (await client.call(UpdateFeaturesRequest(feature_updates=[lower]))).error_code == 0
         assert (await finalized())[1]["transaction.version"] == 1
-        # The coordinator's own abort is of the lower version from then on: its producer cannot come back.
+        # The coordinator's own abort has the lower version from then on: its producer cannot come back.
         cluster.create_topic("t")
         producer = await begin(client)
         assert await write(client, *producer, 0) == 0
@@ -168,7 +168,7 @@ async def test_a_coordinator_that_stops_takes_no_transaction_with_it() -> None:
         async with connected(cluster.address(leader)) as client:
             assert await write(client, *producer, 0) == 0
             await cluster.stop_broker(coordinator)
-            # Its slots go to the broker that is left, with all that it knew.
+            # Its slots move to the remaining broker, with all their state.
             assert await write(client, *producer, 1) == 0
 
 

@@ -1,4 +1,4 @@
-"""Transactions: the coordinator's state machine, and what its APIs answer."""
+"""Transactions: the coordinator's state machine, and the answers of its APIs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .test_log import append
 
 
 class Coordinator(TransactionCoordinator):
-    """With a clock that stands still, ids from 100 on, and a note of what it decided about offsets."""
+    """A coordinator with a clock that stands still, ids from 100 on, and a record of its decisions about offsets."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -82,7 +82,7 @@ def partition() -> Partition:
 
 
 def write_to(partition: Partition, producer: tuple[int, int], sequence: int = 0) -> None:
-    """As a leader does once the coordinator has been asked."""
+    """Write as a leader does after asking the coordinator."""
     append(partition.log, b"v", producer_id=producer[0], epoch=producer[1], sequence=sequence, transactional=True)
 
 
@@ -96,7 +96,7 @@ def test_who_asks_again_fences_who_asked_before(coordinator: Coordinator) -> Non
         coordinator.add("tx", 101, 0)
     with pytest.raises(errors.InvalidProducerIdMappingError):
         coordinator.add("unknown", 101, 0)
-    # A producer that goes on after an error says who it is (KIP-360).
+    # A producer that continues after an error sends its id and epoch (KIP-360).
     for _ in range(2):
         assert coordinator.init(100, 1) == (100, 2)
     with pytest.raises(errors.ProducerFencedError):
@@ -109,7 +109,7 @@ def test_who_asks_again_fences_who_asked_before(coordinator: Coordinator) -> Non
 
 
 def test_another_coordinator_does_not_know_the_answer_before(coordinator: Coordinator) -> None:
-    """The last epoch is not in the log: the same request again is taken for that of a fenced producer."""
+    """The last epoch is not in the log, so the same request again seems to come from a fenced producer."""
     coordinator.init()
     assert coordinator.init(100, 0) == (100, 1)
     coordinator.coordinator_moved(lambda transactional_id: True)
@@ -139,7 +139,7 @@ def test_the_other_s_transaction_is_aborted(
     # Its late records are refused: the marker has brought a newer epoch.
     with pytest.raises(errors.InvalidProducerEpochError):
         partition.log.producers.check(*producer, 1, 1, transactional=True)
-    # With KIP-890 the producer that was fenced may have its epoch back as long as nobody else took it.
+    # With KIP-890 the fenced producer may regain its epoch until another one takes it.
     if resumed is None:
         with pytest.raises(errors.ProducerFencedError):
             coordinator.init(*producer)
@@ -158,7 +158,7 @@ def test_what_takes_too_long_is_aborted(coordinator: Coordinator, partition: Par
     assert coordinator.decided == [(producer_id, False)]
     with pytest.raises(errors.ProducerFencedError):
         coordinator.end("tx", producer_id, epoch, committed=True, bump=False)
-    # An abort of the second version is taken for the same once more, and tells the new epoch.
+    # A repeated abort of the second version is accepted, and its answer has the new epoch.
     with pytest.raises(errors.InvalidTxnStateError):
         coordinator.end("tx", producer_id, epoch, committed=True, bump=True)
     assert coordinator.end("tx", producer_id, epoch, committed=False, bump=True) == (producer_id, epoch + 1)
@@ -207,7 +207,7 @@ def test_each_transaction_has_its_epoch(coordinator: Coordinator, partition: Par
 
 
 def in_state(coordinator: Coordinator, state: TxnState) -> tuple[int, int]:
-    """Bring a transactional id into a state; returns the producer's id and epoch there."""
+    """Bring a transactional id into a state; return the producer's id and epoch there."""
     producer = coordinator.init()
     if state is TxnState.EMPTY:
         return producer
@@ -302,7 +302,7 @@ def test_nothing_is_added_while_the_markers_are_on_their_way(coordinator: Coordi
 
 
 def test_the_first_sequence_of_an_epoch_is_0(partition: Partition) -> None:
-    """KIP-890, also where nothing is known of the producer."""
+    """KIP-890, even for an unknown producer."""
     producers = partition.log.producers
     producers.begin_verification(5, 0, 1, from_zero=False)
     assert producers.check(5, 0, 1, 1, transactional=True) is None
@@ -312,7 +312,7 @@ def test_the_first_sequence_of_an_epoch_is_0(partition: Partition) -> None:
 
 
 def test_a_later_batch_waits_for_the_one_that_was_refused(partition: Partition) -> None:
-    """Whatever the first answer was: the batch behind must not be taken before the first has come again."""
+    """Whatever the first answer was, the later batch must wait until the first one is repeated."""
     producers = partition.log.producers
     for sequence in (3, 4):
         producers.begin_verification(5, 0, sequence, from_zero=False)

@@ -1,4 +1,4 @@
-"""The package as plain Python, whatever is compiled: ``sys.meta_path.insert(0, SourceOnly)`` before it is imported."""
+"""Imports the package as plain Python: ``sys.meta_path.insert(0, SourceOnly)`` before its first import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class SourceOnly:
-    """Finds the package's sources, and no compiled module."""
+    """Finds the package's sources, and ignores compiled modules."""
 
     @staticmethod
     def find_spec(name: str, path: Any, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:

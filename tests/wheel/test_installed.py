@@ -1,6 +1,6 @@
-"""What every wheel and every installation from source must do. Needs pytest, and nothing else beside the package.
+"""Checks for every wheel and every installation from source. They need only pytest and the package.
 
-``make dist`` and cibuildwheel run this folder on what they have installed, on every Python that they have.
+``make dist`` and cibuildwheel run this folder on their installations, on every Python that they have.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 CODECS: list[CompressionType] = ["none", "gzip", "snappy", "lz4", "zstd"]
 OTHERS = ["lz4", "zstandard", "backports", "compression"]
-"""Libraries that some Pythons do not have: cramjam, which all have, stands in."""
+"""Libraries that are missing on some Pythons, on which cramjam stands in."""
 
 
 async def there_and_back(codec: CompressionType) -> None:
-    """Records of one codec through a cluster one of whose leaders moves, read by a member of a group that commits."""
+    """Send records of one codec through a cluster with a moving leader; read and commit them as a group's member."""
     values = [b"%d" % number * 50 for number in range(200)]
     async with EmbeddedCluster(2) as cluster:
         cluster.create_topic("events", replication_factor=2)
@@ -54,7 +54,7 @@ def test_records_there_and_back(codec: CompressionType) -> None:
 
 
 async def own_records(servers: str, topic: str, codec: CompressionType) -> None:
-    """Records of one event loop, which others run beside: none of theirs, and none changed, lost or out of order."""
+    """Check that an event loop's records are its own, complete, unchanged and in order, while other loops run."""
     values = [f"{topic} {number}".encode() * 5 for number in range(2000)]
     async with Producer(servers, compression_type=codec, batch_size=2000) as producer:
         for value in values:
@@ -69,7 +69,7 @@ async def own_records(servers: str, topic: str, codec: CompressionType) -> None:
 
 
 def test_threads_with_an_event_loop_each() -> None:
-    """Eight at once, which have nothing but modules in common. It says most where there is no interpreter lock."""
+    """Eight at once that share only modules. It is most telling without an interpreter lock."""
     topics = [f"of-thread-{number}" for number in range(8)]
     with ClusterThread(EmbeddedCluster(2)) as cluster, ThreadPoolExecutor(len(topics)) as threads:
         for topic in topics:
@@ -83,7 +83,7 @@ def test_threads_with_an_event_loop_each() -> None:
 
 
 async def sent_from_threads(threads: int, count: int) -> None:
-    """One producer, whose event loop sends, too: threads call ``send``, and let it run there."""
+    """Send from an event loop and from threads, whose calls of ``send`` run on that loop."""
     loop = asyncio.get_running_loop()
     async with EmbeddedCluster(1) as cluster, Producer(cluster.bootstrap_servers) as producer:
         cluster.create_topic("events")
@@ -124,7 +124,7 @@ if not getattr(sys, "_is_gil_enabled", lambda: True)():
 
 
 def test_the_interpreter_lock_stays_away_where_there_is_none() -> None:
-    done = run(LOCKED)  # where an import brings it back, Python warns
+    done = run(LOCKED)  # Python warns if an import brings it back
     assert done.returncode == 0, done.stderr
 
 
@@ -200,7 +200,7 @@ STANDARD = {
     "argparse", "base64", "bz2", "hmac", "http", "json", "lzma", "multiprocessing", "secrets", "shutil", "tempfile",
     "unittest", "urllib.request", "xml",
 }  # fmt: skip
-"""What the standard library takes its time to import, and asyncio does without."""
+"""Modules of the standard library that are slow to import, and that asyncio does not need."""
 
 
 COMPAT = """

@@ -1,4 +1,4 @@
-"""All message classes and versions, for tests that go through them."""
+"""All message classes and versions, for tests that iterate over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATA_SCHEMAS: list[type[Message]] = [
 
 
 def messages() -> list[type[Message]]:
-    """Every request, response and data schema."""
+    """Return every request, response and data schema."""
     found: list[type[Message]] = []
     for key in ApiKey:
         found += [request_class(key), request_class(key).RESPONSE]
@@ -29,5 +29,5 @@ def versions_of(message: type[Message]) -> range:
 
 
 def all_versions() -> list[tuple[type[Message], int]]:
-    """Each message with each of its versions."""
+    """Return each message with each of its versions."""
     return [(message, version) for message in messages() for version in versions_of(message)]

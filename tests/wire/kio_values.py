@@ -1,6 +1,6 @@
 """Values of kio's classes, drawn by Hypothesis from kio's own type hints, and the same values as messages of ours.
 
-kio is a codec from PyPI that nobody here wrote; its classes come from Kafka's schemas by a generator of its own.
+kio is an independent codec from PyPI; its own generator builds its classes from Kafka's schemas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_SECONDS = int(datetime.datetime(9999, 12, 30, tzinfo=_UTC).timestamp())
 
 
 def integers(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
-    """Whole numbers of a width, its ends often among them."""
+    """Return integers of a width, often its limits."""
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
     return st.sampled_from([0, 1, -1 if signed else 2, low, high]) | st.integers(low, high)
 
@@ -54,7 +54,7 @@ _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "error_code": st.sampled_from(list(ErrorCode)),
     "uuid": st.uuids() | st.none(),
     "timedelta_i32": integers(32).map(lambda ms: i32Timedelta.parse(ms * _MILLISECOND)),
-    # kio goes through a float of seconds, which is exact up to here.
+    # kio converts it to a float of seconds, which is exact up to here.
     "timedelta_i64": st.integers(-(2**40), 2**40).map(lambda ms: i64Timedelta.parse(ms * _MILLISECOND)),
     "datetime_i64": st.integers(0, _MAX_SECONDS).map(lambda s: datetime.datetime.fromtimestamp(s, _UTC)),
 }
@@ -62,7 +62,7 @@ _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
 
 @cache
 def instances(kio_class: type[Any]) -> st.SearchStrategy[Any]:
-    """Instances of one of kio's classes."""
+    """Return instances of one of kio's classes."""
     return st.builds(kio_class, **{field.name: _values(field) for field in dataclasses.fields(kio_class)})
 
 
@@ -84,14 +84,14 @@ def _values(field: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
 
 
 def versions_of_kio(key: int) -> list[int]:
-    """The versions of an API that kio has and the client too; it does not know those of the newest Kafka."""
+    """Return the versions of an API that both kio and the client have; kio lacks the newest Kafka's."""
     if key not in api_key_map:
         return []
     return [version for version in schema_name_map[api_key_map[key]] if version <= request_class(key).MAX_VERSION]
 
 
 def to_ours(value: Any, struct: type[Struct], version: int) -> Struct:
-    """The same value as a message of ours. The fields must agree by name and order."""
+    """Return the same value as a message of ours. The fields must agree by name and order."""
     ours = [field for field in fields_of(struct) if version in field.versions]
     theirs = dataclasses.fields(value)
     arguments: dict[str, Any] = {}
@@ -122,14 +122,14 @@ def _to_ours(value: Any, field: Field, owner: type[Struct], version: int) -> Any
 
 
 def kio_bytes(value: Any) -> bytes:
-    """What kio writes."""
+    """Return kio's encoding."""
     out = BytesIO()
     entity_writer(type(value))(out, value)
     return out.getvalue()
 
 
 def kio_value(kio_class: type[Any], data: bytes) -> Any:
-    """What kio reads, which must be all of ``data``."""
+    """Return the value that kio reads from all of ``data``."""
     read: Callable[[bytes, int], tuple[Any, int]] = entity_reader(kio_class)
     value, size = read(data, 0)
     assert size == len(data)

@@ -23,7 +23,7 @@ DATA = {
     "end_txn_marker": "EndTxnMarker",
 }
 
-# 270 pairs of API and version, each with a few values here; HYPOTHESIS_PROFILE=deep draws fifty times that.
+# 270 pairs of API and version, each with a few values here; HYPOTHESIS_PROFILE=deep draws fifty times more.
 few = settings(max_examples=settings().max_examples // 12)
 
 
@@ -67,7 +67,7 @@ def test_data_schemas(module: str, name: str, data: st.DataObject) -> None:
 
 
 def test_kio_knows_each_version() -> None:
-    """So that the comparison above leaves nothing out."""
+    """The comparison above is complete."""
     ours = {
         (key, v) for key in ApiKey for v in range(request_class(key).MIN_VERSION, request_class(key).MAX_VERSION + 1)
     }

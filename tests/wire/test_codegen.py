@@ -1,4 +1,4 @@
-"""What is generated is up to date: modules with the facts, and the facts with Kafka's jar where there is one."""
+"""Generated files are up to date: modules with the facts, and the facts with Kafka's jar if it is present."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def schema(kind: str, **changes: Any) -> dict[str, Any]:
 def test_an_unstable_version_is_left_out(tmp_path: Path) -> None:
     jar = make_jar(tmp_path / "k.jar", schema("request", latestVersionUnstable=True), schema("response"))
     with pytest.raises(KeyError, match="ConsumerProtocolAssignment"):
-        read_jar(jar)  # it is no jar of Kafka's
+        read_jar(jar)  # not one of Kafka's jars
     with zipfile.ZipFile(jar, "a") as more:
         for name in (
             "ConsumerProtocolAssignment",

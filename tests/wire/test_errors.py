@@ -1,4 +1,4 @@
-"""The protocol's error codes and their classes, compared with kio's list of them."""
+"""The protocol's error codes and their classes, compared with kio's list."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_names_are_kafkas() -> None:
 
 
 def test_stale_metadata() -> None:
-    """Java's InvalidMetadataException and what derives from it."""
+    """Java's InvalidMetadataException and its subclasses."""
     stale = {code for code in range(-1, 200) if error_for_code(code).refreshes_metadata}
     assert stale == {3, 5, 6, 9, 13, 56, 72, 74, 80, 83, 84, 100, 103}
 
@@ -94,7 +94,7 @@ def test_a_class_of_a_users_own_changes_nothing() -> None:
 
 RECORD: Any = ConsumerRecord("events", 1, 7, 1_700_000_000_000, TimestampType.CREATE_TIME, b"k", b"v", ())
 GIVEN = {"record": RECORD, "topic": "events", "part": "key", "reasons": ("no such field",)}
-"""What the constructors of errors want beside a text, where a number will not do."""
+"""Arguments of the errors' constructors after the text, if a number does not suffice."""
 
 
 @pytest.mark.parametrize("name", [name for name in errors.__all__ if inspect.isclass(getattr(errors, name))])

@@ -1,4 +1,4 @@
-"""Frames: lengths, headers by rule, and large records that pass through."""
+"""Frames: lengths, headers by rule, and large records passed through."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .apis import versions_of
 
 
 def unframed(chunks: list[Buffer]) -> bytes:
-    """The frame in ``chunks``, whose length must be right."""
+    """Return the frame in ``chunks``, after checking its length."""
     joined = b"".join(chunks)
     assert struct.unpack_from(">i", joined)[0] == len(joined) - 4
     return joined[4:]
@@ -50,7 +50,7 @@ def kio_header(name: str, version: int, **fields: Any) -> bytes:
 
 @pytest.mark.parametrize("key", list(ApiKey))
 def test_headers_of_each_api_and_version(key: int) -> None:
-    """As kio writes them: version 2 and 1 for flexible messages, but version 0 for ApiVersions' response."""
+    """Equal to kio's: versions 2 and 1 for flexible messages, but version 0 for ApiVersions' response."""
     request = request_class(key)
     for version in versions_of(request):
         flexible = request.is_flexible(version)
@@ -92,7 +92,7 @@ def test_tagged_fields_in_headers_are_skipped() -> None:
 
 
 def test_a_broker_that_does_not_know_the_version_of_api_versions() -> None:
-    """It answers in version 0 with error 35, whatever version was asked in (KIP-511)."""
+    """It answers in version 0 with error 35, whatever the request's version (KIP-511)."""
     answer = ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=2)])
     frame = unframed(encode_response(answer, 0, 9))
     for version in versions_of(ApiVersionsResponse):

@@ -46,7 +46,7 @@ ALL = all_versions()
 
 
 def harmless(message: type[Message], version: int, data: bytes) -> Message | None:
-    """The message, or None where the bytes were refused as they should be."""
+    """Return the message, or None if the bytes were properly refused."""
     try:
         return decode(message, version, data)
     except MalformedMessageError as error:
@@ -68,7 +68,7 @@ def test_endless_repetition(data: bytes, filler: bytes) -> None:
 
 
 def valid_bytes(data: st.DataObject, message: type[Message], version: int) -> bytes:
-    """A message as kio writes it."""
+    """Return a message in kio's encoding."""
     name = api_key_map[message.API_KEY]
     if issubclass(message, Request):
         kio_class: Any = load_entity_schema(name, version, EntityType.request)
@@ -87,7 +87,7 @@ def test_truncated_anywhere(key: int, data: st.DataObject) -> None:
         whole = decode(message, version, wire)
         ends = range(len(wire)) if len(wire) < 300 else [*range(100), *range(len(wire) - 100, len(wire))]
         for end in ends:
-            # What was cut off mattered: each byte of a message belongs to it.
+            # The missing bytes mattered: each byte of a message belongs to it.
             assert harmless(message, version, wire[:end]) is None
         assert decode(message, version, wire) == whole
 
@@ -183,7 +183,7 @@ def test_all_arrays_of_a_message_share_what_they_may_take(version: int) -> None:
 
 
 def test_tagged_arrays_are_among_them() -> None:
-    """The endpoints of an answer's brokers, say (KIP-951)."""
+    """For example, the endpoints of an answer's brokers (KIP-951)."""
     data = encode(FetchResponse(node_endpoints=[NodeEndpoint(host="h")] * 50), 16)
     make_decoder(FetchResponse, 16, True, 50_000)(data, 0, len(data), memoryview(data))
     with pytest.raises(MalformedMessageError, match="of memory"):
@@ -191,7 +191,7 @@ def test_tagged_arrays_are_among_them() -> None:
 
 
 def test_a_struct_that_takes_no_bytes_cannot_repeat_for_ever() -> None:
-    """Each element of an array takes a byte at least, so that a frame bounds what it can make."""
+    """Each element of an array takes at least one byte, so that a frame limits the number of elements."""
 
     def check(owner: Any, message: type[Message], version: int) -> None:
         for field in fields_of(owner):
@@ -205,7 +205,7 @@ def test_a_struct_that_takes_no_bytes_cannot_repeat_for_ever() -> None:
 
 
 def test_the_position_after_a_message() -> None:
-    """A message is read from within a buffer, which may go on after it."""
+    """A message is read from within a buffer, which may continue after it."""
     for message, version in ALL:
         body = encode(message(), version)
         view = memoryview(b"\xee" * 5 + body + b"\xee" * 7)

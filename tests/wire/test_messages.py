@@ -1,4 +1,4 @@
-"""What every message promises: defaults, equality, a representation, and what a version cannot carry."""
+"""Promises of every message: defaults, equality, a representation, and limits of each version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing the version of a request from what the broker offers."""
+"""Choice of a request's version from the broker's range."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_from_a_response() -> None:
 
 
 def test_the_downgrade() -> None:
-    """After error 35 the answer's own range tells the version to ask in; without one, version 0 is left (KIP-511)."""
+    """After error 35 the answer's own range gives the version; without one, version 0 is left (KIP-511)."""
     versions = ApiVersions.from_response(
         ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=2)])
     )
@@ -93,7 +93,7 @@ def test_the_downgrade() -> None:
 
 
 def test_threads_that_need_a_codec_at_once_get_the_same() -> None:
-    """Without the interpreter's lock, one thread must not let go of what another has just looked up."""
+    """Without the interpreter's lock, one thread must not discard the codec that another has just found."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -101,7 +101,7 @@ def test_threads_that_need_a_codec_at_once_get_the_same() -> None:
             for _ in range(20):
                 message = type(
                     "Fresh", (MetadataRequest,), {"__module__": MetadataRequest.__module__}
-                )  # of which nobody has a codec yet
+                )  # a version without a codec so far
                 for codec_of in (codec.encoder_of, codec.decoder_of):
                     together = threading.Barrier(4)
 

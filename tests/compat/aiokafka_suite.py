@@ -90,7 +90,7 @@ def touched(test: ast.AST, internal: set[str], needs: set[str]) -> set[str]:
 
 
 def left_out(folder: Path, *, security: bool) -> dict[str, set[str]]:
-    """The tests that look into aiokafka or that the brokers cannot serve, by "file::test", with what they touch."""
+    """Return the tests that use internals, or features the brokers lack, by "file::test", with the names used."""
     needs = KERBEROS if security else KERBEROS | TLS
     found = {}
     for name in files(security=security):

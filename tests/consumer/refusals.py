@@ -1,6 +1,6 @@
 """A separate program: a consumer is refused a too large batch again and again, without a garbage collector.
 
-python -m tests.consumer.refusals CODEC compiled|pure
+    python -m tests.consumer.refusals CODEC compiled|pure
 
 Prints the growth of its resident memory, in bytes. "pure" runs the plain Python sources even if compiled ones exist.
 """

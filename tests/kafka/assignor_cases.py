@@ -1,4 +1,4 @@
-"""Cases for assignors, and what the Java client's assignors make of them.
+"""Cases for assignors, with the results of the Java client's assignors.
 
 ``python -m tests.kafka.assignor_cases`` writes the table that the tests without Java compare with.
 """
@@ -21,14 +21,14 @@ _SOURCE = Path(__file__).parent / "harness" / "Assignors.java"
 TABLE = Path(__file__).parents[1] / "core" / "assignor_vectors.json"
 _TABLE_CASES = 30
 _ID_STARTS = ("m", "M", "\u00e9", "\uff5e", "\U0001f600")
-"""The last two sort one way by code points, and the other way by UTF-16 units, as in Java."""
+"""The last two sort in different orders by code points and by UTF-16 units, which Java uses."""
 
 Case = dict[str, Any]
 Result = dict[str, Any]
 
 
 def make_case(seed: int, assignor: str) -> Case:
-    """Few members and topics, some of them static, in racks, without a topic that others want, or with owned ones."""
+    """Return a case of few members and topics, some static, in racks, with missing topics, or with owned partitions."""
     rng = random.Random(seed)
     racks = ["a", "b", "c"][: rng.randint(1, 3)] if rng.random() < 0.5 else []
     alike = rng.random() < 0.4
@@ -57,7 +57,7 @@ def make_case(seed: int, assignor: str) -> Case:
 
 
 def ask_java(cases: Iterable[Case]) -> list[Result]:
-    """What the Java client assigns, and how it writes the members' subscriptions."""
+    """Return the Java client's assignments, and its encoding of the members' subscriptions."""
     jars = java.class_path(NEWEST)
     classes = java.compile_class(_SOURCE, jars)
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{jars}", "Assignors"]
@@ -67,13 +67,13 @@ def ask_java(cases: Iterable[Case]) -> list[Result]:
 
 
 def partitions_in(case: Case) -> TopicPartitions:
-    """A case's topics."""
+    """Return a case's topics."""
     racks = {name: [frozenset(each) for each in partitions] for name, partitions in case["topics"].items()}
     return TopicPartitions({name: len(partitions) for name, partitions in racks.items()}, racks)
 
 
 def member_in(given: dict[str, Any]) -> MemberSubscription:
-    """One of a case's members, as it would join with what it owns."""
+    """Return one of a case's members, as it would join with its owned partitions."""
     return MemberSubscription(
         member_id=given["id"],
         topics=tuple(given["topics"]),
@@ -85,7 +85,7 @@ def member_in(given: dict[str, Any]) -> MemberSubscription:
 
 
 def assigned_in(result: Result) -> dict[str, list[TopicPartition]]:
-    """Java's assignment."""
+    """Return Java's assignment."""
     return {
         member_id: [TopicPartition(*each) for each in partitions]
         for member_id, partitions in result["assigned"].items()

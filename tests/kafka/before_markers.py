@@ -1,7 +1,7 @@
-"""What is answered to a producer whose transaction before is decided and has no markers yet.
+"""Answers to a producer whose previous transaction is decided, but has no markers yet.
 
-Its coordinator is in PrepareCommit, or in PrepareAbort, for as long as the leader of one of the transaction's
-partitions does not answer. (To one without a leader Kafka 4.3 writes no marker at all, and goes on.)
+Its coordinator stays in PrepareCommit, or in PrepareAbort, until the leader of one of the transaction's partitions
+answers. (Without a leader Kafka 4.3 writes no marker at all, and continues.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .transactions_raw import Transactions
 
 GROUP, TRANSACTION = 0, 1
 NoMarkers = Callable[[int], AbstractAsyncContextManager[None]]
-"""Keeps markers from the partitions of a broker until its end."""
+"""Keeps markers from the partitions of a broker until the block ends."""
 
 
 class Place(NamedTuple):
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 async def answers(world: World, no_markers: NoMarkers) -> Answers:
-    """To each request, by version of transactions and identity; and what a producer of this client makes of it."""
+    """Return the answers to each request, by version of transactions and identity, with this client's reactions."""
     await world.look([])
     *others, frozen = sorted(world.addresses)
     stuck, online = await _place(world, "-stuck", [frozen]), await _place(world, "-online", [*others, frozen])
@@ -82,7 +82,7 @@ async def _failures(deliveries: list[Delivery]) -> list[str]:
 
 
 async def _place(world: World, suffix: str, replicas: list[int]) -> Place:
-    """A topic on these brokers, the first of which leads it."""
+    """Return a topic on these brokers, led by the first of them."""
     place = Place(world.name(suffix), replicas[0])
     part = ct.CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)
     wanted = ct.CreatableTopic(name=place.topic, num_partitions=-1, replication_factor=-1, assignments=[part])
@@ -94,7 +94,7 @@ async def _place(world: World, suffix: str, replicas: list[int]) -> Place:
 
 
 async def _elsewhere(world: World, broker: int, kind: int, what: str) -> tuple[str, int]:
-    """A name that another broker coordinates, and that one."""
+    """Return a name that another broker coordinates, and the broker."""
     number = 0
     while True:
         number += 1
@@ -105,7 +105,7 @@ async def _elsewhere(world: World, broker: int, kind: int, what: str) -> tuple[s
 
 
 async def _begun(world: World, stuck: Place, v2: bool, committed: bool) -> tuple[Transactions, int]:
-    """A transaction with a record, and its epoch."""
+    """Begin a transaction with a record; return its epoch."""
     txn = Transactions(world, *await _elsewhere(world, stuck.leader, TRANSACTION, f"{v2}-{committed}"))
     await txn.begin()
     epoch = await txn.begin()
@@ -122,9 +122,9 @@ async def _ask(
     group: tuple[str, int],
     answers: Answers,
 ) -> None:
-    """End the transaction, and ask for all that its producer could, in the epoch from then on and in the one before.
+    """End the transaction, and send all of its producer's possible requests, in the current and the previous epoch.
 
-    And with another producer id, as one has from then on that has used its epochs up. Nothing of it is done.
+    Also with another producer id, as after the last epoch. No request takes effect.
     """
     (txn, epoch), (v2, committed) = begun, case
     end, write, offsets = (5, 12, 5) if v2 else (4, 11, 4)

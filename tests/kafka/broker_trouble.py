@@ -1,4 +1,4 @@
-"""Brokers of a real Kafka that end or freeze one after the other, and come back."""
+"""Faults of brokers of a real Kafka in turn: they end or freeze, and return."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from .harness import KafkaCluster
 from .support import in_thread
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
-"""Coordinators lead their partitions."""
+"""Internal topics, whose leaders are the coordinators."""
 
 ENDS = ("SIGKILL", "SIGTERM")
 ALL_KINDS = (*ENDS, "SIGSTOP", "move")
 """An end, a broker that keeps its connections and does nothing, other leaders for a partition of each topic."""
 
 KEEP_ACKNOWLEDGED = {"transaction.state.log.min.isr": "2"}
-"""A cluster's properties for runs in which brokers get SIGKILL: what one of three has acknowledged, another has too."""
+"""Properties for runs in which brokers get SIGKILL: two of three brokers have every acknowledged record."""
 
 
 class BrokerTrouble:
-    """Something happens to one broker at a time, and to the next one when all replicas are in sync again."""
+    """Causes a fault of one broker at a time, and the next one when all replicas are in sync again."""
 
     def __init__(self, kafka: KafkaCluster, topics: list[str], seed: int, kinds: Sequence[str] = ENDS) -> None:
-        """``kinds``: one of them at a time, each as likely as it is named often."""
+        """``kinds``: chosen one at a time; repeating a name makes it more likely."""
         self._kafka = kafka
         self._topics = topics
         self._rng = random.Random(seed)
         self._kinds = kinds
         self.done: list[str] = []
-        """What happened, in order."""
+        """Faults so far, in order."""
 
     async def run(self, wait_s: tuple[float, float]) -> None:
-        """Until cancelled; between two of them there is a wait of such a length."""
+        """Cause faults until cancelled, with waits of this length in between."""
         while True:
             await anyio.sleep(self._rng.uniform(*wait_s))
             await self.one(self._rng.choice(self._kafka.broker_ids), self._rng.choice(self._kinds))
 
     async def one(self, broker: int, kind: str) -> None:
-        """Have this happen to a broker, undo it after a while, and wait until no replica is behind."""
+        """Cause this fault of a broker, repair it after a while, and wait until all replicas are in sync."""
         self.done.append(f"{kind} {broker}")
         away_s = self._rng.uniform(0, 8)
         if kind == "SIGSTOP":

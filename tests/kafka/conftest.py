@@ -1,4 +1,4 @@
-"""Clusters for the tests in this folder: started when first asked for, kept for the session, gone at its end."""
+"""Clusters for the tests in this folder: started on first use, kept for the session, stopped at its end."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _OURS = "tests/kafka/"
 _TIMEOUT_S = 400
 _NO_JAVA = "no real Apache Kafka here"
 _CLUSTERS = ("kafka_oldest", "kafka_first_with_producer_ids", "kafka_old", "kafka")
-"""The fixtures that are clusters, in the order in which their tests run."""
+"""Fixtures that are clusters, in the order in which their tests run."""
 _running: dict[str, KafkaCluster] = {}
 _last_test: dict[str, str] = {}
-"""By cluster: the test after which nobody needs it."""
+"""Last test of each cluster."""
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
 def pytest_leave_trio_on_old_releases_to_the_suite_all(items: list[pytest.Item]) -> None:
-    """The event loop makes no difference to what a release answers."""
-    # Pytest takes no function for a hook whose name does not begin with pytest_, whatever its specname says.
+    """Releases answer alike on both event loops, so only the suite "all" runs old ones on trio."""
+    # Pytest accepts only functions named pytest_... as hooks, whatever their specname.
     for item in items:
         if item.nodeid.startswith(_OURS) and _cluster_of(item) not in (None, "kafka") and "trio" in item.name:
             item.add_marker(pytest.mark.suite("all"))
@@ -50,7 +50,7 @@ def pytest_leave_trio_on_old_releases_to_the_suite_all(items: list[pytest.Item])
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder ``kafka``, give it the time that a cluster takes, and go cluster by cluster."""
+    """Mark everything in this folder ``kafka``, extend its timeouts, and group the tests by cluster."""
     places = [index for index, item in enumerate(items) if item.nodeid.startswith(_OURS)]
     ours = sorted((items[index] for index in places), key=lambda item: _CLUSTERS.index(_cluster_of(item) or "kafka"))
     for index, item in zip(places, ours, strict=True):
@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _cluster_of(item: pytest.Item) -> str | None:
-    """The cluster that a test uses, by its fixtures or as a parameter of `any_kafka`."""
+    """Return the cluster that a test uses, by its fixtures or as a parameter of `any_kafka`."""
     assert isinstance(item, pytest.Function)
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     return next((name for name in _CLUSTERS if name in item.fixturenames or name in parameters), None)
@@ -72,14 +72,14 @@ def _cluster_of(item: pytest.Item) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Stop a cluster after its last test: idle brokers take processor time from the tests of the others."""
+    """Stop a cluster after its last test: idle brokers take processor time from later tests."""
     for name, test in _last_test.items():
         if test == item.nodeid and name in _running:
             _running[name].stop()
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """Say aloud how many tests did not run for want of Java or Maven."""
+    """Report how many tests were skipped for lack of Java or Maven."""
     reasons = [
         report.longrepr[2].partition(f"{_NO_JAVA}: ")[2]
         for report in terminalreporter.stats.get("skipped", ())
@@ -92,7 +92,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the brokers had to say when a test of this folder fails."""
+    """Show the brokers' output when a test of this folder fails."""
     report = yield
     if report.failed and item.nodeid.startswith(_OURS):
         for cluster in _running.values():
@@ -116,7 +116,7 @@ def _session_cluster(
     try:
         require_java()
     except JavaUnavailableError as error:
-        # In CI these tests are the proof, so that a machine without Java must not pass.
+        # CI has to run these tests, so it must not pass on a machine without Java.
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
             pytest.fail(f"CI needs a real Apache Kafka: {error}")
         pytest.skip(f"{_NO_JAVA}: {error}")
@@ -141,9 +141,9 @@ def _session_cluster(
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Three brokers of the newest release, with all listeners, and with Kerberos where there is some.
+    """Three brokers of the newest release, with all listeners, and with Kerberos if it is installed.
 
-    Those of SASL take the tokens of `identity_provider.IdentityProvider`.
+    Their SASL listeners accept the tokens of `identity_provider.IdentityProvider`.
     """
     known = None
     if kerberos.missing() is None:
@@ -157,7 +157,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def kafka_with_rules() -> Iterator[KafkaCluster]:
-    """One broker that keeps to rules of access (ACLs), and whose anonymous users may do everything."""
+    """One broker that enforces access rules (ACLs), and allows its anonymous users everything."""
     rules = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
@@ -167,13 +167,13 @@ def kafka_with_rules() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def kafka_with_spare() -> Iterator[KafkaCluster]:
-    """One node, and a controller besides that does not vote yet."""
+    """One node, and an additional controller that does not vote yet."""
     yield from _session_cluster("kafka_with_spare", NEWEST, brokers=1, spare=True)
 
 
 @pytest.fixture(scope="module")
 def kafka_that_waits() -> Iterator[KafkaCluster]:
-    """Two brokers; one that is frozen keeps its leaderships for as long as a test can take."""
+    """Two brokers; a frozen one keeps its leaderships for the duration of any test."""
     yield from _session_cluster(
         "kafka_that_waits", NEWEST, brokers=2, properties={"broker.session.timeout.ms": "600000"}
     )
@@ -181,7 +181,7 @@ def kafka_that_waits() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def kafka_that_asks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaCluster, Path]]:
-    """One broker that takes metrics of clients (KIP-714), and the file to which its plugin writes them."""
+    """One broker that receives metrics of clients (KIP-714), and the file to which its plugin writes them."""
     file = tmp_path_factory.mktemp("telemetry") / "pushes"
     properties = {"metric.reporters": "TelemetryFile", "telemetry.file": str(file)}
     plugin = _HERE / "harness" / "TelemetryFile.java"
@@ -222,7 +222,7 @@ async def admin(kafka: KafkaCluster) -> AsyncIterator[AdminClient]:
 
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """Makes names of topics that no other test uses, with the test's name in them."""
+    """A function that returns names of topics that no other test uses, with the test's name in them."""
     stem = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:80]
     counter = itertools.count(1)
     run = os.urandom(3).hex()

@@ -30,14 +30,14 @@ Told = tuple[int, int, "list[int] | None"]
 
 
 class Modern:
-    """What members of the new protocol say to one group, and what it answers."""
+    """Members of the new protocol in one group, and the coordinator's answers."""
 
     def __init__(self, world: World, group: str, broker: int) -> None:
         self.world = world
         self.group = group
         self.broker = broker
         self.assigned: dict[str, list[ch.ResponseTopicPartitions]] = {}
-        """What each member was assigned last."""
+        """Last assignment of each member."""
 
     async def heartbeat(self, member: str, epoch: int, *, version: int = 1, **fields: Any) -> Told:
         request = ch.ConsumerGroupHeartbeatRequest(group_id=self.group, member_id=member, member_epoch=epoch, **fields)
@@ -61,7 +61,7 @@ class Modern:
         )
 
     async def confirm(self, member: str, epoch: int) -> Told:
-        """Tell that it has just what it was assigned last."""
+        """Report the last assignment as owned."""
         owned = [
             ch.RequestTopicPartitions(topic_id=topic.topic_id, partitions=topic.partitions)
             for topic in self.assigned[member]
@@ -123,7 +123,7 @@ class Modern:
 
 
 async def prepared(world: World, name: str, *sizes: int) -> tuple[Modern, list[str]]:
-    """A group whose coordinator is ready and knows topics with that many partitions."""
+    """Return a group whose coordinator is ready and knows topics with that many partitions."""
     topics = [world.name(f"-{name}-{number}") for number in range(len(sizes))]
     for topic, size in zip(topics, sizes, strict=True):
         await world.topic(topic, partitions=size)
@@ -139,7 +139,7 @@ async def prepared(world: World, name: str, *sizes: int) -> tuple[Modern, list[s
     configs = [
         # New assignments at once: brokers of 4.3 gather changes for a second.
         ac.AlterableConfig(name="consumer.assignment.interval.ms", config_operation=0, value="0"),
-        # The members' heartbeats are the probes' questions alone, which a slow machine keeps waiting.
+        # Only the probes send the members' heartbeats, and a slow machine delays them.
         ac.AlterableConfig(name="consumer.session.timeout.ms", config_operation=0, value="60000"),
     ]
     resource = ac.AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=configs)
@@ -250,7 +250,7 @@ async def regular_expressions(world: World) -> Answers:
     answers["joined"] = joined_with[0]
 
     async def partitions(member: str, epoch: int) -> tuple[int, list[int]]:
-        """Once the broker has looked for topics, which it does beside the heartbeats."""
+        """Return the partitions once the broker has looked for topics, which it does beside the heartbeats."""
         while True:
             code, now, _ = await group.heartbeat(member, epoch)
             epoch = now or epoch
@@ -287,10 +287,10 @@ async def static_consumers(world: World) -> Answers:
 
 
 class Classic(Members):
-    """Members of the classic protocol as consumers are, with range as their only assignor."""
+    """Members of the classic protocol like consumers, with range as their only assignor."""
 
     assigned: tuple[int, ...] = ()
-    """What was assigned last."""
+    """The last assignment."""
 
     async def join_as(self, member: str, *owned: int, **fields: Any) -> Any:
         message = ConsumerProtocolSubscription(topics=[self.topic])
@@ -300,7 +300,7 @@ class Classic(Members):
         return await self.join(member, metadata=metadata, **fields)
 
     async def sync_as(self, generation: int, member: str, partitions: int) -> tuple[int, int]:
-        """What is assigned to it, the leader; the first ``partitions`` where that is its own decision."""
+        """Return the leader's assignment, or its first ``partitions`` if it decides by itself."""
         mine = ca.TopicPartition(topic=self.topic, partitions=list(range(partitions)))
         given = b"\0\1" + encode(ConsumerProtocolAssignment(assigned_partitions=[mine]), 1)
         code, assignment = await self.sync(generation, member, assignment=given)
@@ -311,7 +311,7 @@ class Classic(Members):
 
 
 async def moving_groups(world: World) -> Answers:
-    """A group of the classic protocol into which a member of the new one comes, and from which it goes."""
+    """Probe a group of the classic protocol that a member of the new one joins and leaves."""
     group, (topic,) = await prepared(world, "moving", 4)
     classic = Classic(world, group.group, topic, group.broker)
     member = (await classic.join_as("")).member_id

@@ -23,7 +23,7 @@ LOADING = (14, 15, 16)
 
 
 async def coordinator(world: World, key: str, kind: int = 0) -> int:
-    """The broker that coordinates a group (0) or a transactional id (1), once it is ready."""
+    """Return the broker that coordinates a group (0) or a transactional id (1), once it is ready."""
     while True:
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         found = (await world.ask(request, 4)).coordinators[0]
@@ -40,7 +40,7 @@ async def heartbeat(world: World, broker: int, group: str, generation: int, memb
 
 
 class Members:
-    """What members say to one group, and what it answers."""
+    """Members of one group, and the coordinator's answers."""
 
     def __init__(self, world: World, group: str, topic: str, broker: int) -> None:
         self.world = world

@@ -1,6 +1,6 @@
-"""Members of a group that copy a topic exactly once, each in a process of its own, which may be killed at any time.
+"""Members of a group that copy a topic exactly once, in separate processes, which may be killed at any time.
 
-``python -m tests.kafka.copier '{"bootstrap": ..., "source": ..., ...}'`` is one of them.
+``python -m tests.kafka.copier '{"bootstrap": ..., "source": ..., ...}'`` runs one of them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _STOPPABLE = "a SIGTERM is heard from now on\n"
 
 
 async def _copy(options: dict[str, Any]) -> None:
-    """One member.
+    """Run one member.
 
-    ``pause_s``: how long each transaction stays open beyond what it takes; ``in_flight``: more than 1 is a pipeline.
+    ``pause_s``: additional time that each transaction stays open; ``in_flight``: more than 1 is a pipeline.
     """
     pause_s: float = options.get("pause_s", 0)
     open_one: Any = None
@@ -76,7 +76,7 @@ async def _stop_at_sigterm(consumer: Consumer[Any, Any], *, task_status: TaskSta
 
 
 class Copiers:
-    """Processes that copy, and the trouble they get into."""
+    """Processes that copy, and their faults."""
 
     def __init__(self, count: int, seed: int, **options: Any) -> None:
         self._options = options
@@ -103,7 +103,7 @@ class Copiers:
         self._members[number] = self._start(number)
 
     def freeze(self, seconds: float) -> None:
-        """One member stands still; it is a zombie if its session, or its transaction, is over when it goes on."""
+        """Suspend one member; it becomes a zombie if its session or its transaction expires meanwhile."""
         member = self._rng.choice(self._members)
         freeze(member)
         self.freezes += 1
@@ -111,20 +111,20 @@ class Copiers:
         member.send_signal(signal.SIGCONT)
 
     def stop(self) -> list[int]:
-        """End them in order; their exit statuses."""
+        """End the processes in order; return their exit statuses."""
         for member in self._members:
             _terminate(member)
         return [_wait(member) for member in self._members]
 
     def kill(self) -> None:
-        """Leave no process behind."""
+        """Kill all processes that are left."""
         for member in self._members:
             member.kill()
             _wait(member)
 
 
 def _terminate(member: subprocess.Popen[str]) -> None:
-    """SIGTERM, as soon as the process does not just end of it; one that has ended without is left as it is."""
+    """Send SIGTERM once the process handles it; leave a process alone that has ended by itself."""
     assert member.stdout is not None
     member.stdout.readline()
     member.terminate()
@@ -138,9 +138,10 @@ def _wait(member: subprocess.Popen[str]) -> int:
 
 
 async def read_copies(bootstrap: str, topic: str, counts: list[int], timeout_s: float, begun: anyio.Event) -> list[str]:
-    """What is wrong with what a reader of committed records sees meanwhile.
+    """Read committed records during the run; return the errors in them.
 
-    ``counts``: how many records, numbered from 0, each partition is to have. ``begun`` is set when the first one comes.
+    ``counts``: expected number of records, numbered from 0, in each partition. ``begun`` is set when the first one
+    comes.
     """
     seen: list[list[int]] = [[] for _ in counts]
     wanted = [TopicPartition(topic, partition) for partition in range(len(counts))]

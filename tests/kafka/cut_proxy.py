@@ -1,9 +1,9 @@
-"""A way from one client to all brokers that can be cut: bytes then wait, and connections stay open.
+"""A path from one client to all brokers that can be cut: bytes then wait, and connections stay open.
 
-It counts what the client asks for, and can lose the answer to a request, deliver a request late, or lead the way to one
-broker to another.
+It counts the client's requests, and can lose the answer to a request, deliver a request late, or redirect the path to
+one broker to another.
 
-Brokers tell clients their own addresses, so the proxy writes its own over these where answers name them.
+Brokers send clients their own addresses, so the proxy replaces these in answers with its own.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ _NAMES_BROKERS = {
     ApiKey.SHARE_ACKNOWLEDGE,
     ApiKey.DESCRIBE_CLUSTER,
 }
-"""APIs whose answers have brokers' addresses in them."""
+"""APIs whose answers contain brokers' addresses."""
 
 _ENDPOINTS = ("brokers", "coordinators", "node_endpoints")
-"""The fields that they are in, unless they are the answer's own."""
+"""The fields that contain them, unless they are at the top level of the answer."""
 
 _START_TIMEOUT_S = 10
 
 LATE_S = 0.3
-"""How much later a request comes that is delivered late."""
+"""Delay of a request that is delivered late, in seconds."""
 
 
 class CutProxy:
-    """Listens on a port of its own for each broker, in a thread of its own, while used as a context manager."""
+    """Listens on a port for each broker, in a separate thread, while used as a context manager."""
 
     def __init__(self, brokers: str) -> None:
         self._brokers = brokers.split(",")
         self._ports: dict[str, int] = {}
-        """The own ports by the brokers' ports, as texts."""
+        """Own ports by the brokers' ports, as texts."""
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
         self._servers: list[asyncio.Server] = []
         self._astray: dict[int, tuple[str, int]] = {}
-        """Where the ways to brokers lead instead, by the brokers' ports."""
+        """Targets of redirected paths, by the brokers' ports."""
         self._clients: dict[int, set[asyncio.StreamWriter]] = {}
-        """Open connections by the port of the broker that they are meant for."""
+        """Open connections by the port of the intended broker."""
         self._pumps: set[asyncio.Task[None]] = set()
         self.asked: Counter[tuple[int, int]] = Counter()
-        """How many requests there were of each API and version."""
+        """Number of requests of each API and version."""
         self.loses: Callable[[int], bool] = _no
-        """Whether the answer to a request of this API is lost, with its connection."""
+        """Returns True to lose the answer to a request of this API, with its connection."""
         self.delays: Callable[[int], bool] = _no
-        """Whether a request of this API comes to the broker `LATE_S` later, and the client loses its connection."""
+        """Returns True to delay a request of this API by `LATE_S`, while the client loses its connection."""
         self._to_hold: int | None = None
         self._released = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -79,28 +79,28 @@ class CutProxy:
 
     @property
     def bootstrap(self) -> str:
-        """What a client is to connect to."""
+        """Return the bootstrap servers for a client."""
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
 
     def cut(self) -> None:
-        """Nothing gets through any more."""
+        """Block all traffic."""
         self._loop.call_soon_threadsafe(self._open.clear)
 
     def heal(self) -> None:
-        """Everything gets through again, what waited first."""
+        """Let traffic through again, waiting bytes first."""
         self._loop.call_soon_threadsafe(self._open.set)
 
     def hold(self, api: int) -> None:
-        """The next request of this API waits until `release`, and the client loses its connection."""
+        """Hold the next request of this API until `release`, while the client loses its connection."""
         self._released.clear()
         self._to_hold = api
 
     def release(self) -> None:
-        """What was held comes to the broker now."""
+        """Deliver the held request."""
         self._loop.call_soon_threadsafe(self._released.set)
 
     def lead(self, broker: str, to: str | None) -> None:
-        """Have the way to a broker lead to another address from now on, or (None) where it should; cut what is open."""
+        """Redirect the path to a broker to another address, or (None) back, and cut its open connections."""
         _, _, port = broker.rpartition(":")
 
         def lead() -> None:

@@ -1,4 +1,4 @@
-"""Writes numbered records to all partitions of a topic, evenly, by a client that is not ours."""
+"""Writes numbered records evenly to all partitions of a topic, by an independent client."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _END_TIMEOUT_S = 60
 
 
 class Feeder:
-    """Sends from a thread of its own while it is used as a context manager, or until `stop`."""
+    """Sends in a separate thread while it is used as a context manager, or until `stop`."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, per_second: float) -> None:
         self.ends = dict.fromkeys(range(partitions), 0)
-        """How many records of each partition the brokers have acknowledged; complete after `stop`."""
+        """Number of acknowledged records in each partition; complete after `stop`."""
         self._producer = confluent_kafka.Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
         )
@@ -38,7 +38,7 @@ class Feeder:
         self._thread.join(_END_TIMEOUT_S)
 
     def stop(self) -> dict[int, int]:
-        """Send no more; returns the partitions' ends once everything is acknowledged."""
+        """Stop sending; return the partitions' ends once everything is acknowledged."""
         self.__exit__(None, None, None)
         assert not self._thread.is_alive(), "the last records are not acknowledged"
         assert self._failure is None, self._failure

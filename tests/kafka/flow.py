@@ -16,7 +16,7 @@ from .harness import KafkaCluster
 from .support import confluent_read, in_thread, make_consumer, make_producer, partitions_of
 
 FLOW_PARTITIONS = 6
-"""Of the topic that `while_records_flow` creates."""
+"""Number of partitions of the topic that `while_records_flow` creates."""
 
 
 class Progress:
@@ -26,12 +26,12 @@ class Progress:
         self._moved = anyio.Event()
 
     def moved(self) -> None:
-        """Say that something has."""
+        """Wake the tasks after a change."""
         self._moved.set()
         self._moved = anyio.Event()
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until ``condition`` is true; TimeoutError if it never is."""
+        """Wait until ``condition`` is true; raise TimeoutError if it never is."""
         with anyio.fail_after(timeout_s):
             while not condition():
                 await self._moved.wait()
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass
 class Flow:
-    """Sends 0, 1, 2, ... to each partition of a topic, evenly, until it is stopped; keeps what became of them."""
+    """Sends 0, 1, 2, ... evenly to each partition of a topic, until it is stopped; keeps the outcomes."""
 
     producer: Producer
     topic: str
@@ -55,7 +55,7 @@ class Flow:
     _stop: anyio.Event = field(default_factory=anyio.Event)
 
     def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._stop.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -91,12 +91,12 @@ class Flow:
         await self._progress.until(lambda: self.sent >= target and self.acknowledged >= acknowledged, timeout_s)
 
     def assert_all_acknowledged(self) -> None:
-        """No send failed."""
+        """Check that no send failed."""
         assert not self.failures, f"{len(self.failures)} failed, the first: {self.failures[0]!r}"
         assert self.acknowledged == self.sent * self.partitions
 
     async def assert_stored_once_in_order(self, kafka: KafkaCluster) -> None:
-        """Another client finds exactly the numbers that were sent, in their order, in each partition."""
+        """Check that another client finds exactly the numbers that were sent, in their order, in each partition."""
         messages = await in_thread(confluent_read, kafka, self.topic, self.partitions)
         found: dict[int, list[int]] = {partition: [] for partition in range(self.partitions)}
         for message in messages:
@@ -122,7 +122,7 @@ class Follower:
         self.next_number = [0] * self.partitions
 
     async def run(self) -> None:
-        """Read for ever; AssertionError at a number that is not the next one of its partition."""
+        """Read until cancelled; raise AssertionError at a number that is not the next one of its partition."""
         async for record in self.consumer:
             assert record.value is not None
             number, expected = int(record.value), self.next_number[record.partition]
@@ -138,7 +138,7 @@ class Follower:
 async def while_records_flow(
     kafka: KafkaCluster, topic: str, trouble: Callable[[Flow], Awaitable[None]], **options: Any
 ) -> Flow:
-    """Run ``trouble`` while an idempotent producer writes and a consumer reads; check what is stored and was read."""
+    """Run ``trouble`` while an idempotent producer writes and a consumer reads; check stored and consumed records."""
     await in_thread(kafka.create_topic, topic, partitions=FLOW_PARTITIONS, config={"min.insync.replicas": "2"})
     async with make_producer(kafka, linger_ms=2, **options) as producer, make_consumer(kafka) as consumer:
         consumer.assign(partitions_of(topic, FLOW_PARTITIONS))

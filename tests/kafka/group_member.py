@@ -1,8 +1,8 @@
-"""One member of a consumer group in a process of its own: ``python -m tests.kafka.group_member '{"client": ...}'``.
+"""One member of a consumer group in a separate process: ``python -m tests.kafka.group_member '{"client": ...}'``.
 
-It reads and commits batch after batch, and writes what happens to it as JSON lines to its standard output, each before
-the next thing is done: ``assigned``, ``revoked`` and ``lost`` with partitions, ``read`` and ``committed`` with offsets
-by partition, ``refused`` for a commit that failed, ``left`` at the end. SIGTERM makes it leave the group.
+It reads and commits batch after batch, and writes events as JSON lines to its standard output, each before its next
+step: ``assigned``, ``revoked`` and ``lost`` with partitions, ``read`` and ``committed`` with offsets by partition,
+``refused`` for a commit that failed, ``left`` at the end. SIGTERM makes it leave the group.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .group_clients.journal import Journal, Options
 def main() -> None:
     options: Options = json.loads(sys.argv[1])
     journal = Journal()
-    # Only the client that is asked for is loaded: a process begins sooner.
+    # Importing only the requested client makes a process start sooner.
     import_module(f"tests.kafka.group_clients.{options['client']}").run(options, journal)
     journal.write("left")
 

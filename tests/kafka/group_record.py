@@ -1,4 +1,4 @@
-"""Whether what a group's members report adds up: nothing lost, nothing committed read again, nobody for long."""
+"""Checks the reports of a group's members: no lost record, no rereads of committed ones, no partition long unowned."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ _ENDS_OWNERSHIP = ("killed", "frozen", "cut", "left", "gone", "ended")
 
 @dataclass
 class Findings:
-    """What is wrong, and some figures."""
+    """Violations, and some figures."""
 
     lost: list[str] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
-    """Reads from before a commit that had been acknowledged, by a member that was well."""
+    """Reads from before an acknowledged commit, by a healthy member."""
     orphaned: list[str] = field(default_factory=list)
-    """Partitions that nobody owned for longer than allowed."""
+    """Partitions without an owner for longer than allowed."""
     shared: list[str] = field(default_factory=list)
-    """Partitions that two members that were well owned at a time."""
+    """Partitions that two healthy members owned at a time."""
     crashed: list[str] = field(default_factory=list)
-    """Members that ended though nobody asked for it."""
+    """Members that ended without a request."""
     records: int = 0
     duplicates: int = 0
-    """Records that were read again at all."""
+    """Number of records that were read again."""
     stale_reads: int = 0
-    """Records that members read after a freeze or a cut, from before others' commits."""
+    """Number of records that members read after a freeze or a cut, from before other members' commits."""
     longest_gap_s: float = 0
     rebalances: int = 0
 
     @property
     def problems(self) -> list[str]:
-        """Everything that must not be."""
+        """All violations."""
         return [*self.lost, *self.repeated, *self.orphaned, *self.shared, *self.crashed]
 
 
 def examine(events: Sequence[Event], ends: Mapping[int, int], gap_limit_s: float) -> Findings:
     """Check the record of a run in which ``ends`` records were written to each partition.
 
-    ``gap_limit_s`` is how long a partition may be without an owner after the last trouble.
+    ``gap_limit_s`` is the longest permitted time without an owner of a partition after the last fault.
     """
     findings = Findings()
     ordered = sorted(events, key=lambda event: event.at)
@@ -56,7 +56,7 @@ def examine(events: Sequence[Event], ends: Mapping[int, int], gap_limit_s: float
 def _check_reads(events: Sequence[Event], ends: Mapping[int, int], findings: Findings) -> None:
     committed = dict.fromkeys(ends, 0)
     read: dict[int, list[tuple[int, int]]] = {partition: [] for partition in ends}
-    # Members that were away since they were given partitions: what they have in hand may be others' by now.
+    # Members that have been away since their assignment: their partitions may have other owners by now.
     stale: set[str] = set()
     for event in events:
         if event.kind in ("frozen", "cut"):

@@ -1,4 +1,4 @@
-"""Members of one group, each in a process of its own, and what they tell of themselves."""
+"""Members of one group, each in a separate process, and their reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEAVE_TIMEOUT_S = 60
 
 
 class Event(NamedTuple):
-    """Something that happened to a member, at a time of the machine's monotonic clock."""
+    """Event of a member, at a time of the machine's monotonic clock."""
 
     at: float
     member: str
@@ -37,24 +37,24 @@ class Member:
         self.options = options
         self.process = process
         self.owned: set[int] = set()
-        """What it has, as far as it has reported: one that comes back within its session has it still."""
+        """Partitions by its last report: a member that returns within its session still has them."""
         self.is_awake = True
         """Neither frozen nor gone."""
         self.has_left = False
-        """It has reported that it is done."""
+        """It has reported its end."""
         self.committed_at = 0.0
-        """When its last commit was acknowledged, by the machine's monotonic clock."""
+        """Acknowledgement of its last commit, by the machine's monotonic clock."""
 
 
 class GroupWatch:
-    """Starts members of a group and follows what they tell. Use it as a context manager: it ends them all."""
+    """Starts members of a group and follows their reports. As a context manager, it ends all of them."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, partitions: int, **defaults: Any) -> None:
         self.partitions = partitions
         self.events: list[Event] = []
-        """Everything that was reported, in the order in which it came here."""
+        """All reports, in order of arrival."""
         self.committed: dict[int, int] = {}
-        """The greatest committed offset of each partition."""
+        """Largest committed offset of each partition."""
         self.members: dict[str, Member] = {}
         self._defaults = {
             "bootstrap": bootstrap,
@@ -102,24 +102,24 @@ class GroupWatch:
         return member
 
     def kill(self, member: Member) -> None:
-        """SIGKILL: it says nothing more to anybody."""
+        """Send SIGKILL: the member goes without notice."""
         self._gone(member, "killed")
         member.process.kill()
 
     def freeze(self, member: Member) -> None:
-        """SIGSTOP: it says nothing until `thaw`, its connections stay open."""
+        """Send SIGSTOP: the member is silent until `thaw`, its connections stay open."""
         self._gone(member, "frozen")
         freeze(member.process)
 
     def thaw(self, member: Member) -> None:
-        """Let a frozen member go on."""
+        """Resume a frozen member."""
         member.process.send_signal(signal.SIGCONT)
         with self._changed:
             member.is_awake = True
             self._note(member, "thawed")
 
     def cut(self, member: Member) -> None:
-        """Note that a member does not reach the brokers any more."""
+        """Note that a member cannot reach the brokers any longer."""
         self._gone(member, "cut")
 
     def healed(self, member: Member) -> None:
@@ -129,7 +129,7 @@ class GroupWatch:
             self._note(member, "healed")
 
     def finish(self) -> None:
-        """Note that the run is over: what comes now is its end."""
+        """Note that the run has ended, so members may end too."""
         with self._changed:
             self.events.append(Event(time.monotonic(), "", "finish", {}))
 
@@ -145,10 +145,10 @@ class GroupWatch:
             self._note(member, kind)
 
     def log_of(self, member: Member) -> str:
-        """What a member wrote to its standard error."""
+        """Return a member's standard error."""
         return (self._processes.folder / f"{member.name}.log").read_text(errors="replace")
 
-    # --- what they tell ----------------------------------------------------------------------------------------------
+    # --- reports -----------------------------------------------------------------------------------------------------
 
     def _listen(self, member: Member) -> None:
         stream = member.process.stdout
@@ -185,7 +185,7 @@ class GroupWatch:
         self._changed.notify_all()
 
     def wait_for(self, condition: Callable[[], bool], what: str, timeout_s: float) -> float:
-        """Wait for something that members tell; returns how long it took, in seconds."""
+        """Wait for reports of members; return the time taken, in seconds."""
         began = time.monotonic()
         with self._changed:
             if not self._changed.wait_for(condition, timeout_s):
@@ -200,14 +200,14 @@ class GroupWatch:
         return time.monotonic() - began
 
     def awake(self) -> Sequence[Member]:
-        """Members that live and are not frozen."""
+        """Return members that live and are not frozen."""
         return [member for member in self.members.values() if member.is_awake]
 
     def wait_shared(self, timeout_s: float = 90, *, each: bool = True, evenly: bool = False) -> float:
-        """Wait until every partition is owned once by those awake; by each of them, if ``each``.
+        """Wait until every partition has one owner among the awake; each of them owns some, if ``each``.
 
-        ``evenly``: no member has two more than another. On the way there everything may be owned for a moment by
-        members that have still something to give up.
+        ``evenly``: no member has two more than another. In between, all partitions may briefly have owners while some
+        members still have to give partitions up.
         """
 
         def shared() -> bool:
@@ -222,10 +222,10 @@ class GroupWatch:
         return self.wait_for(shared, "all partitions are shared", timeout_s)
 
     def wait_read(self, ends: dict[int, int], timeout_s: float = 90) -> None:
-        """Wait until everything up to these offsets was read and committed by somebody."""
+        """Wait until everything up to these offsets has been read and committed."""
         self.wait_for(lambda: self.committed.items() >= ends.items(), f"commits up to {ends}", timeout_s)
 
     def events_since(self, moment: float, *kinds: str) -> list[Event]:
-        """What happened after a moment of the monotonic clock."""
+        """Return the events after a time of the monotonic clock."""
         with self._changed:
             return [event for event in self.events if event.at > moment and event.kind in kinds]

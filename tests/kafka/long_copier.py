@@ -28,7 +28,7 @@ FREEZE_S = 1.5 * SESSION_MS / 1000
 
 
 async def main(arguments: argparse.Namespace) -> list[str]:
-    """What was wrong."""
+    """Run it; return the violations."""
     kafka = KafkaCluster(NEWEST, brokers=arguments.brokers, properties=KEEP_ACKNOWLEDGED)
     rng = random.Random(arguments.seed)
     problems = ["the reader did not end"]
@@ -77,7 +77,7 @@ async def main(arguments: argparse.Namespace) -> list[str]:
 
 
 def parsed() -> argparse.Namespace:
-    """The command line."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--protocol", choices=["classic", "consumer"], default="classic")
     parser.add_argument("--records", type=int, default=100_000)

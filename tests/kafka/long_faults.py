@@ -1,12 +1,12 @@
-"""What takes minutes to do to transactions on a real Kafka, one thing after the other.
+"""Faults of transactions on a real Kafka that take minutes, in sequence.
 
     python -m tests.kafka.long_faults                     # all of it
     python -m tests.kafka.long_faults --only epochs --old        # one thing, without KIP-890
 
 "cancellations": 200 on asyncio and 200 on trio. "coordinators": of the transaction, then of the group, each killed at
-each step. "epochs": a producer, every other end of whose transactions loses its answer, goes on beyond the last one
-(32,766). "feature": transaction.version is raised and lowered while writers write and answers are lost. The exit status
-is 0 only if readers saw what the writers had learnt.
+each step. "epochs": a producer that loses the answer to every other end continues past the last epoch (32,766).
+"feature": transaction.version is raised and lowered while writers write and answers are lost. The exit status is 0 only
+if readers saw the outcomes that the writers had learnt.
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ from .transaction_probes import set_level
 
 FEATURE_S = 60
 _LEVELS = (1, 2)
-"""Not 0: lowered to it from 2, Kafka 4.3 leaves the transactions that are open stuck. It answers each end, and the next
-InitProducerId, with CONCURRENT_TRANSACTIONS, and does not time them out."""
+"""Levels of the feature, without 0.
+
+After lowering it from 2 to 0, Kafka 4.3 leaves open transactions stuck. It answers each end, and the next
+InitProducerId, with CONCURRENT_TRANSACTIONS, and does not time them out.
+"""
 
 
 async def cancellations(kafka: KafkaCluster, topic: str) -> str:
@@ -85,7 +88,7 @@ async def epochs(kafka: KafkaCluster, topic: str) -> str:
     said = [b"%d" % number for number in range(12)]
     ends = itertools.count()
     with CutProxy(kafka.bootstrap()) as proxy:
-        # Before KIP-890 only a transaction whose end was not answered costs an epoch.
+        # Before KIP-890 only a transaction with an unanswered end costs an epoch.
         proxy.loses = lambda api: api == ApiKey.END_TXN and next(ends) % 2 == 0
         async with Producer(proxy.bootstrap, transactional_id=topic) as producer:
             before = producer.transaction_health()

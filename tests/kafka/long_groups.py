@@ -1,11 +1,11 @@
-"""Minutes of trouble for a consumer group: members are killed, added, frozen, cut off and sent away, at random.
+"""Minutes of random faults of a consumer group: members are killed, added, frozen, cut off and sent away.
 
     python -m tests.kafka.long_groups                                  # five minutes, classic, on Apache Kafka
     python -m tests.kafka.long_groups --protocol consumer --embedded   # KIP-848 on the embedded cluster
     python -m tests.kafka.long_groups --clients lead,confluent --seed 7
 
-The exit status is 0 only if no record was lost, no member that was well read what had been committed, no two of them
-owned a partition at a time, and every partition had an owner within the session timeout and 5 s after each trouble.
+The exit status is 0 only if no record was lost, no healthy member read committed records again, no two of them owned a
+partition at a time, and every partition had an owner within the session timeout and 5 s after each fault.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _END_TIMEOUT_S = 90
 
 @contextlib.contextmanager
 def cluster(arguments: argparse.Namespace, topic: str) -> Iterator[str]:
-    """A cluster with the topic; its addresses."""
+    """Run a cluster with the topic; yield its addresses."""
     if arguments.embedded:
         options = GroupOptions(consumer_session_timeout_ms=_SESSION_MS, consumer_heartbeat_interval_ms=500)
         with ClusterThread(EmbeddedCluster(brokers=3, groups=options)) as embedded:
@@ -63,12 +63,12 @@ _began = time.monotonic()
 
 
 def say(what: str) -> None:
-    """Tell how far the run is."""
+    """Report progress."""
     print(f"+{time.monotonic() - _began:.1f} s: {what}", file=sys.stderr, flush=True)
 
 
 class Trouble:
-    """What happens to the members."""
+    """Faults of the members."""
 
     def __init__(self, watch: GroupWatch, bootstrap: str, arguments: argparse.Namespace, rng: random.Random) -> None:
         self._watch = watch
@@ -111,7 +111,7 @@ class Trouble:
         self._later(heal)
 
     def _later(self, recover: Callable[[], None]) -> None:
-        """For longer than the session."""
+        """Schedule a recovery for a time beyond the session."""
         self._recoveries.append((time.monotonic() + _SESSION_MS / 1000 + self._rng.uniform(1, 6), recover))
 
     def recover(self, now: float) -> None:
@@ -122,7 +122,7 @@ class Trouble:
             call()
 
     def strike(self) -> None:
-        """Something happens; somebody stays well."""
+        """Cause a fault; at least one member stays healthy."""
         well = [member for member in self._watch.awake() if member.owned]
         actions: dict[str, Callable[[], None]] = {}
         if len(self._watch.awake()) + len(self._recoveries) < _MOST_MEMBERS:
@@ -139,7 +139,7 @@ class Trouble:
 
 
 def run(arguments: argparse.Namespace) -> Findings:
-    """Make trouble until the time is up, let everything be read, and look at what was reported."""
+    """Cause faults until the time is up, let everything be read, and check the reports."""
     rng = random.Random(arguments.seed)
     topic = f"groups-{os.urandom(3).hex()}"
     with cluster(arguments, topic) as bootstrap, contextlib.ExitStack() as stack:

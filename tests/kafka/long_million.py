@@ -33,7 +33,7 @@ _TOPIC = "million"
 
 @dataclass
 class Count:
-    """What became of the records."""
+    """Outcomes of the records."""
 
     acknowledged: int = 0
     failed: int = 0
@@ -43,11 +43,11 @@ class Count:
 
     @property
     def consumed(self) -> int:
-        """Records read, repetitions not counted."""
+        """Return the number of records read, without repetitions."""
         return sum(self.next_number)
 
     def take(self, partition: int, number: int) -> None:
-        """Account for a record that was read."""
+        """Count a record that was read."""
         expected = self.next_number[partition]
         if number == expected:
             self.next_number[partition] += 1
@@ -59,7 +59,7 @@ class Count:
 
 
 async def produce(kafka: KafkaCluster, options: argparse.Namespace, count: Count, halfway: anyio.Event) -> float:
-    """Send everything; the seconds from the first send to the last acknowledgement."""
+    """Send everything; return the seconds from the first send to the last acknowledgement."""
     padding = os.urandom(_SIZE - _NUMBER.size)
     deliveries = []
     async with Producer(kafka.bootstrap(), compression_type=options.compression) as producer:
@@ -81,7 +81,7 @@ async def produce(kafka: KafkaCluster, options: argparse.Namespace, count: Count
 
 
 async def consume(kafka: KafkaCluster, options: argparse.Namespace, count: Count) -> float:
-    """Read everything; the seconds until the last record."""
+    """Read everything; return the seconds until the last record."""
     begin = time.monotonic()
     async with Consumer(bootstrap_servers=kafka.bootstrap(), auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(_TOPIC, partition) for partition in range(_PARTITIONS)])
@@ -94,7 +94,7 @@ async def consume(kafka: KafkaCluster, options: argparse.Namespace, count: Count
 
 
 async def kill_a_leader(kafka: KafkaCluster, halfway: anyio.Event) -> None:
-    """SIGKILL the leader of partition 0, wait for another one, bring it back."""
+    """Send SIGKILL to the leader of partition 0, wait for another one, and restart it."""
     await halfway.wait()
     leader = await in_thread(kafka.leader, _TOPIC)
     await in_thread(kafka.kill, leader)
@@ -105,7 +105,7 @@ async def kill_a_leader(kafka: KafkaCluster, halfway: anyio.Event) -> None:
 
 
 async def run(kafka: KafkaCluster, options: argparse.Namespace) -> bool:
-    """The whole run; whether everything arrived as it should."""
+    """Run all of it; return True if every record arrived as it should."""
     config = {"min.insync.replicas": "2"}
     await in_thread(kafka.create_topic, _TOPIC, partitions=_PARTITIONS, config=config)
     count, halfway = Count(), anyio.Event()

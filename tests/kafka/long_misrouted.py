@@ -3,10 +3,11 @@
     python -m tests.kafka.long_misrouted                        # each client, to another broker and to another cluster
     python -m tests.kafka.long_misrouted --clients lead java
 
-Each client's load (`benchmarks.load` and its like) writes numbers to six partitions. After some seconds the way to
+Each client's load (`benchmarks.load` and its like) writes numbers to six partitions. After some seconds the path to
 broker 1 leads to broker 2, or to a broker of a second cluster, which has a topic of the same name; some seconds later
-it is right again. Printed are: records lost, stored twice, and in the other cluster; how long after the way was right
-the first record of a partition that broker 1 leads was acknowledged; and how many records failed.
+it is right again. It prints the numbers of records that were lost, stored twice, and stored in the other cluster; the
+time from the repair of the path to the first acknowledged record of a partition led by broker 1; and the number of
+failed records.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MISLED, _OTHER = 1, 2
 
 
 def trial(kafka: KafkaCluster, stranger: KafkaCluster, client: str, elsewhere: str, number: int) -> dict[str, Any]:
-    """One row of the table."""
+    """Return one row of the table."""
     topic = f"misled-{number}"
     for cluster in (kafka, stranger):
         cluster.create_topic(topic, partitions=PARTITIONS)
@@ -66,7 +67,7 @@ def trial(kafka: KafkaCluster, stranger: KafkaCluster, client: str, elsewhere: s
         "leads to": elsewhere,
         "acknowledged": len(said["samples"]),
         "failed": said["failed"],
-        # A load does not say which ones have failed, and one that has may be stored.
+        # A load does not report the failed ones, and a failed one may be stored.
         "lost": max(0, sum(n >= 0 and n not in stored for n, _, _ in said["samples"]) - said["failed"]),
         "twice": sum(count > 1 for count in stored.values()),
         "in the other cluster": len(confluent_read(stranger, topic, PARTITIONS)),

@@ -1,12 +1,12 @@
-"""The order service and the consumer service of ``examples``, while brokers, workers and instances end and come back.
+"""The order service and the consumer service of ``examples``, while brokers, workers and instances end and return.
 
     python -m tests.kafka.long_services                      # 2,000 requests, two workers, two consumers, three brokers
     python -m tests.kafka.long_services --requests 20000 --per-second 100 --seed 7
 
-Brokers get SIGKILL or SIGTERM, workers of uvicorn and consumers SIGTERM. It prints what became of the requests, and
-their p50, p99 and longest time. The exit status is 0 only if every order that was accepted was billed once, requests
-were accepted or refused and nothing else, the programs ended in order, and no request took longer than the order
-service promises, but for what this machine withheld: the time by which a timer beside the request was late.
+Brokers get SIGKILL or SIGTERM, workers of uvicorn and consumers SIGTERM. It prints the outcomes of the requests, and
+their p50, p99 and longest time. The exit status is 0 only if every accepted order was billed once, requests were only
+accepted or refused, the programs ended in order, and no request took longer than the order service promises, apart from
+time that this machine withheld: the lateness of a timer beside the request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .harness import NEWEST, KafkaCluster
 from .support import in_thread
 
 PROMISE_S = 10.0
-"""Within which the order service answers."""
+"""Longest time for an answer of the order service, in seconds."""
 TOPIC = "orders"
 PARTITIONS = 6
 TICK_S = 0.05
@@ -44,20 +44,20 @@ TICK_S = 0.05
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a request."""
+    """Outcome of a request."""
 
     order_id: str
     status: int
-    """0 where the connection was lost."""
+    """0 if the connection was lost."""
     began: float
     took_s: float
     withheld_s: float
-    """By how much a timer was late meanwhile."""
+    """Lateness of a timer meanwhile."""
     what: str
 
 
 class Clock:
-    """Notices when this machine gives this process no time."""
+    """Records the time that this machine withholds from the process."""
 
     def __init__(self) -> None:
         self._late: list[tuple[float, float]] = []
@@ -72,7 +72,7 @@ class Clock:
                 self._late.append((now, now - due))
 
     def late_since(self, began: float) -> float:
-        """By how much it was late in all."""
+        """Return the total lateness since then."""
         return sum(late for at, late in self._late if at >= began)
 
 
@@ -84,10 +84,10 @@ class Customers:
         self._url = url
         self._clock = clock
         self.answers: list[Answer] = []
-        """Of each try: what finds its connection lost is tried again, as the same order."""
+        """Attempts: after a lost connection, the same order is sent again."""
 
     async def run(self, count: int, per_second: float) -> None:
-        """Requests at a steady rate, whether those before are answered or not."""
+        """Send requests at a steady rate, without waiting for answers."""
         began = time.monotonic()
         async with anyio.create_task_group() as requests:
             for number in range(count):
@@ -115,7 +115,7 @@ class Customers:
 
 
 class Endings:
-    """SIGTERM for workers of the order service and for consumers, one after the other."""
+    """SIGTERM for workers of the order service and for consumers, in turn."""
 
     def __init__(self, server: Program, consumers: list[Program], start_consumer: Any, seed: int) -> None:
         self._server = server
@@ -134,7 +134,7 @@ class Endings:
     def _end_worker(self) -> None:
         workers = self._server.children("spawn_main")
         if len(workers) < 2:
-            return  # the one before has not come back
+            return  # the previous one has not returned
         worker = self._rng.choice(workers)
         os.kill(worker, signal.SIGTERM)
         self.ended["workers"] += 1
@@ -149,13 +149,13 @@ class Endings:
 
 
 def billed(ledger: Path) -> dict[str, int]:
-    """How often each order is in the ledger."""
+    """Return how often each order is in the ledger."""
     with closing(sqlite3.connect(ledger, timeout=30)) as opened:
         return dict(opened.execute("SELECT order_id, count(*) FROM bills GROUP BY order_id"))
 
 
 async def wait_until_billed(ledger: Path, wanted: set[str], timeout_s: float) -> set[str]:
-    """The orders that are not there, though there was this much time."""
+    """Return the orders that are still missing after this time."""
     deadline = time.monotonic() + timeout_s
     while True:
         missing = wanted - set(await in_thread(billed, ledger))
@@ -165,7 +165,7 @@ async def wait_until_billed(ledger: Path, wanted: set[str], timeout_s: float) ->
 
 
 async def main(options: argparse.Namespace) -> list[str]:
-    """What was wrong."""
+    """Run it; return the violations."""
     kafka = KafkaCluster(NEWEST, brokers=3, properties=KEEP_ACKNOWLEDGED)
     ports = PortPool()
     try:
@@ -182,7 +182,7 @@ async def main(options: argparse.Namespace) -> list[str]:
 async def serve(
     kafka: KafkaCluster, port: int, ledger: Path, programs: ExitStack, options: argparse.Namespace
 ) -> list[str]:
-    """The services and their customers at this cluster; what was wrong."""
+    """Run the services and their customers at this cluster; return the violations."""
     started: list[Program] = []
 
     def start_consumer() -> Program:
@@ -230,7 +230,7 @@ async def serve(
 
 
 def report(answers: list[Answer]) -> list[str]:
-    """Print the counts and times; what was wrong."""
+    """Print the counts and times; return the violations."""
     named = {202: "accepted", 503: "refused (503)", 0: "connection lost, and tried again"}
     problems = []
     for status, count in sorted(Counter(answer.status for answer in answers).items()):
@@ -252,7 +252,7 @@ def report(answers: list[Answer]) -> list[str]:
 
 
 def parsed() -> argparse.Namespace:
-    """The command line."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.kafka.long_services", description=(__doc__ or "").partition("\n")[0]
     )

@@ -2,14 +2,14 @@
 
     python -m tests.kafka.long_sessions                                  # two minutes each, 500 records a second
     python -m tests.kafka.long_sessions --seconds 30 --backend trio
-    python -m tests.kafka.long_sessions --embedded      # brokers that do nothing else: what is slow is the client's
+    python -m tests.kafka.long_sessions --embedded      # otherwise idle brokers: any slowness is the client's
     python -m tests.kafka.long_sessions --runs 3        # of each kind, in turn
 
-A record is slow that takes more than three times the 99th percentile of the runs without sessions that end; what this
-event loop, and that of embedded brokers, waited for a processor does not count, where the system says it (Linux).
-Brokers have slow moments of their own, in either kind of run. So the exit status is 0 only if no record failed, of the
-records within 100 ms of a login no more are slow than of all others (beyond what chance explains), and the token's
-provider was called once for each refresh, whatever the number of connections.
+A slow record takes more than three times the 99th percentile of the runs without ending sessions; waits of this event
+loop, and of the embedded brokers', for a processor do not count, if the system reports them (Linux). Brokers have slow
+moments in either kind of run. So the exit status is 0 only if no record failed, records within 100 ms of a login are
+not slow more often than the rest (beyond chance), and the token's provider was called once for each refresh, whatever
+the number of connections.
 """
 
 from __future__ import annotations
@@ -45,32 +45,32 @@ _TOPIC = "sessions"
 _PARTITIONS = 3
 _ENDLESS_S, _SHORT_S = 3600.0, 10.0
 _NEAR_S = 0.1
-"""A record that begins so soon before or after a login may have met it."""
+"""A record that begins within this time of a login may have met it, in seconds."""
 
 
 class Sent(NamedTuple):
     """A record."""
 
     at: float
-    """When it was sent (``time.time()``)."""
+    """Time of the send (``time.time()``)."""
     took_ms: float
     waited_ms: float
-    """How much of it was waiting for a processor."""
+    """Part of it spent waiting for a processor."""
 
 
 class Run(NamedTuple):
-    """What one run has found."""
+    """Results of one run."""
 
     records: list[Sent]
     logins: list[float]
-    """When each ended, but for those of the start."""
+    """End of each login, except those at the start."""
     connections: int
     calls: int
-    """Of the token's provider."""
+    """Number of calls of the token's provider."""
 
 
 class Logins(logging.Handler):
-    """The client says of each connection when it is ready."""
+    """Records the time when each connection of the client becomes ready."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -82,16 +82,16 @@ class Logins(logging.Handler):
 
 
 class Waits:
-    """How long threads have been ready to run and without a processor; 0 where the system does not say (Linux does)."""
+    """Time that threads have been ready to run without a processor; 0 unless the system reports it (Linux does)."""
 
     def __init__(self, processes: tuple[int, ...], files: ExitStack) -> None:
-        """Of this thread, and of the first one of each process."""
+        """Open the statistics of this thread, and of the first one of each process."""
         places = ["/proc/thread-self/schedstat", *(f"/proc/{process}/schedstat" for process in processes)]
         found = [Path(place) for place in places if Path(place).exists()]
         self._files = [files.enter_context(place.open("rb", buffering=0)) for place in found]
 
     def total_ms(self) -> float:
-        """Of all of them together, so far."""
+        """Return the total of all threads so far."""
         total = 0
         for file in self._files:
             file.seek(0)
@@ -101,7 +101,7 @@ class Waits:
 
 @contextmanager
 def logins_noted() -> Iterator[Logins]:
-    """Those during the block."""
+    """Collect the logins during the block."""
     noted, logger = Logins(), logging.getLogger("aiokafka_lead.connection")
     before, logger.propagate = logger.propagate, False
     logger.addHandler(noted)
@@ -115,7 +115,7 @@ def logins_noted() -> Iterator[Logins]:
 
 
 class Provider:
-    """Signs tokens itself, after a while, as one over a network would; counts them."""
+    """Signs tokens itself, after a delay like a network's, and counts them."""
 
     def __init__(self, life_s: float) -> None:
         self.calls = 0
@@ -130,18 +130,18 @@ class Provider:
 
 
 class Brokers(NamedTuple):
-    """What is sent to."""
+    """Brokers that receive the records."""
 
     bootstrap: str
     authority: Path
-    """What their certificates are verified by."""
+    """Certificate authority of the brokers."""
     processes: tuple[int, ...]
-    """Whose first threads do all of their work."""
+    """Processes whose first threads do all of their work."""
 
 
 @contextmanager
 def real_brokers() -> Iterator[Brokers]:
-    """Three of Apache Kafka."""
+    """Run three brokers of Apache Kafka."""
     with TemporaryDirectory() as folder:
         keys = Path(folder) / "jwks.json"
         keys.write_text(identity_provider.jwks())
@@ -158,7 +158,7 @@ def real_brokers() -> Iterator[Brokers]:
 
 @contextmanager
 def embedded_brokers() -> Iterator[Brokers]:
-    """The same of an embedded cluster in a process of its own."""
+    """Run the same of an embedded cluster in a separate process."""
     spawn = get_context("spawn")
     with TemporaryDirectory() as folder:
         certificates = Certificates.make(Path(folder))
@@ -174,7 +174,7 @@ def embedded_brokers() -> Iterator[Brokers]:
 
 
 def serve(parent: Connection, keystore: Path) -> None:
-    """An embedded cluster, until the parent says something."""
+    """Run an embedded cluster, until the parent writes a line."""
 
     def user(token: str, _: Mapping[str, str]) -> tuple[str, float]:
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
@@ -185,7 +185,7 @@ def serve(parent: Connection, keystore: Path) -> None:
         context.load_cert_chain(keystore)
         async with EmbeddedCluster(3, oauth_validator=user, ssl_context=context) as cluster:
             cluster.create_topic(_TOPIC, partitions=_PARTITIONS)
-            gc.disable()  # a collection walks over every record that is kept
+            gc.disable()  # a collection walks over every kept record
             parent.send(cluster.bootstrap_servers)
             await anyio.to_thread.run_sync(parent.recv)
 
@@ -195,7 +195,7 @@ def serve(parent: Connection, keystore: Path) -> None:
 async def send(
     brokers: Brokers, provider: Provider, options: argparse.Namespace, noted: Logins, files: ExitStack
 ) -> tuple[list[Sent], int]:
-    """All records, and how many connections there were while they were sent."""
+    """Send all records; return the number of connections meanwhile."""
     given: dict[str, Any] = {
         "security_protocol": "SASL_SSL",
         "ssl_cafile": brokers.authority,
@@ -210,10 +210,10 @@ async def send(
     async with Producer(servers, **given) as producer, Producer(servers, **given) as beside:
         for partition in range(_PARTITIONS):
             await producer.send_and_wait(_TOPIC, b"", partition=partition)
-            await beside.send_and_wait(_TOPIC, b"", partition=partition)  # whose connections are kept, too
+            await beside.send_and_wait(_TOPIC, b"", partition=partition)  # its connections are kept, too
         connections = len(noted.at)
         noted.at.clear()
-        # A collection walks over all that was imported for this run: tens of milliseconds that are no client's.
+        # A collection walks over all imports of this run: tens of milliseconds that no client causes.
         gc.freeze()
         waits = Waits(brokers.processes, files)
         begun = time.monotonic()
@@ -221,7 +221,7 @@ async def send(
             await anyio.sleep(max(0.0, begun + number / options.per_second - time.monotonic()))
             at, waited_ms, started = time.time(), waits.total_ms(), time.perf_counter()
             await producer.send_and_wait(_TOPIC, b"v" * 100, partition=number % _PARTITIONS)
-            if number >= options.per_second:  # the first second is the JVM's to wake up
+            if number >= options.per_second:  # the first second warms up the JVM
                 took_ms = (time.perf_counter() - started) * 1000
                 sent.append(Sent(at, took_ms, waits.total_ms() - waited_ms))
         gc.unfreeze()
@@ -229,7 +229,7 @@ async def send(
 
 
 def run(life_s: float, options: argparse.Namespace) -> Run:
-    """With tokens that live for so long; says what was found."""
+    """Run with tokens of this lifetime; return the results."""
     provider = Provider(life_s)
     with ExitStack() as opened:
         brokers = opened.enter_context(embedded_brokers() if options.embedded else real_brokers())
@@ -252,7 +252,7 @@ def part_of(found: list[float], part: float) -> float:
 
 
 def own_ms(record: Sent) -> float:
-    """What a record took, without waits for a processor: of two threads, which may wait at the same time."""
+    """Return a record's time without waits for a processor: of two threads, which may wait at the same time."""
     return max(0.0, record.took_ms - record.waited_ms)
 
 
@@ -261,7 +261,7 @@ def slow(records: list[Sent], limit_ms: float) -> int:
 
 
 def judge(without: list[Run], ended: list[Run]) -> bool:
-    """Whether sessions that end cost nothing; says why."""
+    """Return True if ending sessions cost no time; print the reasons."""
     plain = [record for each in without for record in each.records]
     limit_ms = 3 * part_of([record.took_ms for record in plain], 0.99)
     near: list[Sent] = []
@@ -284,7 +284,7 @@ def judge(without: list[Run], ended: list[Run]) -> bool:
 
 
 def main() -> int:
-    """Runs of both kinds, in turn."""
+    """Make runs of both kinds, in turn."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.kafka.long_sessions", description=(__doc__ or "").partition("\n")[0]
     )

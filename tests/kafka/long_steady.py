@@ -4,7 +4,7 @@
     python -m tests.kafka.long_steady --minutes 60 --per-second 20000 --backend trio
 
 The exit status is 0 only if every record was acknowledged and consumed once and in order, and if the memory at the end
-is no more than ``--allow-mib`` above what it was after the first fifth of the time.
+is no more than ``--allow-mib`` above its value after the first fifth of the time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _EVERY_S = 10
 
 
 def resident_mib() -> float:
-    """The memory of this process that is in use (Linux)."""
+    """Return the resident memory of this process (Linux)."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 async def watch(flow: Flow, follower: Follower, seconds: float) -> list[float]:
-    """Print a line every few seconds until the time is over; the memory at each of them, in MiB."""
+    """Print a line every few seconds until the time is up; return the memory at each of them, in MiB."""
     begin = time.monotonic()
     samples: list[float] = []
     while time.monotonic() - begin < seconds:
@@ -53,7 +53,7 @@ async def watch(flow: Flow, follower: Follower, seconds: float) -> list[float]:
 
 
 async def run(kafka: KafkaCluster, options: argparse.Namespace) -> bool:
-    """The whole run; whether everything is as it should be."""
+    """Run all of it; return True without violations."""
     await in_thread(kafka.create_topic, _TOPIC, partitions=_PARTITIONS, config={"min.insync.replicas": "2"})
     async with (
         Producer(kafka.bootstrap(), linger_ms=2) as producer,

@@ -1,9 +1,9 @@
-"""Minutes of trouble for transactions, seed by seed, and whether what readers see agrees with what writers say.
+"""Minutes of faults of transactions, seed by seed, comparing the readers' view with the writers' reports.
 
     python -m tests.kafka.long_transactions                            # ten minutes on the embedded cluster
     python -m tests.kafka.long_transactions --version 1 --seed 4711    # replay a seed
     python -m tests.kafka.long_transactions --kafka --minutes 10       # on Apache Kafka
-    python -m tests.kafka.long_transactions --kafka --version 0        # where KIP-890 is not finalized
+    python -m tests.kafka.long_transactions --kafka --version 0        # without KIP-890 finalized
     python -m tests.kafka.long_transactions --kafka --old              # on the last release without KIP-890
 
 The exit status is 0 only if no run had an aborted read, a lost write, a torn transaction, or a value twice or out of
@@ -45,11 +45,11 @@ _TOUCHED = (
 )
 _WRITERS = 3
 _TIMEOUT_MS = 4000
-"""Of transactions."""
+"""Timeout of transactions."""
 
 
 def report(seed: int, what: str, history: History) -> bool:
-    """One line for a run; whether all was well."""
+    """Print one line for a run; return True without violations."""
     findings = history.findings()
     outcomes = Counter(written.outcome for written in history.written.values())
     print(f"seed {seed}, {what}: {dict(outcomes)}" + (f": {len(findings)} FINDINGS" if findings else ""), flush=True)
@@ -59,7 +59,7 @@ def report(seed: int, what: str, history: History) -> bool:
 
 
 async def embedded(options: argparse.Namespace) -> bool:
-    """Runs on the embedded cluster, both versions in turn, until the time is over."""
+    """Run on the embedded cluster, both versions in turn, until the time is up."""
     end = time.monotonic() + options.minutes * 60
     seeds = itertools.count(random.randrange(1_000_000)) if options.seed is None else [options.seed]
     well = True
@@ -73,8 +73,11 @@ async def embedded(options: argparse.Namespace) -> bool:
 
 
 async def kafka(options: argparse.Namespace) -> bool:
-    """One run on Apache Kafka. Answers are lost and requests late, rivals fence writers, some transactions take too
-    long, leaders move, and brokers, which coordinate, are killed, stopped and frozen one after the other."""
+    """Run once on Apache Kafka.
+
+    Answers are lost and requests late, rivals fence writers, some transactions take too long, leaders move, and
+    brokers, which coordinate, are killed, stopped and frozen in turn.
+    """
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     rng = random.Random(seed)
     history = History()
@@ -123,14 +126,14 @@ async def _write(writer: Writer, end: float) -> None:
 
 
 async def _rivals(servers: str, ids: list[str], rng: random.Random) -> None:
-    """Another producer with a writer's id comes, and goes again, until cancelled: the writer is a zombie then."""
+    """Start and stop another producer with a writer's id until cancelled, which makes the writer a zombie."""
     while True:
         await anyio.sleep(rng.uniform(2, 8))
         try:
             async with Producer(servers, transactional_id=rng.choice(ids)):
                 pass
         except KafkaError:
-            pass  # no coordinator was there
+            pass  # without a coordinator
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What a pipeline rests on: two transactional ids may have offsets of one partition of one group pending (KIP-447)."""
+"""Basis of pipelines: two transactional ids may have offsets of one partition of one group pending (KIP-447)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def offsets_of_two(world: World) -> Answers:
         return found.error_code, found.committed_offset
 
     async def stable() -> tuple[int, int]:
-        """The markers are in the group's partition a moment after the end."""
+        """Wait for the markers, which are in the group's partition a moment after the end."""
         while True:
             found = await position(stable=True)
             if found[0] == 0:

@@ -1,6 +1,6 @@
-"""Questions to a cluster, with whatever it answers: asked to Apache Kafka and to the embedded cluster alike.
+"""Questions to a cluster, with their answers: for Apache Kafka and the embedded cluster alike.
 
-Each probe returns its answers by name, without what differs from one cluster to the next (ids, addresses, times).
+Each probe returns its answers by name, without values that differ between clusters (ids, addresses, times).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WAIT_MS = 1000
 
 
 class World:
-    """A cluster, and names in it that nobody else uses."""
+    """A cluster, and names in it that no other probe uses."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap.split(",")
@@ -46,19 +46,19 @@ class World:
         return f"probe-{self._names}{suffix}"
 
     async def ask(self, request: Request[R], version: int | None = None, *, broker: int | None = None) -> R:
-        """Send a request to a broker, or to any, on a connection of its own."""
+        """Send a request to a broker, or to any, on a separate connection."""
         address = self.bootstrap[0] if broker is None else self.addresses[broker]
         async with connected(address) as client:
             return await client.call(request, version)
 
     async def look(self, topics: list[md.MetadataRequestTopic]) -> list[md.MetadataResponseTopic]:
-        """Learn the brokers' addresses; returns what these topics are."""
+        """Learn the brokers' addresses; return the descriptions of these topics."""
         response = await self.ask(md.MetadataRequest(topics=topics), 12)
         self.addresses = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
         return response.topics
 
     async def topic(self, name: str, partitions: int = 1, **configs: str) -> tuple[int, int, UUID]:
-        """Create a topic on all brokers; returns partition 0's leader, a follower, and the topic's id."""
+        """Create a topic on all brokers; return partition 0's leader, a follower, and the topic's id."""
         given = [ct.CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
         wanted = ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=3, configs=given)
         created = await self.ask(ct.CreateTopicsRequest(topics=[wanted], timeout_ms=20_000))
@@ -94,13 +94,13 @@ class World:
 
 
 def outcome(result: p.PartitionProduceResponse) -> tuple[Any, ...]:
-    """What a Produce answer says, without times."""
+    """Return the contents of a Produce answer, without times."""
     refused = [error.batch_index for error in result.record_errors]
     return result.error_code, result.base_offset, result.log_start_offset, refused, result.current_leader.leader_id >= 0
 
 
 def changed(at: int, layout: str, value: int) -> bytes:
-    """A batch of two records with a field of its header set, and its CRC right."""
+    """Return a batch of two records with a field of its header changed, and the right CRC."""
     records = bytearray(batch(b"a", b"b"))
     struct.pack_into(layout, records, at, value)
     struct.pack_into(">I", records, 17, crc32c(bytes(records[21:])))
@@ -158,7 +158,7 @@ async def idempotence(world: World) -> Answers:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     given = await world.ask(request, 4)
     while given.error_code:
-        # A cluster that has only just begun has no ids yet.
+        # A cluster that has only just started has no ids yet.
         await anyio.sleep(0.2)
         given = await world.ask(request, 4)
     producer_id = given.producer_id
@@ -271,7 +271,7 @@ async def fetches(world: World) -> Answers:
             return answer, time.monotonic() - began > 0.9 * _WAIT_MS / 1000
 
         response, waited = await ask()
-        for _ in range(2):  # one that is answered at once may take longer on a machine that stands still
+        for _ in range(2):  # an immediate answer may take longer on a machine that stands still
             if waited:
                 response, waited = await ask()
         if response.error_code or not response.responses:
@@ -340,7 +340,7 @@ async def metadata(world: World) -> Answers:
 
 
 async def connections(world: World) -> Answers:
-    """What ends a connection."""
+    """Send requests that end a connection."""
 
     async def is_closed_by(data: bytes) -> bool:
         async with connected(world.bootstrap[0]) as client:

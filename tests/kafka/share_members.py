@@ -1,4 +1,4 @@
-"""What members of share groups say, as requests, for the probes of `share_probes`."""
+"""Requests of members of share groups, for the probes of `share_probes`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Shares:
         return await self.heartbeat(member, 0, **{"subscribed_topic_names": list(topics), **fields})
 
     async def settle(self, *members: str) -> dict[str, list[int]]:
-        """Heartbeats until the members' assignments stay as they are: the sizes of these."""
+        """Send heartbeats until the members' assignments are stable; return their sizes."""
         before: object = None
         while True:
             for member in members:
@@ -89,7 +89,7 @@ class Shares:
         ]
 
     async def offsets(self, *topics: str) -> tuple[Any, ...]:
-        """Start offset and lag of each partition, of all topics by default."""
+        """Return start offset and lag of each partition, of all topics by default."""
         wanted = do.DescribeShareGroupOffsetsRequestGroup(
             group_id=self.group,
             topics=[do.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[0]) for name in topics]
@@ -104,7 +104,7 @@ class Shares:
         ]
 
     async def configure(self, **values: str | None) -> int:
-        """Set options of the group, with ``_`` for ``.``, or reset them (None); returns the error."""
+        """Set options of the group, with ``_`` for ``.``, or reset them (None); return the error."""
         configs = [
             ac.AlterableConfig(name=name.replace("_", "."), config_operation=int(value is None), value=value)
             for name, value in values.items()
@@ -128,7 +128,7 @@ class ShareMember:
     async def fetch(
         self, *partitions: int, said: Said = (), epoch: int | None = None, version: int = 2, **fields: Any
     ) -> tuple[Any, ...]:
-        """Records that were acquired, as (first, last, delivery count), with the errors of each partition."""
+        """Return the acquired records, as (first, last, delivery count), with the errors of each partition."""
         parts = [
             sf.FetchPartition(
                 partition_index=index,
@@ -183,7 +183,7 @@ class ShareMember:
     async def acknowledge(
         self, *said: tuple[int, int, Sequence[int]], epoch: int | None = None, partition: int = 0, **fields: Any
     ) -> int:
-        """The error of the request, or of the partition."""
+        """Return the error of the request, or of the partition."""
         batches = [
             sa.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(types))
             for first, last, types in said
@@ -213,7 +213,7 @@ class ShareMember:
 
 
 async def prepared(world: World, name: str, *sizes: int) -> tuple[Shares, list[str]]:
-    """A share group whose coordinator is ready, and topics with that many partitions."""
+    """Return a share group whose coordinator is ready, and topics with that many partitions."""
     topics = [world.name(f"-{name}-{number}") for number in range(len(sizes))]
     for topic, size in zip(topics, sizes, strict=True):
         await world.topic(topic, partitions=size)
@@ -221,7 +221,7 @@ async def prepared(world: World, name: str, *sizes: int) -> tuple[Shares, list[s
 
 
 async def _group(world: World, name: str) -> Shares:
-    """Its members' heartbeats are the probes' questions alone, which a slow machine keeps waiting."""
+    """Only the probes send its members' heartbeats, and a slow machine delays them."""
     group_id = world.name(f"-{name}")
     group = Shares(world, group_id, await coordinator(world, group_id))
     assert await group.configure(share_session_timeout_ms="60000") == 0
@@ -230,7 +230,7 @@ async def _group(world: World, name: str) -> Shares:
 
 @asynccontextmanager
 async def reading(world: World, name: str, *members: str) -> AsyncIterator[tuple[Shares, str, int, list[ShareMember]]]:
-    """A group of members of one partition from its start, connected to its leader: group, topic, leader, members."""
+    """Connect members that read one partition from its start to its leader; return group, topic, leader, members."""
     topic = world.name(f"-{name}")
     leader, _, topic_id = await world.topic(topic)
     group = await _group(world, name)

@@ -226,7 +226,7 @@ async def share_limits(world: World) -> Answers:
         answers["a part of it"] = await two.acquire(share_acquire_mode=1, max_records=2)
         answers["ended"] = await two.end()
         await one.acknowledge((0, 3, [ACCEPT]))
-        # The last deliveries of a record are of few records, and the very last of it alone.
+        # The last deliveries of a record contain few records, and the very last it alone.
         for turn in range(12):
             runs = await one.acquire(max_records=50)
             answers[f"turn {turn}"] = runs
@@ -251,7 +251,7 @@ async def share_locks(world: World) -> Answers:
         await world.produce(topic, batch(b"c"), leader)
         answers["another"] = await one.acquire()
         answers["not renewed"] = await one.acknowledge((2, 2, [RENEW]), is_renew_ack=True)
-        # A connection that is lost gives back at once.
+        # A lost connection gives records back at once.
         await one.acknowledge((2, 2, [RELEASE]))
         answers["taken"] = await one.acquire()
         await one.client.stream.aclose()
@@ -260,7 +260,7 @@ async def share_locks(world: World) -> Answers:
 
 
 async def _in_time(member: ShareMember) -> int:
-    """Accept what a member has; once more where a slow machine lets the lock run out before."""
+    """Accept a member's records, repeating it if a slow machine lets the lock expire first."""
     while True:
         code = await member.acknowledge((0, 1, [ACCEPT]))
         if code != InvalidRecordStateError.code:
@@ -419,7 +419,7 @@ async def group_configs(world: World) -> Answers:
             if each.name.startswith("share") and not each.name.endswith(("interval.ms", "session.timeout.ms"))
         }
 
-    with anyio.move_on_after(60):  # brokers learn of changes one after the other
+    with anyio.move_on_after(60):  # brokers learn of changes in turn
         while True:
             answers["described"] = found = await described(group.group)
             if found["share.auto.offset.reset"][1] and not found["share.partition.max.record.locks"][1]:

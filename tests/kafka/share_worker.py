@@ -1,4 +1,4 @@
-"""Two members of a share group in a process of their own: ``python -m tests.kafka.share_worker SERVERS TOPIC GROUP``.
+"""Two members of a share group in a separate process: ``python -m tests.kafka.share_worker SERVERS TOPIC GROUP``.
 
 They write each record's value to the standard output when its handler has succeeded, until the process is killed.
 """
@@ -14,7 +14,7 @@ from aiokafka_lead import ShareConsumer, ShareRecord
 
 
 async def handle(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """Takes some time, fails now and then, and is never given up."""
+    """Take some time, and fail now and then, with unlimited attempts."""
     await anyio.sleep(random.random() * 0.05)
     if record.delivery_count == 1 and random.random() < 0.1:
         raise RuntimeError("now and then")

@@ -1,4 +1,4 @@
-"""What the tests against a real Kafka share."""
+"""Helpers of the tests against a real Kafka."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Record = Any
 
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
 on_trio = pytest.mark.parametrize("anyio_backend", ["trio"], scope="module")
-"""For tests that are slow here, or whose like runs on both event loops on the embedded cluster: one is enough."""
+"""For slow tests, and for tests that have counterparts on both event loops on the embedded cluster."""
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call what blocks (the harness, confluent-kafka) beside the event loop."""
+    """Run a blocking call (the harness, confluent-kafka) in a thread."""
     return await anyio.to_thread.run_sync(functools.partial(function, *args, **kwargs))
 
 
 def make_producer(kafka: KafkaCluster, **options: Any) -> Producer:
-    """A producer with default options, but for what the release cannot do and for ``options``."""
+    """Return a producer with default options, except for the release's limits and ``options``."""
     servers = options.pop("bootstrap_servers", kafka.bootstrap())
     if not kafka.release.producer_ids:
         options.setdefault("enable_idempotence", False)
@@ -40,19 +40,19 @@ def make_producer(kafka: KafkaCluster, **options: Any) -> Producer:
 
 
 def make_consumer(kafka: KafkaCluster, **options: Any) -> Consumer:
-    """A consumer without a group that starts at the beginning."""
+    """Return a consumer without a group that starts at the beginning."""
     servers = options.pop("bootstrap_servers", kafka.bootstrap())
     options.setdefault("auto_offset_reset", "earliest")
     return Consumer(bootstrap_servers=servers, **options)
 
 
 def partitions_of(topic: str, count: int) -> list[TopicPartition]:
-    """The first ``count`` partitions of a topic."""
+    """Return the first ``count`` partitions of a topic."""
     return [TopicPartition(topic, partition) for partition in range(count)]
 
 
 async def read(consumer: Consumer, count: int, timeout_s: float = 120) -> list[Record]:
-    """Read until there are ``count`` records; all of those that came, if more do."""
+    """Read until there are ``count`` records; return all that came."""
     records: list[Record] = []
     with anyio.fail_after(timeout_s):
         while len(records) < count:
@@ -62,14 +62,14 @@ async def read(consumer: Consumer, count: int, timeout_s: float = 120) -> list[R
 
 
 async def read_topic(kafka: KafkaCluster, topic: str, partitions: int, count: int, **options: Any) -> list[Record]:
-    """Read a topic from the beginning with a consumer of its own."""
+    """Read a topic from the beginning with a separate consumer."""
     async with make_consumer(kafka, **options) as consumer:
         consumer.assign(partitions_of(topic, partitions))
         return await read(consumer, count)
 
 
 def by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
-    """Records of one topic by partition, in the order in which they came."""
+    """Return records of one topic by partition, in the order in which they came."""
     partitions: dict[int, list[Record]] = defaultdict(list)
     for record in records:
         partitions[record.partition].append(record)
@@ -77,7 +77,7 @@ def by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
 
 
 def confluent_read(kafka: KafkaCluster, topic: str, partitions: int, **options: Any) -> list[confluent_kafka.Message]:
-    """Everything that is in a topic, as another client sees it."""
+    """Return everything in a topic, as another client reads it."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": kafka.bootstrap(),

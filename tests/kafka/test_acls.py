@@ -1,4 +1,4 @@
-"""Rules of access on a real Kafka that keeps to them, beside Java's ``kafka-acls``: each sees what the other did."""
+"""Access rules on a real Kafka that enforces them, beside Java's ``kafka-acls``: each tool sees the other's changes."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """One is enough: the embedded cluster's tests run on both."""
+    """One event loop suffices: the embedded cluster's tests run on both."""
     return "asyncio"
 
 
 async def tool(kafka: KafkaCluster, *arguments: str) -> set[AclBinding]:
-    """The rules that the tool names, having done what it was asked for."""
+    """Run the tool; return the rules that it prints."""
     given = ("--bootstrap-server", kafka.bootstrap(), *arguments)
     found: set[AclBinding] = set()
     resource: Any = None

@@ -32,14 +32,14 @@ TopicName = Callable[[], str]
 
 
 async def eventually(met: Callable[[], Awaitable[bool]], timeout_s: float = 60) -> None:
-    """Ask until this is true: brokers learn of changes one after the other, and tell nobody."""
+    """Ask until the condition holds: brokers learn of changes in turn, without an event."""
     with anyio.fail_after(timeout_s):
         while not await met():  # noqa: ASYNC110
             await anyio.sleep(0.05)
 
 
 async def described(admin: AdminClient, topic: str, met: Callable[[TopicDescription], bool]) -> TopicDescription:
-    """The topic once this is true of it."""
+    """Return the topic once the condition holds."""
     found: list[TopicDescription] = []
 
     async def seen() -> bool:
@@ -55,7 +55,7 @@ async def test_topics(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
     topic = topic_name()
     async with AdminClient(any_kafka.bootstrap()) as admin:
         created = await admin.create_topics([NewTopic(topic, 2, brokers, topic_configs={"retention.ms": "3600000"})])
-        # The first releases with KRaft tell nothing of the configurations.
+        # The first releases with KRaft do not return configurations here.
         assert created[topic].configs.get("retention.ms", "3600000") == "3600000"
         with pytest.raises(TopicAlreadyExistsError, match=topic):
             await admin.create_topics([NewTopic(topic)])
@@ -86,7 +86,7 @@ async def test_topics(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
 
 
 async def test_the_configurations_of_brokers(any_kafka: KafkaCluster) -> None:
-    """One that does not exist is named long before the call's time is over."""
+    """The error names a missing one long before the call's timeout."""
     own, unknown = (ConfigResource(ConfigResourceType.BROKER, name) for name in ("1", "99"))
     async with AdminClient(any_kafka.bootstrap()) as admin:
         with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match="no broker 99"):

@@ -1,4 +1,4 @@
-"""Classic groups, members taken out of groups, and topics by pages on real Kafka, beside what Java's own tools say."""
+"""Classic groups, members removed from groups, and topics by pages on real Kafka, beside Java's own tools."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _TOPICS_TOOL = "org.apache.kafka.tools.TopicCommand"
 
 
 async def rows(kafka: KafkaCluster, tool: str, *arguments: str) -> list[list[str]]:
-    """The words of each line that one of Java's tools prints."""
-    # Not `run`: that of topics takes the host's way to end it for a failure.
+    """Return the words of each line that one of Java's tools prints."""
+    # Not `run`, to which the topics tool's way to end looks like a failure.
     ended = await in_thread(kafka.tools.call, tool, "--bootstrap-server", kafka.bootstrap(), *arguments)
     return [line.split() for line in ended.stdout.splitlines() if line.strip()]
 
@@ -54,7 +54,7 @@ async def test_classic_groups(kafka: KafkaCluster, admin: AdminClient, topic_nam
     await world.topic(topic_name())  # the world knows the brokers then
     member = Members(world, workers, topic, await coordinator(world, workers))
     offer: dict[str, Any] = {"protocol_type": "connect", "protocols": ("sessioned",), "metadata": b"where I am"}
-    offer["session_timeout_ms"] = 300_000  # it sends no heartbeat while Java's tools are at work
+    offer["session_timeout_ms"] = 300_000  # it sends no heartbeat while Java's tools run
     asked = await member.join(**offer)
     joined = await member.join(asked.member_id, **offer)
     await member.sync(
@@ -103,7 +103,7 @@ async def test_members_are_taken_out(
     if protocol == "classic":
         options["heartbeat_interval_ms"] = 300  # learns of a rebalance soon
     else:
-        # Members that are closed keep their places for so long: as much as a session of the classic protocol.
+        # Closed members keep their places for this long: a session of the classic protocol.
         change = ConfigChange("consumer.session.timeout.ms", "45000")
         await admin.incremental_alter_configs({ConfigResource(ConfigResourceType.GROUP, group): [change]})
 
@@ -134,7 +134,7 @@ async def test_members_are_taken_out(
         before = (await admin.describe_consumer_groups([group]))[group].members
         await admin.remove_members_from_consumer_group(group, members=[each.member_id for each in before])
 
-        async def is_back() -> bool:  # a member that lives joins again
+        async def is_back() -> bool:  # a living member rejoins
             await live.getmany(timeout_ms=100)
             now = (await admin.describe_consumer_groups([group]))[group]
             return now.state is GroupState.STABLE and [len(each.assignment) for each in now.members] == [2]

@@ -1,4 +1,4 @@
-"""A controller that begins and ends to vote on real Kafka (KIP-853), beside what Java's tool says and does."""
+"""A controller that starts and stops voting on real Kafka (KIP-853), beside Java's tool."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def admin(kafka_with_spare: KafkaCluster) -> AsyncIterator[AdminClient]:
 
 
 async def replicas(admin: AdminClient, node_id: int) -> tuple[list[QuorumReplica], list[QuorumReplica]]:
-    """A node as voter, and as one that only follows."""
+    """Return a node as voter, and as observer."""
     found = await admin.describe_metadata_quorum()
     voters, observers = (
         [each for each in all_ if each.replica_id == node_id] for all_ in (found.voters, found.observers)
@@ -39,7 +39,7 @@ async def replicas(admin: AdminClient, node_id: int) -> tuple[list[QuorumReplica
 
 
 async def in_java(kafka: KafkaCluster) -> list[dict[str, Any]]:
-    """The voters, as Java's tool prints them."""
+    """Return the voters, as Java's tool prints them."""
     printed = await in_thread(kafka.tools.run, _TOOL, "--bootstrap-server", kafka.bootstrap(), "describe", "--status")
     (line,) = [line for line in printed.splitlines() if line.startswith("CurrentVoters:")]
     voters: list[dict[str, Any]] = json.loads(line.partition(":")[2])
@@ -81,7 +81,7 @@ async def test_a_controller_begins_and_ends_to_vote(kafka_with_spare: KafkaClust
     await admin.remove_raft_voter(spare, directory)
     assert [each["id"] for each in await in_java(kafka)] == [1]
 
-    # What Java's tool adds is removed as well.
+    # Additions by Java's tool are removed as well.
     given = ("--bootstrap-server", kafka.bootstrap(), "--command-config", str(kafka.properties_path(spare)))
     await in_thread(kafka.tools.run, _TOOL, *given, "add-controller")
     assert len((await replicas(admin, spare))[0]) == 1

@@ -1,4 +1,4 @@
-"""What the admin client says of transactions, and how it ends them, on real Kafka."""
+"""Transactions as the admin client describes and ends them, on real Kafka."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_transactions_are_described_fenced_and_aborted(
         assert producer.transaction_start_offset is None
         with pytest.raises(InvalidProducerEpochError):
             await admin.abort_transaction(where, producer_id=txn.producer_id, producer_epoch=0, coordinator_epoch=9)
-        # What is written to the partition now, the coordinator takes for a part of the transaction it still has open.
+        # The coordinator takes records written to the partition now for a part of the open transaction.
         fenced = (await admin.fence_producers([name]))[name]
         assert fenced == (txn.producer_id, epoch + 2)
         with anyio.fail_after(30):

@@ -1,4 +1,4 @@
-"""Every area of the admin client on real Kafka, right and wrong input, beside what Java's own tools say."""
+"""Every area of the admin client on real Kafka, right and wrong input, beside Java's own tools."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _SHARE_GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 
 
 async def tool(kafka: KafkaCluster, name: str, *arguments: str) -> str:
-    """What one of Java's tools prints."""
+    """Return the output of one of Java's tools."""
     given = ("--bootstrap-server", kafka.bootstrap(), *arguments)
     return await anyio.to_thread.run_sync(lambda: kafka.tools.run(name, *given))
 
@@ -195,9 +195,9 @@ async def test_quotas_and_passwords(kafka: KafkaCluster, admin: AdminClient) -> 
     await admin.alter_user_scram_credentials([ScramDeletion(user, ScramMechanism.SCRAM_SHA_256)])
     with pytest.raises(ResourceNotFoundError):
         await admin.alter_user_scram_credentials([ScramDeletion(user, ScramMechanism.SCRAM_SHA_512)])
-    # The user is made again, for the sake of the other users. A starting broker replays its log into one ScramDelta,
-    # whose apply() drops a mechanism when the first of its users in hash order is a removed one: then the broker
-    # refuses all users of that mechanism (tried on 4.3.1).
+    # The user is created again, to protect the other users. A starting broker replays its log into one ScramDelta,
+    # whose apply() drops a mechanism if the first of its users in hash order is a removed one: then the broker refuses
+    # all users of that mechanism (tried on 4.3.1).
     await admin.alter_user_scram_credentials([ScramUpsertion(user, "open sesame", ScramMechanism.SCRAM_SHA_256)])
 
 
@@ -265,7 +265,7 @@ async def test_log_directories(kafka: KafkaCluster, admin: AdminClient, topic_na
     where = TopicPartition(topic, 0)
     await admin.create_topics([NewTopic(topic, replica_assignments={0: [1, 2]})])
 
-    async def placed() -> bool:  # a replica has its log when its broker has come to it
+    async def placed() -> bool:  # a replica has its log once its broker has learnt of it
         found = await admin.describe_log_dirs([1, 2, 3], partitions=[where])
         brokers = set()
         for broker, paths in found.items():

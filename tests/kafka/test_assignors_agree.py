@@ -1,4 +1,4 @@
-"""The assignors do what the Java client's do, on the same random groups."""
+"""The assignors agree with the Java client's, on the same random groups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compared() -> dict[str, Compared]:
 
 
 def joining(case: Case) -> list[MemberSubscription]:
-    """The members as their leader gets to know them: the eager ones without what they gave up."""
+    """Return the members as their leader sees them: eager ones without the partitions given up."""
     assignor = builtin(case["assignor"])
     members = [member_in(given) for given in case["members"]]
     with_data = [replace(m, user_data=assignor.user_data(m.topics, m.owned, m.generation)) for m in members]
@@ -55,7 +55,7 @@ def test_the_same_subscriptions(compared: dict[str, Compared], name: str) -> Non
 
 
 def test_the_same_sticky_user_data(compared: dict[str, Compared]) -> None:
-    """But for the order of the topics, which is a hash table's at Java."""
+    """Except the order of the topics, which comes from a hash table in Java."""
     for case, result in compared["sticky"]:
         for member in joining(case):
             theirs = bytes.fromhex(result["subscriptions"][member.member_id])
@@ -95,7 +95,7 @@ def test_cooperative_members_keep_what_they_have_at_java(compared: dict[str, Com
 
 
 def unevenness(assigned: dict[str, list[TopicPartition]]) -> int:
-    """Java's balance score: the differences between all pairs of members, summed."""
+    """Return Java's balance score: the differences between all pairs of members, summed."""
     return sum(abs(len(one) - len(other)) for one, other in combinations(assigned.values(), 2))
 
 

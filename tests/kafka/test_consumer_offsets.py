@@ -1,4 +1,4 @@
-"""Committed offsets, and where read_committed ends, beside other clients."""
+"""Committed offsets, and the end of read_committed, beside other clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _committed_elsewhere(kafka: KafkaCluster, group_id: str, tp: TopicPartition)
     consumer = _judge(kafka, group_id)
     try:
         (found,) = consumer.committed([confluent_kafka.TopicPartition(*tp)], timeout=30)
-        offset: int = found.offset  # not its metadata, which confluent-kafka reads beyond its end
+        offset: int = found.offset  # without its metadata, which confluent-kafka reads beyond its end
         return offset
     finally:
         consumer.close()
@@ -100,6 +100,6 @@ async def test_an_open_transaction_holds_back_what_is_behind_it(kafka: KafkaClus
         await in_thread(writer.commit_transaction, 30)
         with anyio.fail_after(30):
             assert [r.value for r in await read(careful, 2)] == [b"open", b"behind"]
-            # The position is behind the marker once something comes that is.
+            # The position passes the marker once a record follows it.
             await producer.send_and_wait(topic, b"last", partition=0)
             assert (await careful.getone()).offset == 4

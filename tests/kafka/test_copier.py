@@ -1,4 +1,4 @@
-"""Records are copied from topic to topic exactly once, though the members of the group that does it are killed."""
+"""Records are copied from topic to topic exactly once, even if members of the copying group are killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EACH = 1000
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """One is enough: the members have event loops of their own."""
+    """One suffices: the members have event loops of their own."""
     return "asyncio"
 
 

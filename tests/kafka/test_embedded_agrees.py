@@ -1,4 +1,4 @@
-"""The embedded cluster answers as Apache Kafka does: the same questions to both."""
+"""The embedded cluster answers the same questions like Apache Kafka."""
 
 from __future__ import annotations
 

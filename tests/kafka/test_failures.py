@@ -46,7 +46,7 @@ async def test_a_leader_shuts_down_in_order(kafka: KafkaCluster, topic_name: Top
 
 
 async def test_a_leader_freezes_with_its_connections_open(kafka: KafkaCluster, topic_name: TopicName) -> None:
-    """The frozen broker answers nothing and closes nothing; awake again, it still takes itself for the leader."""
+    """The frozen broker neither answers nor closes connections; after waking, it still considers itself the leader."""
     topic = topic_name()
 
     async def trouble(flow: Flow) -> None:
@@ -71,7 +71,7 @@ async def test_leaders_move_by_election(kafka: KafkaCluster, topic_name: TopicNa
             await flow.progress(100)
 
     flow = await while_records_flow(kafka, topic, trouble, request_timeout_ms=90_000)
-    assert flow.slowest_s < 60  # no request was waited out
+    assert flow.slowest_s < 60  # no request ran into its timeout
 
 
 @pytest.mark.parametrize("any_kafka", ["kafka_old"], indirect=True)

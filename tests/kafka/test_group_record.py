@@ -1,4 +1,4 @@
-"""The judge of the long run of groups finds what it is to find, and nothing else."""
+"""The judge of the long run of groups finds all violations, without false alarms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIMIT_S = 5.0
 
 
 def judge(*events: tuple[float, str, str] | tuple[float, str, str, dict[str, Any]], end: int = 10) -> Findings:
-    """One partition with ten records; events in any order."""
+    """Examine one partition with ten records; events in any order."""
     reported = [Event(each[0], each[1], each[2], each[3] if len(each) > 3 else {}) for each in events]
     return examine(reported, {0: end}, _LIMIT_S)
 
@@ -49,7 +49,7 @@ def test_lost_records() -> None:
 def test_reads_from_before_a_commit() -> None:
     again = read(3, "b", 2, 10)
     assert len(judge(read(1, "a", 0, 4), committed(2, "a", 4), again).repeated) == 1
-    # By a member that was away since it was given the partition.
+    # By a member that has been away since its assignment.
     findings = judge(read(1, "a", 0, 4), committed(2, "a", 4), (1.5, "b", "frozen"), again)
     assert (findings.repeated, findings.stale_reads) == ([], 2)
 
@@ -65,7 +65,7 @@ def test_nobody_for_too_long() -> None:
     assert judge(*away, assigned(6, "b"), end=0).orphaned == []
     assert len(judge(*away, assigned(8, "b"), end=0).orphaned) == 1
     assert len(judge(*away, (8, "", "finish"), end=0).orphaned) == 1
-    # Counted from the last trouble.
+    # Counted from the last fault.
     assert judge(*away, (4, "c", "killed"), assigned(8, "b"), end=0).orphaned == []
 
 

@@ -1,4 +1,4 @@
-"""Consumer groups at Apache Kafka: members of several clients share one, and nothing is lost or read in vain."""
+"""Consumer groups at Apache Kafka: members of several clients share one, without lost records or needless rereads."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ TopicName = Callable[[], str]
 _PARTITIONS = 6
 _RECORDS_PER_SECOND = 600
 _GAP_LIMIT_S = 60
-"""The session timeout, and time for a slow machine."""
+"""The session timeout, plus time for a slow machine."""
 
 
 LONG_SESSION_MS = 45_000
-"""For members of whom none is lost: a machine that stands still takes no partitions away from them."""
+"""For tests without lost members: a machine that stands still costs no partitions."""
 
 
 class Scene:
-    """A topic that is written to, and the members of a group that read it."""
+    """A topic with a writer, and the members of a group that read it."""
 
     def __init__(self, kafka: KafkaCluster, topic: str, **defaults: object) -> None:
         kafka.create_topic(topic, partitions=_PARTITIONS)
@@ -35,7 +35,7 @@ class Scene:
         self.feeder = Feeder(kafka.bootstrap(), topic, _PARTITIONS, _RECORDS_PER_SECOND)
 
     def _set_session(self, kafka: KafkaCluster, session_ms: str) -> None:
-        """In the new protocol it is the group's."""
+        """Set the session timeout, in the new protocol on the group."""
         given = ("--entity-type", "groups", "--entity-name", self.group, "--alter")
         change = f"consumer.session.timeout.ms={session_ms}"
         kafka.tools.run(
@@ -43,7 +43,7 @@ class Scene:
         )
 
     def finish(self) -> None:
-        """Read everything to the end, leave, and check what the members have reported."""
+        """Read everything to the end, leave, and check the members' reports."""
         ends = self.feeder.stop()
         self.watch.wait_read(ends)
         self.watch.finish()
@@ -70,7 +70,7 @@ def test_three_clients_share_a_group_by_range(kafka: KafkaCluster, topic_name: T
 
 
 def test_members_keep_their_partitions_in_a_cooperative_group(kafka: KafkaCluster, topic_name: TopicName) -> None:
-    """With confluent-kafka: who joins takes partitions over, and the others are not given up for it."""
+    """With confluent-kafka: a new member takes some partitions over, and the remaining ones are not given up for it."""
     scene = Scene(kafka, topic_name(), assignor="cooperative-sticky")
     with scene.watch as watch, scene.feeder:
         watch.add("lead")

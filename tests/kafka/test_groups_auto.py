@@ -19,7 +19,7 @@ _WITHIN_S = 180
 
 
 class Members:
-    """Consumers of one group, which all read on."""
+    """Consumers of one group, which read all the time."""
 
     def __init__(self, servers: str, topic: str, tasks: anyio.abc.TaskGroup) -> None:
         self.servers = servers
@@ -52,11 +52,11 @@ class Members:
 
     async def stop(self, consumer: Consumer[Any, Any]) -> None:
         self._scopes.pop(consumer).cancel()
-        await self._ended[consumer].wait()  # one that goes on before it hears of that would find the consumer stopped
+        await self._ended[consumer].wait()  # a consumer that reads on before the notice would find itself stopped
         await consumer.stop()
 
     async def shared(self) -> None:
-        """Wait until each partition is one's, and everyone has some."""
+        """Wait until each partition has one owner, and every member has some."""
         every = {TopicPartition(self.topic, index) for index in range(_PARTITIONS)}
         while True:
             owned = [consumer.assignment() for consumer in self._scopes]
@@ -69,7 +69,7 @@ class Members:
         async with Producer(self.servers) as producer:
             for value in values:
                 await producer.send_and_wait(self.topic, value)
-        while not self.got >= set(values):  # noqa: ASYNC110 (nobody tells who has read what)
+        while not self.got >= set(values):  # noqa: ASYNC110 (no event for reads)
             await anyio.sleep(0.05)
 
     async def type(self) -> str:

@@ -1,4 +1,4 @@
-"""A handler that blocks the event loop at Apache Kafka: the group lives on, and the application learns of it."""
+"""A handler that blocks the event loop at Apache Kafka: the group survives, and the application is warned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SESSION_MS = 30_000
 
 
 class Moves:
-    """A listener that keeps what happens to one member."""
+    """A listener that records the rebalances of one member."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -47,7 +47,7 @@ class Moves:
 async def test_a_group_survives_a_blocked_event_loop(
     kafka: KafkaCluster, topic_name: TopicName, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The session allows it: one of 30 s, which in the new protocol is the group's own setting."""
+    """The session of 30 s permits it; in the new protocol that is the group's own setting."""
     topic = topic_name()
     group = f"{topic}-group"
     kafka.create_topic(topic, partitions=2)

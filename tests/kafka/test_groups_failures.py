@@ -19,7 +19,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 def wait_all_commit(watch: GroupWatch, since: float, timeout_s: float) -> float:
-    """Wait until each member has committed something after a moment; returns how long that took."""
+    """Wait until each member has committed after the given time; return the wait."""
 
     def committed() -> bool:
         return all(member.committed_at > since for member in watch.awake())
@@ -29,7 +29,7 @@ def wait_all_commit(watch: GroupWatch, since: float, timeout_s: float) -> float:
 
 @PROTOCOLS
 def test_the_coordinator_is_killed(kafka: KafkaCluster, topic_name: TopicName, protocol: str) -> None:
-    """Commits go on at the next coordinator."""
+    """Commits continue at the next coordinator."""
     scene = Scene(kafka, topic_name(), protocol=protocol, session_ms=LONG_SESSION_MS)
     with scene.watch as watch, scene.feeder:
         watch.add("lead")
@@ -41,7 +41,7 @@ def test_the_coordinator_is_killed(kafka: KafkaCluster, topic_name: TopicName, p
         killed_at = time.monotonic()
         kafka.kill(coordinator)
         try:
-            # A commit that was on its way may still have been acknowledged.
+            # A commit in flight may still have been acknowledged.
             wait_all_commit(watch, killed_at + 1, _COMMITS_WITHIN_S)
         finally:
             kafka.start_broker(coordinator)

@@ -1,4 +1,4 @@
-"""Static members at Apache Kafka that come back with another subscription, whose group does not rebalance by itself."""
+"""Static members at Apache Kafka that return with another subscription, without a rebalance by the group itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WITHIN_S = 90
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """One is enough: the embedded cluster's tests run on both."""
+    """One event loop suffices: the embedded cluster's tests run on both."""
     return "asyncio"
 
 
@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 async def test_a_static_member_that_comes_back_to_other_topics_gets_them(
     kafka: KafkaCluster, topic_name: TopicName, assignor: str
 ) -> None:
-    """Though the coordinator gives it what it had before (KAFKA-12759); as the group's leader and as another member."""
+    """Although the coordinator gives it the old assignment (KAFKA-12759); both as the group's leader and otherwise."""
     first, second, third = topics = [topic_name() for _ in range(3)]
     for topic in topics:
         await in_thread(kafka.create_topic, topic, partitions=_PARTITIONS)

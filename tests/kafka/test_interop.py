@@ -44,7 +44,7 @@ _BINARY: list[Record] = [
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """One event loop is enough here: nothing in the records depends on it."""
+    """One event loop suffices: records do not depend on it."""
     return "asyncio"
 
 
@@ -62,14 +62,14 @@ async def _write(kafka: KafkaCluster, topic: str, codec: Codec, records: Sequenc
 
 
 def _console_line(offset: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> str:
-    """What Java's console consumer prints for a record, with the options below."""
+    """Return the output of Java's console consumer for a record, with the options below."""
     shown = ",".join(f"{name}:{(text or b'').decode()}" for name, text in headers) or "NO_HEADERS"
     texts = ["NULL" if part is None else part.decode() for part in (key, value)]
     return "\t".join([f"CreateTime:{1_700_000_000_000 + offset}", "Partition:0", f"Offset:{offset}", shown, *texts])
 
 
 def _console_input(record: Record) -> bytes:
-    """What Java's console producer takes for a record, with the options below."""
+    """Return the input of Java's console producer for a record, with the options below."""
     key, value, headers = record
     shown = b",".join(name.encode() + b":" + (text or b"") for name, text in headers)
     return b"\t".join([shown, *(b"NULL" if part is None else part for part in (key, value))]) + b"\n"

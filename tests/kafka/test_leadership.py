@@ -30,13 +30,13 @@ PATIENT: dict[str, Any] = {"retry_backoff_ms": 2000, "retry_backoff_max_ms": 200
 
 
 async def follow(consumer: Consumer, counts: list[int]) -> None:
-    """Read for ever, and count."""
+    """Read until cancelled, and count."""
     async for _ in consumer:
         counts[0] += 1
 
 
 async def test_elections_are_followed_by_hints(kafka: KafkaCluster, topic_name: TopicName) -> None:
-    """KIP-951: producer and consumer go on without waiting out the backoff."""
+    """KIP-951: producer and consumer continue without waiting out the backoff."""
     topic = topic_name()
     counts = [0]
     async with make_consumer(kafka, **PATIENT) as consumer, anyio.create_task_group() as reading:
@@ -63,7 +63,7 @@ async def test_elections_are_followed_by_hints(kafka: KafkaCluster, topic_name: 
 
 
 async def test_partitions_are_given_to_other_brokers(kafka: KafkaCluster, topic_name: TopicName) -> None:
-    """KIP-455: each partition leaves its leader's broker, and its log goes with it."""
+    """KIP-455: each partition leaves its leader's broker, with its log."""
     topic = topic_name()
 
     async def trouble(flow: Flow) -> None:
@@ -107,7 +107,7 @@ def some_brokers(kafka: KafkaCluster) -> Iterator[KafkaCluster]:
 
 
 async def only_broker_1(kafka: KafkaCluster, topics: Mapping[str, Mapping[int, Sequence[int]]]) -> None:
-    """Let the others die. The topics' replicas are given by partition."""
+    """Stop the other brokers. The topics' replicas are given by partition."""
     async with AdminClient(kafka.bootstrap()) as admin:
         await admin.create_topics([NewTopic(name, replica_assignments=replicas) for name, replicas in topics.items()])
     for broker in (2, 3):
@@ -119,7 +119,7 @@ async def only_broker_1(kafka: KafkaCluster, topics: Mapping[str, Mapping[int, S
 async def clients_of(
     kafka: KafkaCluster, topic: str, partitions: int, **options: Any
 ) -> AsyncIterator[tuple[Producer, Consumer]]:
-    """A producer and a consumer that have brokers 1 and 2 for bootstrap servers, and know broker 1."""
+    """Yield a producer and a consumer with brokers 1 and 2 as bootstrap servers, which know broker 1."""
     servers = f"{kafka.address(1)},{kafka.address(2)}"
     async with (
         make_producer(kafka, bootstrap_servers=servers, **options) as producer,
@@ -133,7 +133,7 @@ async def clients_of(
 
 @on_asyncio
 async def test_the_bootstrap_swap(some_brokers: KafkaCluster, topic_name: TopicName) -> None:
-    """KIP-899: broker 1 goes and 2 comes. With default options both go on; with "none" nobody comes back."""
+    """KIP-899: broker 1 stops and 2 starts. With default options both clients recover; with "none" they do not."""
     kafka, topic = some_brokers, topic_name()
     await only_broker_1(kafka, {topic: {0: [1], 1: [2]}})
     async with (
@@ -164,12 +164,12 @@ async def test_the_bootstrap_swap(some_brokers: KafkaCluster, topic_name: TopicN
 
 @on_trio
 async def test_brokers_that_are_connected_and_silent(some_brokers: KafkaCluster, topic_name: TopicName) -> None:
-    """KIP-1102: the only known broker answers nothing more, so that the bootstrap servers are asked after a time."""
+    """KIP-1102: the only known broker stops answering, so the client asks the bootstrap servers after a timeout."""
     kafka, near, far = some_brokers, topic_name(), topic_name()
     options = {"metadata_recovery_rebootstrap_trigger_ms": 1500, "request_timeout_ms": 5000}
     await only_broker_1(kafka, {near: {0: [1]}, far: {0: [2]}})
     async with clients_of(kafka, near, 1, **options) as (producer, consumer):
-        await in_thread(kafka.start_broker, 2)  # nothing has them look for it
+        await in_thread(kafka.start_broker, 2)  # no client is looking for it
         kafka.pause(1)
         try:
             consumer.assign(partitions_of(far, 1))
@@ -178,7 +178,8 @@ async def test_brokers_that_are_connected_and_silent(some_brokers: KafkaCluster,
                 assert [record.value for record in await read(consumer, 1)] == [b"after"]
             for client in (producer, consumer):
                 metrics = client.metrics().metadata
-                # A request without an answer ends its connection: then nobody is reachable, which counts as the cause.
+                # A request without an answer ends its connection: then no broker is reachable, which counts as the
+                # cause.
                 assert metrics.rebootstraps_timed_out + metrics.rebootstraps_unavailable >= 1
         finally:
             kafka.resume(1)
@@ -186,7 +187,7 @@ async def test_brokers_that_are_connected_and_silent(some_brokers: KafkaCluster,
 
 @on_trio
 async def test_another_cluster_at_the_same_address(some_brokers: KafkaCluster, topic_name: TopicName) -> None:
-    """Rule 30: not a record goes to it, and the error names both clusters."""
+    """Rule 30: it receives no record, and the error names both clusters."""
     kafka, topic = some_brokers, topic_name()
     await only_broker_1(kafka, {topic: {0: [1], 1: [2]}})
     async with clients_of(kafka, topic, 2) as (producer, consumer):

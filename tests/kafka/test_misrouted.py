@@ -24,7 +24,7 @@ PARTITIONS = 3
 
 
 class Sending:
-    """Numbers into each partition, until it is stopped."""
+    """Sends numbers to each partition, until it is stopped."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -69,7 +69,7 @@ async def test_rule_35_nothing_is_sent_where_an_address_leads_by_mistake(
                 with anyio.fail_after(30):
                     while not producer.metrics().metadata.rebootstraps_required:  # noqa: ASYNC110 - it has no event
                         await anyio.sleep(0.01)
-                for _ in range(20):  # the others go on meanwhile
+                for _ in range(20):  # the rest continue meanwhile
                     read += sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
                     assert topic in await admin.list_topics()
                 proxy.lead(brokers[0], None)
@@ -91,7 +91,7 @@ async def test_rule_35_nothing_is_sent_where_an_address_leads_by_mistake(
 
 
 class Transacting:
-    """Transactions of one number for each partition, until it is stopped."""
+    """Sends transactions of one number for each partition, until it is stopped."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -175,7 +175,7 @@ async def test_rule_35_transactions_groups_and_share_groups_wait_for_the_right_b
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until it holds, which has no event; raises TimeoutError after a minute."""
+    """Poll until the condition, which has no event, holds; raise TimeoutError after a minute."""
     with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.02)

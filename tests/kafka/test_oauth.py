@@ -116,12 +116,12 @@ async def test_records_wait_for_a_provider_and_sessions_end_with_their_tokens(
 
         async def send() -> None:
             nonlocal sent
-            while not enough.is_set():  # without retries any request that a broker does not answer is an error
+            while not enough.is_set():  # without retries any request that a broker leaves unanswered is an error
                 await producer.send_and_wait(topic, b"v")
                 sent += 1
 
         async def until(met: Callable[[], bool]) -> None:
-            while not met():  # noqa: ASYNC110 - neither tells of itself
+            while not met():  # noqa: ASYNC110 - no event
                 await anyio.sleep(0.01)
 
         with anyio.fail_after(120):
@@ -130,7 +130,7 @@ async def test_records_wait_for_a_provider_and_sessions_end_with_their_tokens(
                 await until(lambda: len(tokens) >= 2)
                 down.set()
                 await in_thread(refused.wait, 60)
-                # A token is of use to its end; on a slow machine that may be reached before.
+                # A token is valid until its end, which a slow machine may reach sooner.
                 before, ends_at = sent, tokens[-1]
                 await until(lambda: sent >= before + 20 or time.time() >= ends_at)
                 down.clear()

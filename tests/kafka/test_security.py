@@ -50,7 +50,7 @@ def _options(kafka: KafkaCluster, listener: Listener, mechanism: str | None) -> 
 
 
 async def _pass_through(kafka: KafkaCluster, topic: str, options: dict[str, Any]) -> None:
-    """Records of three leaders, larger than one TLS record and one socket buffer, there and back."""
+    """Send and read records of three leaders, larger than one TLS record and one socket buffer."""
     async with make_producer(kafka, **options) as producer:
         for i in range(30):
             await producer.send(topic, b"%d" % i * 100_000, partition=i % 3)
@@ -88,7 +88,7 @@ async def test_records_go_through_with_kerberos(
 
 
 async def _delegation_token(kafka: KafkaCluster) -> dict[str, Any]:
-    """What the user logs in with instead of the password."""
+    """Return a delegation token, the user's login in place of the password."""
     async with connected(kafka.address(1, Listener.SASL_PLAINTEXT)) as client:
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
         await client.call(SaslAuthenticateRequest(auth_bytes=f"\0{USER}\0{PASSWORD}".encode()))
@@ -150,14 +150,14 @@ async def test_a_client_certificate_is_replaced_under_load(
         await _send(producer, topic, 0)
         own.write_bytes(kafka.certificates.issue_client())
         await _send(producer, topic, 1)
-        # That the file is read again is seen by one that the third broker refuses: at once, or, if that broker was
-        # connected to before, until the record's time is over.
+        # A file that the third broker refuses proves that the client has read it again: at once, or, if that broker was
+        # connected before, when the record times out.
         own.write_bytes((await in_thread(Certificates.make, tmp_path / "foreign")).issue_client())
         with pytest.raises(_REFUSED, match="does not accept the client certificate"):
             await producer.send_and_wait(topic, b"refused", partition=2)
         own.write_bytes(kafka.certificates.issue_client())
         with anyio.fail_after(60):
-            while not await _goes_through(producer, topic, 2):  # until the backoff is over
+            while not await _goes_through(producer, topic, 2):  # until the backoff expires
                 pass
         await _send(producer, topic, 2)
     assert len(await read_topic(kafka, topic, 3, 151, **options)) == 151

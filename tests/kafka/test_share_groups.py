@@ -1,4 +1,4 @@
-"""Share groups at Apache Kafka: a work queue of which nothing is lost."""
+"""Share groups at Apache Kafka: a work queue without losses."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ LOST = (InvalidRecordStateError, InvalidMetadataError, KafkaConnectionError)
 
 
 class Done:
-    """Which records were handled, how often, and by whom."""
+    """Handled records, with counts and handlers."""
 
     def __init__(self) -> None:
         self.times: collections.Counter[int] = collections.Counter()
         self.here: collections.defaultdict[int, list[tuple[ShareConsumer, Record]]] = collections.defaultdict(list)
-        """By the members of this process, of which none dies."""
+        """Counts by the members of this process, all of which survive."""
         self.news = anyio.Event()
 
     def note(self, number: int) -> None:
@@ -64,7 +64,7 @@ class Done:
         self.note(number)
 
     async def explained(self) -> dict[str, int]:
-        """Why records were handled more than once: how often a lock was lost, how often by a member that died."""
+        """Return the reasons of repeated deliveries: the numbers of lost locks, and of deliveries to dead members."""
         causes = collections.Counter({"lock lost": 0, "member died": 0})
         for number, times in self.times.items():
             if times > 1:
@@ -81,7 +81,7 @@ class Done:
 
 
 async def _held(jobs: ShareConsumer, record: Record) -> bool:
-    """Whether the record's lock held until the broker had taken its acknowledgement."""
+    """Return True if the record's lock held until the broker had its acknowledgement."""
     try:
         await jobs.acknowledge(record)
     except IllegalStateError:
@@ -98,9 +98,7 @@ async def test_members_are_killed_and_leaders_move_and_every_record_is_accepted(
     """Eight members on three partitions, two of which are killed, while two leaders move and a broker is frozen."""
     topic = await anyio.to_thread.run_sync(lambda: kafka.create_topic(topic_name(), partitions=3))
     servers, group = kafka.bootstrap(), f"{topic}-workers"
-    await configure(
-        servers, group
-    )  # the default lock: on a machine that stands still nothing is lost while all is calm
+    await configure(servers, group)  # default locks, since a stalled machine must not lose any in calm times
     done, third = Done(), (TROUBLED - CALM) // 3
     causes: dict[str, int] = {}
     members = [
@@ -153,7 +151,7 @@ async def test_members_are_killed_and_leaders_move_and_every_record_is_accepted(
     log.info("%d records were handled, %d of them more than once: %s", TROUBLED, again, causes)
     async with ShareConsumer(topic, bootstrap_servers=servers, group_id=group) as jobs:
         left = await jobs.getmany(timeout_ms=2 * LOCK_MS)
-    # What was handled when its lock was lost may come once more, and nothing else.
+    # Records handled after their lock was lost may come again, and no other ones.
     assert sum(map(len, left.values())) <= again + 16
 
 
@@ -161,7 +159,7 @@ async def test_members_are_killed_and_leaders_move_and_every_record_is_accepted(
 async def test_what_is_decided_is_what_brokers_do(
     kafka: KafkaCluster, topic_name: TopicName, anyio_backend: str
 ) -> None:
-    """Every kind of acknowledgement, a lock that runs out, a moved leader, a record limit."""
+    """Every kind of acknowledgement, an expired lock, a moved leader, a record limit."""
     topic = await anyio.to_thread.run_sync(lambda: kafka.create_topic(topic_name()))
     servers, group = kafka.bootstrap(), f"{topic}-workers"
     await configure(servers, group, share_record_lock_duration_ms="12000")
@@ -184,7 +182,7 @@ async def test_what_is_decided_is_what_brokers_do(
         assert (again.offset, again.delivery_count) == (released.offset, 2)
         jobs.acknowledge(again)
         await jobs.acknowledge(renewed)
-        # The locks of the two that are left run out.
+        # The locks of the remaining two expire.
         both = await take(jobs, 2)
         assert [record.delivery_count for record in both] == [2, 2]
         with pytest.raises(LOST):

@@ -20,7 +20,7 @@ PARTITIONS = 6
 async def test_consumers_of_a_shared_client_get_every_record_through_leader_moves(
     kafka: KafkaCluster, topic_name: Callable[[], str]
 ) -> None:
-    """Two of one group, one of another, two without, of which one goes back to the beginning now and then."""
+    """Two of one group, one of another, two without, one of which returns to the beginning now and then."""
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
     async with Client(kafka.bootstrap()) as client, client.producer() as producer:
         halves = [

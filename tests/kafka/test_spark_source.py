@@ -37,7 +37,7 @@ def _reader(kafka: KafkaCluster, topic: str, **options: str) -> DataSourceReader
 
 
 def _values(reader: DataSourceReader, after_batch: Callable[[int], None] = lambda at: None) -> list[bytes | None]:
-    """All values, task by task; something may happen after each Arrow batch."""
+    """Return all values, task by task; call ``after_batch`` after each Arrow batch."""
     found: list[bytes | None] = []
     at = 0
     for partition in reader.partitions():
@@ -131,7 +131,7 @@ def test_a_compacted_topic_ends_without_false_alarm(kafka: KafkaCluster, topic_n
         for batch in reader.read(partition)
         for offset in batch.column("offset").to_pylist()  # type: ignore[union-attr]
     ]
-    # Compaction may have gone on meanwhile, but never takes the last record of a key.
+    # Compaction may have run meanwhile, but never takes the last record of a key.
     assert set(found) <= set(left)
     assert max(found) == 1999
 

@@ -1,4 +1,4 @@
-"""What a consumer that reads from the end gets of what is sent once it has started, at each kind of group."""
+"""Consumers that read from the end receive the records sent after their start, in each kind of group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def _send(producer: Producer, topic: str, number: int) -> set[tuple[int, b
 async def test_latest_counts_from_the_end_of_start(
     kafka: KafkaCluster, topic_name: TopicName, options: dict[str, Any]
 ) -> None:
-    """Also of a group that has had another member a moment ago."""
+    """Even in a group that had another member a moment ago."""
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
     async with make_producer(kafka) as producer:
         for number in range(TRIES):

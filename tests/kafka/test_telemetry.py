@@ -1,4 +1,4 @@
-"""Metrics pushed to a real broker, whose plugin writes down what it gets (KIP-714); and beside them Java's own."""
+"""Metrics pushed to a real broker, whose plugin logs them (KIP-714), beside Java's own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Asking = tuple[KafkaCluster, Path]
 
 
 class Line(NamedTuple):
-    """A push, as the plugin has written it down."""
+    """A push, as logged by the plugin."""
 
     client_id: str
     client_instance_id: str
@@ -69,7 +69,7 @@ async def subscribe(admin: AdminClient, name: str, **options: str) -> None:
 
 
 async def tool(asking: Asking, *arguments: str) -> str:
-    """What kafka-client-metrics prints. Its own way of ending is no error."""
+    """Return the output of kafka-client-metrics, whose exit status is no error."""
     given = ("--bootstrap-server", asking[0].bootstrap(), *arguments)
     return (await in_thread(asking[0].tools.call, _TOOL, *given)).stdout
 

@@ -1,4 +1,4 @@
-"""Traces at Apache Kafka: from a request over a topic into the handler, as an OpenTelemetry collector gets them."""
+"""Traces at Apache Kafka: from a request through a topic into the handler, in an OpenTelemetry collector."""
 
 from __future__ import annotations
 

@@ -37,12 +37,12 @@ async def test_cancellations_at_random(
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_is_answered_before_the_markers_are_written(kafka_that_waits: KafkaCluster) -> None:
-    """That the coordinator is busy, for the most part; and nothing that looks like a rival's doing."""
+    """Mostly the error of a busy coordinator, and never one that suggests a rival."""
     kafka = kafka_that_waits
 
     @asynccontextmanager
     async def frozen(broker: int) -> AsyncIterator[None]:
-        """The transactions' coordinators do without the broker meanwhile, and so are not held up themselves."""
+        """Move the transactions' coordinators off the broker, and freeze it while the block runs."""
         state = [TopicPartition("__transaction_state", number) for number in range(3)]
         leaders = {tp: await in_thread(kafka.leader, *tp) for tp in state}
         async with AdminClient(kafka.bootstrap()) as admin:

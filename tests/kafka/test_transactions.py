@@ -1,4 +1,4 @@
-"""Transactions on a real Apache Kafka: what readers see of them, whatever happens to whom."""
+"""Transactions on a real Apache Kafka, as readers see them, under any faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 PARTITIONS = 6
 TRANSACTIONS = 40
-"""As many here; `long_transactions.py` writes more, while things fail."""
+"""Number of transactions; `long_transactions.py` writes more, under faults."""
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +39,12 @@ def anyio_backend() -> str:
 
 
 def _upper(name: str) -> str:
-    """An API's name as `ApiKey` has it."""
+    """Return an API's name in the form of `ApiKey`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
 
 
 async def write(producer: Producer, topic: str, count: int, rng: random.Random) -> dict[int, list[bytes]]:
-    """Transactions of a few records, of which every fourth or so is aborted; the committed values by partition."""
+    """Write transactions of a few records, abort about a quarter of them; return the committed values by partition."""
     committed: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
     for number in range(count):
         records = [(rng.randrange(PARTITIONS), b"%d-%d" % (number, i)) for i in range(rng.randrange(1, 12))]
@@ -63,7 +63,7 @@ async def write(producer: Producer, topic: str, count: int, rng: random.Random) 
 
 
 async def check(kafka: KafkaCluster, topic: str, committed: dict[int, list[bytes]]) -> None:
-    """Readers of committed records, ours and another, see these in order."""
+    """Check that readers of committed records, ours and another, see these in order."""
     count = sum(map(len, committed.values()))
     seen = by_partition(await read_topic(kafka, topic, PARTITIONS, count, isolation_level="read_committed"))
     assert {p: [r.value for r in seen.get(p, ())] for p in committed} == committed
@@ -100,7 +100,7 @@ async def test_what_was_committed_is_seen_in_order(
 async def test_the_feature_is_raised_while_a_producer_runs(
     kafka: KafkaCluster, lower: int, topic_name: Callable[[], str]
 ) -> None:
-    """It hears of that with the next connection that it makes."""
+    """It learns of that with its next new connection."""
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
     world, rng, to_lose = World(kafka.bootstrap()), random.Random(3), [ApiKey.END_TXN]
     await world.topic(world.name())
@@ -183,7 +183,7 @@ async def test_offsets_are_part_of_the_transaction(
         Consumer(topic, bootstrap_servers=kafka.bootstrap(), **options) as consumer,
     ):
         async with producer.transaction() as txn:
-            await txn.send_offsets({here: 5}, consumer.group_metadata())  # nothing was written before
+            await txn.send_offsets({here: 5}, consumer.group_metadata())  # before the first record
             await txn.send(topic, b"a", partition=0)
         assert (await consumer.committed(here)).offset == 5  # type: ignore[union-attr]
         await producer.begin_transaction()
@@ -204,7 +204,7 @@ async def test_offsets_are_part_of_the_transaction(
 async def test_a_transaction_that_takes_too_long_is_survived(
     request: pytest.FixtureRequest, release: str, topic_name: Callable[[], str]
 ) -> None:
-    """The coordinator looks every ten seconds; it tells nobody."""
+    """The coordinator looks every ten seconds, without an event."""
     kafka: KafkaCluster = request.getfixturevalue(release)
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
     async with make_producer(kafka, transactional_id=topic, transaction_timeout_ms=6000) as producer:
@@ -219,7 +219,7 @@ async def test_a_transaction_that_takes_too_long_is_survived(
 
 
 async def until_timed_out(kafka: KafkaCluster, transactional_id: str) -> None:
-    """Until the coordinator has no transaction of this id open any more."""
+    """Wait until the coordinator has no open transaction of this id."""
     async with connected(kafka.bootstrap().split(",")[0]) as client:
         found = await client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id]), 4)
     coordinator = found.coordinators[0]

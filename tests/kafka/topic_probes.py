@@ -1,4 +1,4 @@
-"""What a cluster answers to requests about topics, as in `probes`: codes, and which kind of message."""
+"""A cluster's answers to requests about topics, as in `probes`: codes, and the kind of message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOPIC_RESOURCE = 2
 
 
 def kind_of(message: str | None) -> str | None:
-    """None and "" as they are; a text is just one, since its words may change."""
+    """Return None and "" unchanged; any other text as "text", since its words may change."""
     return "text" if message else message
 
 

@@ -1,4 +1,4 @@
-"""What is done to transactions on a real Kafka: cancelled anywhere, a coordinator killed, epochs used up."""
+"""Faults of transactions on a real Kafka: cancelled anywhere, a coordinator killed, epochs used up."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .support import by_partition, in_thread, read_topic
 
 PARTITIONS = 3
 GROUP, TRANSACTION = 0, 1
-"""What a coordinator is asked for."""
+"""Kinds of coordinators."""
 LAST_EPOCH = 32_766
 
 Said = list[bytes]
-"""The values of transactions that are committed, as their writer has learnt; each is in all partitions."""
+"""The values of committed transactions, as their writer has learnt; each is in all partitions."""
 
 
 class Warnings(logging.Handler):
-    """What the client warns of while this is used as a context manager."""
+    """Collects the client's warnings while used as a context manager."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -48,7 +48,7 @@ class Warnings(logging.Handler):
 
 
 async def one(txn: Transaction[bytes, bytes], topic: str, value: bytes) -> None:
-    """A record to each partition, and offsets."""
+    """Send a record to each partition, and offsets."""
     async with txn:
         for partition in range(PARTITIONS):
             await txn.send(topic, value, partition=partition)
@@ -57,7 +57,7 @@ async def one(txn: Transaction[bytes, bytes], topic: str, value: bytes) -> None:
 
 
 async def cancelled_at_random(producer: Producer, topic: str, rounds: int, rng: random.Random) -> Said:
-    """Transactions that are cancelled in body, send, commit or abort, and one behind them that is not."""
+    """Run transactions that are cancelled in body, send, commit or abort, and an uncancelled one after each."""
     said: Said = [b"first", b"second", b"third"]
     takes_s = 1.0
     for value in said:
@@ -78,7 +78,7 @@ async def cancelled_at_random(producer: Producer, topic: str, rounds: int, rng: 
 
 
 async def coordinator(kafka: KafkaCluster, kind: int, key: str) -> int:
-    """The id of the broker that coordinates a group or a transactional id."""
+    """Return the id of the broker that coordinates a group or a transactional id."""
     async with connected(kafka.bootstrap().split(",")[0]) as client:
         while True:
             answer = await client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
@@ -94,7 +94,7 @@ STEPS = 4
 async def with_a_kill(
     producer: Producer, kafka: KafkaCluster, topic: str, value: bytes, kind: int, key: str, step: int
 ) -> bool:
-    """A transaction during which a coordinator gets SIGKILL, and is started again after it; whether it is committed."""
+    """Run a transaction during which a coordinator gets SIGKILL, and restart it; return True if it committed."""
     killed: list[int] = []
 
     async def kill() -> None:
@@ -132,7 +132,7 @@ async def _send_all(producer: Producer, topic: str, value: bytes) -> None:
 
 
 async def use_epochs_up(kafka: KafkaCluster, transactional_id: str, last: int) -> int:
-    """Ask for producer ids until an epoch is reached, which takes about a minute for all there are; the producer id."""
+    """Request producer ids until an epoch is reached, a minute for the full range; return the producer id."""
     broker = await coordinator(kafka, TRANSACTION, transactional_id)
     async with connected(kafka.address(broker)) as client:
         while True:
@@ -143,7 +143,7 @@ async def use_epochs_up(kafka: KafkaCluster, transactional_id: str, last: int) -
 
 
 async def check(kafka: KafkaCluster, topic: str, said: Said) -> None:
-    """A reader of committed records sees these, in order, and nothing else."""
+    """Check that a reader of committed records sees exactly these, in order."""
     count = PARTITIONS * len(said)
     seen = by_partition(await read_topic(kafka, topic, PARTITIONS, count, isolation_level="read_committed"))
     assert {partition: [record.value for record in records] for partition, records in seen.items()} == dict.fromkeys(

@@ -32,7 +32,7 @@ async def transactional(world: World, suffix: str = "-tx") -> Transactions:
 
 
 async def open_transaction(world: World, topic: str, leader: int) -> tuple[Transactions, int]:
-    """A transaction of the second version with a record in it, and an epoch above 0."""
+    """Open a transaction of the second version with a record in it, and an epoch above 0."""
     txn = await transactional(world, "-open")
     await txn.begin()
     epoch = await txn.begin()
@@ -81,8 +81,8 @@ async def transactions(world: World) -> Answers:
     answers["add again"] = await txn.add(epoch, topic)
     answers["write again"] = await txn.write(topic, leader, epoch, 1, version=11)
     answers["abort"] = (await txn.end(epoch, committed=False)).error_code
-    # The second version of transactions (KIP-890). A new epoch first: it is given when the abort's marker is in the
-    # log, and a write that is on its way while the marker comes may be refused.
+    # The second version of transactions (KIP-890). A new epoch first: it is assigned when the abort's marker is in the
+    # log, and a write in flight while the marker arrives may be refused.
     answers["resumed after it"] = await txn.resumed(txn.producer_id, epoch)
     epoch += 1
     answers["write, 12"] = await txn.write(topic, leader, epoch, 0, version=12)
@@ -95,7 +95,7 @@ async def transactions(world: World) -> Answers:
 
 
 async def second_version(world: World) -> Answers:
-    """What KIP-890 changes: every end has an epoch of its own, and writes begin transactions."""
+    """Changes of KIP-890: every end has an epoch of its own, and writes begin transactions."""
     topic, other = world.name("-second"), world.name("-other")
     leader, _, _ = await world.topic(topic)
     other_leader, _, _ = await world.topic(other)
@@ -108,7 +108,7 @@ async def second_version(world: World) -> Answers:
     epoch += 1
     answers["after it"] = await txn.state()
     answers["first sequence 1"] = await txn.write(topic, leader, epoch, 1, version=12)
-    # Refused, and part of the transaction all the same.
+    # Refused, but part of the transaction.
     answers["after a refused write"] = await txn.state()
     answers["sequence 0"] = await txn.write(topic, leader, epoch, 0, version=12)
     answers["sequence 0 again"] = await txn.write(topic, leader, epoch, 0, version=12)
@@ -160,7 +160,7 @@ async def second_version(world: World) -> Answers:
 
 
 def _named(txn: Transactions, transactional_id: str) -> Transactions:
-    """The same producer under another transactional id."""
+    """Return the same producer under another transactional id."""
     named = Transactions(txn.world, transactional_id, txn.broker)
     named.producer_id = txn.producer_id
     return named
@@ -193,7 +193,7 @@ async def transactional_offsets(world: World) -> Answers:
     answers["end"] = (await txn.end(epoch, committed=True)).error_code
     answers["its state"] = await txn.state()
     answers["committed"] = [await position(stable=stable) for stable in (False, True)]
-    # The second version: what commits adds the group, even where the group refuses.
+    # The second version: a commit adds the group, even if the group refuses it.
     answers["unknown member"] = await commit(6, epoch, 5, member_id="nobody", generation_id_or_member_epoch=3)
     answers["after it"] = await txn.state()
     answers["commit, 5"] = await commit(7, epoch, 5)
@@ -214,7 +214,7 @@ async def _commit_by_somebody(txn: Transactions, group: str, broker: int, topic:
 
 
 async def taken_over(world: World) -> Answers:
-    """Transactions that time out, and that another producer takes over, in the finalized version."""
+    """Probe transactions that time out, and that another producer takes over, in the finalized version."""
     topic = world.name("-taken")
     leader, _, _ = await world.topic(topic)
     answers: Answers = {}
@@ -227,7 +227,7 @@ async def taken_over(world: World) -> Answers:
             assert await txn.write(topic, leader, epoch, 0, version=version) == 0
 
         async def open_for(timeout_ms: int, txn: Transactions = txn) -> int:
-            """A transaction that times out soon, but not on a slow machine before it is open; its epoch."""
+            """Open a transaction with a short timeout that even a slow machine can open in time; return its epoch."""
             epoch = await txn.begin(transaction_timeout_ms=timeout_ms)
             try:
                 await open_one(epoch)
@@ -269,7 +269,7 @@ async def taken_over(world: World) -> Answers:
 
 @asynccontextmanager
 async def level(world: World, wanted: int) -> AsyncIterator[None]:
-    """The finalized transaction.version at another level; 2 again afterwards."""
+    """Set the finalized transaction.version to another level; restore 2 afterwards."""
     try:
         await set_level(world, wanted)
         yield
@@ -295,7 +295,7 @@ async def finalized(world: World, broker: int) -> int:
 
 
 async def taken_over_below(world: World) -> Answers:
-    """The same where the second version is not finalized."""
+    """Probe the same before the second version is finalized."""
     await world.topic(world.name("-addresses"))
     async with level(world, 1):
         return await taken_over(world)
@@ -328,7 +328,7 @@ async def features(world: World) -> Answers:
 
 
 async def described(world: World) -> Answers:
-    """What operators learn of transactions and producers, and how they end one that hangs (KIP-664)."""
+    """Probe the views that operators have of transactions and producers, and the end of a hanging one (KIP-664)."""
     topic = world.name("-described")
     leader, follower, _ = await world.topic(topic)
     txn = await transactional(world)
@@ -376,7 +376,7 @@ async def described(world: World) -> Answers:
         )
 
     async def ends() -> Any:
-        """The log's ends, and what a consumer of committed records learns of aborted ones."""
+        """Probe the log's ends, and the aborted transactions reported to a consumer of committed records."""
         stable = []
         for isolation in (0, 1):
             part = lo.ListOffsetsPartition(partition_index=0, timestamp=-1)

@@ -1,4 +1,4 @@
-"""A transactional producer that says what a probe wants it to say, and returns the answers."""
+"""A transactional producer that sends a probe's requests, and returns the answers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .probes import World
 
 CONCURRENT_TRANSACTIONS = 51
 _NOT_ENOUGH_REPLICAS = NotEnoughReplicasError.code
-"""What Produce says while the coordinator cannot answer, and below version 12 instead of CONCURRENT_TRANSACTIONS."""
+"""Produce's error while the coordinator cannot answer, and below version 12 in place of CONCURRENT_TRANSACTIONS."""
 
 
 class Transactions:
-    """What a transactional producer says, and what it is answered."""
+    """Requests of a transactional producer, and their answers."""
 
     def __init__(self, world: World, transactional_id: str, broker: int) -> None:
         self.world = world
@@ -35,10 +35,10 @@ class Transactions:
         self.broker = broker
         self.producer_id = -1
         self.patient = True
-        """Whether answers that only mean "not yet" are waited out."""
+        """True to wait out answers that only mean "not yet"."""
 
     async def _ready(self, request: Request[Any], version: int) -> Any:
-        """Ask until the transaction before is quite over."""
+        """Ask until the previous transaction has ended completely."""
         while True:
             response: Response = await self.world.ask(request, version, broker=self.broker)
             if not self.patient or getattr(response, "error_code", 0) not in (*LOADING, CONCURRENT_TRANSACTIONS):
@@ -55,7 +55,7 @@ class Transactions:
         return response
 
     async def begin(self, **fields: Any) -> int:
-        """Take the transactional id; returns the epoch."""
+        """Take the transactional id; return the epoch."""
         given = await self.init(**fields)
         assert given.error_code == 0
         self.producer_id = given.producer_id
@@ -78,7 +78,7 @@ class Transactions:
         return response
 
     async def ended(self, epoch: int, *, committed: bool) -> tuple[int, int]:
-        """An end of the second version: error and epoch."""
+        """End in the second version; return error and epoch."""
         response = await self.end(epoch, committed=committed, version=5)
         return response.error_code, response.producer_epoch
 
@@ -120,7 +120,7 @@ class Transactions:
                 epoch=epoch,
                 sequence=sequence,
                 transactional=transactional,
-                # The markers' time: a log that jumps in time gets another segment, where a fetch ends.
+                # The markers' time: a log that jumps in time gets another segment, at which a fetch ends.
                 timestamp_ms=time.time_ns() // 1_000_000,
             )
         wanted = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
@@ -178,7 +178,7 @@ class Transactions:
             await anyio.sleep(0.05)
 
     async def state(self) -> tuple[str, int]:
-        """State and epoch, once the markers are written."""
+        """Return state and epoch, once the markers are written."""
         while True:
             found = await self.described()
             if not found.transaction_state.startswith("Prepare"):

@@ -1,1 +1,1 @@
-"""Members of a consumer group, one module for each client: `run` reads and commits until it is to stop."""
+"""Members of a consumer group, one module for each client: `run` reads and commits until it is stopped."""

@@ -1,4 +1,4 @@
-"""What a member is to be, and what it tells."""
+"""Options of a member, and its journal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 HEARTBEAT_MS = 600
-"""Of the classic protocol, however long sessions are: with it members hear of rebalances."""
+"""Of the classic protocol, however long sessions are: heartbeats report rebalances."""
 
 
 class Options(TypedDict):
-    """What kind of member it is to be."""
+    """Kind of a member."""
 
     client: str
     """"lead" (this client), "aiokafka" or "confluent"."""
@@ -25,15 +25,15 @@ class Options(TypedDict):
     assignor: str
     instance: str | None
     session_ms: int
-    """Of the classic protocol; in the new one it is the broker's."""
+    """Session timeout of the classic protocol; in the new one the broker sets it."""
     batch: int
-    """At most so many records between commits."""
+    """Maximum number of records between commits."""
     pause_ms: int
-    """How long a batch takes to handle."""
+    """Time to handle a batch."""
 
 
 class Journal:
-    """What happened, on standard output; the clock is the machine's monotonic one, the same in all processes."""
+    """Events on standard output, timed by the machine's monotonic clock, which all processes share."""
 
     def __init__(self) -> None:
         self.stopping = False
@@ -50,7 +50,7 @@ class Journal:
         self.write(event, partitions=sorted(each.partition for each in partitions))
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> None:
-        """The first offset that was read in each partition, and the one after the last."""
+        """Report the first offset that was read in each partition, and the one after the last."""
         self.write("read", ranges={str(partition): offsets for partition, offsets in ranges.items()})
 
     def committed(self, offsets: Mapping[int, int]) -> None:

@@ -14,7 +14,7 @@ from .journal import HEARTBEAT_MS, Journal, Options
 
 
 class _Listener:
-    """Tells the journal of this client's rebalances."""
+    """Writes this client's rebalances to the journal."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

@@ -300,7 +300,7 @@ class Classic(Members):
         return await self.join(member, metadata=metadata, **fields)
 
     async def sync_as(self, generation: int, member: str, partitions: int) -> tuple[int, int]:
-        """Return the leader's assignment, or its first ``partitions`` if it decides by itself."""
+        """Sync a member, assigning the first ``partitions`` if it leads; return the error and number of partitions."""
         mine = ca.TopicPartition(topic=self.topic, partitions=list(range(partitions)))
         given = b"\0\1" + encode(ConsumerProtocolAssignment(assigned_partitions=[mine]), 1)
         code, assignment = await self.sync(generation, member, assignment=given)

@@ -11,9 +11,9 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 
 def cluster_with(*, brokers: int, **topics: int) -> Any:
-    """A fixture ``cluster``, new for each test, with these topics: so many partitions each, and a replica per broker.
+    """Return a fixture ``cluster``, new for each test, with these topics, given as numbers of partitions.
 
-    Partitions are led by the brokers in turn.
+    Each partition has a replica on every broker. Brokers lead the partitions in turn.
     """
 
     @pytest.fixture(name="cluster")

@@ -1,4 +1,4 @@
-"""A real Kerberos realm for tests: an MIT KDC on this machine, with a folder of its own and no rights of root.
+"""A real Kerberos realm for tests: an MIT KDC on this machine, with its own folder, and without root rights.
 
 Debian and Ubuntu: ``apt-get install krb5-kdc krb5-admin-server libkrb5-dev``, then ``pip install gssapi``.
 """

@@ -10,10 +10,9 @@ from typing import Self
 class PortPool:
     """Reserves TCP ports on 127.0.0.1, each until `close`.
 
-    A port that is only looked up may be gone before a broker binds it, or while a killed broker is down. On Linux a
-    bound socket that does not listen keeps the kernel from giving the port to anybody else, while a listener with
-    SO_REUSEADDR, which the JVM, asyncio and trio set, may still take it. Elsewhere the port is let go and only likely
-    to stay free.
+    Without a reservation, another process may take a port before a broker binds it, or while a killed broker is down.
+    On Linux, while a socket is bound to a port without listening, only listeners with SO_REUSEADDR, which the JVM,
+    asyncio and trio set, can take the port. On other systems the port is released, and probably stays free.
     """
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ def test_waits_stay_within_a_fifth(failures: int, random: float) -> None:
 
 
 def test_an_address_that_leads_astray_is_tried_again_within_600_ms() -> None:
-    """Then records go on within a second of the truth, whatever the jitter (KIP-1242)."""
+    """Then records continue within a second of the repair, whatever the jitter (KIP-1242)."""
     known, now = reachability(), 0.0
     for _ in range(10):
         known.failed(A, now, MisroutedConnectionError("another broker"))

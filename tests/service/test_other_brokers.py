@@ -28,7 +28,7 @@ V1 = {"Produce": 11, "AddPartitionsToTxn": 3, "EndTxn": 3, "TxnOffsetCommit": 3,
 
 
 def without_others(apis: Collection[str]) -> dict[Any, int]:
-    """Caps that take all other APIs away; of transactions those before KIP-890 are left."""
+    """Return caps that hide all other APIs; transactions keep the versions before KIP-890."""
     return {**dict.fromkeys((name for name in NAMES.values() if name not in apis), -1), **V1}
 
 

@@ -105,8 +105,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give Apache Kafka priority over tests that run side by side: starved brokers lose sessions."""
-    if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(_KAFKA):
+    """Give what starts JVMs priority over tests that run side by side.
+
+    Starved brokers lose sessions, and Spark gives up a Python worker that takes 10 s to start.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(_LONGEST):
         _step_back()
 
 

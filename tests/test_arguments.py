@@ -133,6 +133,7 @@ PRODUCER: list[Case] = [
     *METRICS,
     ("stop", {}, "timeout_ms", TIMEOUTS),
     ("partitions_for", {}, "topic", NO_TOPICS),
+    ("partitions_for", {"topic": "events"}, "timeout_ms", TIMEOUTS),
 ]
 PRODUCER += [
     (method, given, argument, values)
@@ -158,6 +159,10 @@ CONSUMER: list[Case] = [
     ("seek_to_beginning", {}, "*partitions", each(NO_PARTITIONS)),
     ("seek_to_committed", {}, "*partitions", each(NO_PARTITIONS)),
     ("seek_to_end", {}, "*partitions", each(NO_PARTITIONS)),
+    ("seek_to_beginning", {}, "timeout_ms", TIMEOUTS),
+    ("seek_to_committed", {}, "timeout_ms", TIMEOUTS),
+    ("seek_to_end", {}, "timeout_ms", TIMEOUTS),
+    ("topics", {}, "timeout_ms", TIMEOUTS),
     ("position", {}, "partition", NO_PARTITIONS),
     ("highwater", {}, "partition", NO_PARTITIONS),
     ("last_stable_offset", {}, "partition", NO_PARTITIONS),

@@ -51,7 +51,7 @@ def test_a_block_can_be_pasted(place: str) -> None:
         given = {keyword.arg for keyword in node.keywords}
         config = CONFIGS.get(node.func.id)
         if config is not None:
-            assert given <= config.__dataclass_fields__.keys(), place
+            assert given <= {*config.__dataclass_fields__, "security"}, place
         else:
             called = names[node.func.id]
             assert callable(called)
@@ -67,6 +67,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     authority.cert_pem.write_to_path(folder / "ca.pem")
     certificate.cert_chain_pems[0].write_to_path(folder / "own.crt")
     certificate.private_key_pem.write_to_path(folder / "own.key")
+    certificate.private_key_and_cert_chain_pem.write_to_path(folder / "own.pem")
     (folder / "orders.keytab").write_bytes(b"\5\2")
     account = {
         "type": "service_account",
@@ -75,7 +76,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "private_key": (folder / "own.key").read_text(),
     }
     (folder / "account.json").write_text(json.dumps(account))
-    kinds = {"ca.pem": "ca.pem", "ca.crt": "ca.pem", "user.crt": "own.crt", "service.cert": "own.crt"}
+    kinds = {
+        "ca.pem": "ca.pem",
+        "ca.crt": "ca.pem",
+        "user.crt": "own.crt",
+        "me.pem": "own.pem",
+        "service.cert": "own.crt",
+    }
     kinds |= {".key": "own.key", ".keytab": "orders.keytab", "account.json": "account.json"}
     return {end: folder / name for end, name in kinds.items()}
 

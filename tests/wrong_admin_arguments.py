@@ -110,6 +110,7 @@ CASES: list[Case] = [
     ("remove_raft_voter", {**GOOD["remove_raft_voter"]}, "voter_id", [None, *NO_INTEGERS]),
     ("remove_raft_voter", {**GOOD["remove_raft_voter"]}, "voter_directory_id", [None, 5, "7"]),
     ("unregister_broker", {}, "broker_id", [None, *NO_INTEGERS]),
+    ("describe_features", {}, "broker_id", NO_INTEGERS),
     ("unregister_controller", {}, "controller_id", [None, *NO_INTEGERS]),
     ("list_config_resources", {}, "types", [*NO_LISTS, [2], [None]]),
 ]
@@ -138,3 +139,4 @@ CASES += [
     for name in GOOD
     if name.startswith("describe_") and name.endswith("_groups")
 ]
+CASES.append(("describe_streams_groups", {"group_ids": ["g"]}, "include_topology_description", NO_FLAGS))

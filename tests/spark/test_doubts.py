@@ -123,7 +123,7 @@ def test_a_deleted_topic_is_a_loss_that_the_checkpoint_does_not_have(
     query.step()
     planned = list(query.planned)
     cluster.delete_topic(topic)
-    with pytest.raises(DataLossError, match=r"is gone, for 0 s now: .*: The broker knows no such topic"):
+    with pytest.raises(DataLossError, match=r"is gone, for 0 s now: .*: The broker does not know this topic"):
         _lose(query)
     assert query.planned == planned
     tolerant = query.restarted(stream_reader(cluster, subscribe=topic, failOnDataLoss="false", **AT_ONCE))

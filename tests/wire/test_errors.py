@@ -79,7 +79,7 @@ def test_raise_for_code() -> None:
     with pytest.raises(errors.MessageTooLargeError, match=r"^too big for us \[broker 1 \(host:9092\)\]$") as caught:
         raise_for_code(10, "too big for us", broker="1 (host:9092)")
     assert caught.value.broker == "1 (host:9092)"
-    with pytest.raises(errors.NotLeaderOrFollowerError, match="neither leads"):
+    with pytest.raises(errors.NotLeaderOrFollowerError, match="not the leader"):
         raise_for_code(6)
 
 

@@ -29,7 +29,8 @@ from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
 from ..loop import sleep_until
 from ..metadata.actor import MetadataActor
-from .offsets import GroupOffsets, gone
+from .missing import gone
+from .offsets import GroupOffsets
 from .standing import Standing
 
 

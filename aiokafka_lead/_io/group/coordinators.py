@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import partial
-from typing import Any
 
 import anyio
 
 from ..._core.backoff import Backoff
-from ..._core.group.classic_protocol import error_code, fitted
 from ..._core.inquiry import UNANSWERED_S, CoordinatorInquiry, evades
 from ..._core.metadata.types import Broker
 from ..._core.trust import patience_of
-from ..._wire import Request
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...errors import (
     CoordinatorNotAvailableError,
@@ -328,55 +325,3 @@ def _described(said: Mapping[int, str], nodes: Mapping[int, Broker]) -> str:
         node = nodes.get(node_id)
         texts.append(f"broker {node_id if node is None else node}: {text}")
     return "; ".join(texts)
-
-
-class GroupCoordinator:
-    """One group's coordinator, independent of the current broker."""
-
-    def __init__(self, coordinators: Coordinators, group_id: str) -> None:
-        self._coordinators = coordinators
-        self.group_id = group_id
-
-    @property
-    def node_id(self) -> int | None:
-        """The broker, if it is known."""
-        return self._coordinators.known(CoordinatorKind.GROUP, self.group_id)
-
-    @property
-    def doubted_since(self) -> float | None:
-        """Time since which no broker has served as coordinator (``time.monotonic()``); None unless in doubt."""
-        return self._coordinators.doubted_since(CoordinatorKind.GROUP, self.group_id)
-
-    @property
-    def said(self) -> str:
-        """The answer of each broker asked since then."""
-        return self._coordinators.said(CoordinatorKind.GROUP, self.group_id)
-
-    async def ask(
-        self, request: Request[Any], timeout_s: float, *, held: bool = False
-    ) -> tuple[Any, KafkaError | None]:
-        """Return the response, or the error.
-
-        ``held`` means that the coordinator answers when all members have arrived, so other requests must not queue
-        behind this one.
-        """
-        lane = self._coordinators.rebalance_lane if held else None
-        deadline = Deadline(timeout_s * 1000)
-        try:
-            connection = await self._coordinators.connection(CoordinatorKind.GROUP, self.group_id, deadline, lane)
-        except KafkaError as failure:
-            return None, failure
-        asked_at = time.monotonic()
-        response: Any = None
-        error: KafkaError | None = None
-        try:
-            version = connection.versions.version_for(type(request))
-            left_ms = deadline.left_ms()
-            with self._coordinators.waiting(CoordinatorKind.GROUP, self.group_id, connection.node_id):
-                response = await connection.request(fitted(request, version), timeout_ms=left_ms, version=version)
-        except KafkaError as failure:
-            error = failure
-        code = 0 if response is None else error_code(response)
-        refusal = error_for_code(code)() if code else error
-        self._coordinators.answered(CoordinatorKind.GROUP, self.group_id, connection.node_id, refusal, asked_at)
-        return response, error

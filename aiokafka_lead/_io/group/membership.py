@@ -18,9 +18,9 @@ from ..client import Client
 from ..loop import Signal
 from .auto_commit import AutoCommit
 from .commits import Commits, CurrentRun
-from .coordinators import Coordinators, GroupCoordinator
+from .coordinators import Coordinators
 from .handover import Handover
-from .heartbeats import Heartbeats
+from .heartbeats import GroupCoordinator, Heartbeats
 from .leases import Leases
 from .offsets import GroupOffsets
 from .standing import Standing

@@ -15,8 +15,7 @@ from ...errors.base import own_copy
 from ...types import ConsumerGroupMetadata
 from ..deadline import Deadline
 from ..loop import News, Signal
-from .coordinators import GroupCoordinator
-from .heartbeats import Heartbeats
+from .heartbeats import GroupCoordinator, Heartbeats
 
 
 class Standing:

@@ -22,7 +22,7 @@ from ..._records import ConsumerRecord
 from ...errors import KafkaError, RecordDeserializationError
 from ...types import TopicPartition
 from ..cancellation import Waits
-from ..group.offsets import gone
+from ..group.missing import gone
 from .base import Judge, WorkersRun
 from .batches import Batches
 from .dead_letters import DeadLetters, send

@@ -13,8 +13,8 @@ from ..._core.metadata.types import ClusterSnapshot
 from ..._core.share.member import ShareMember
 from ...errors.base import own_copy
 from ..client import Client
-from ..group.coordinators import Coordinators, GroupCoordinator
-from ..group.heartbeats import Heartbeats
+from ..group.coordinators import Coordinators
+from ..group.heartbeats import GroupCoordinator, Heartbeats
 from ..loop import News
 
 

@@ -35,7 +35,7 @@ from ...errors import (
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..client import Client
 from ..group.coordinators import CoordinatorKind
-from ..group.offsets import UNKNOWN, Missing, gone
+from ..group.missing import UNKNOWN, Missing, gone
 from ..loop import Signal, Waiter
 from ..producer.sender import Sender
 from .asking import Asking

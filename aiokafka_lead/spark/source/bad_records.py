@@ -151,7 +151,8 @@ async def send_dead_letters(producer: Producer, topic: str, letters: DeadLetters
     values, keys, headers = [], [], []
     for tp, row in letters:
         at_ms = -1 if row["timestamp"] is None else int(row["timestamp"].timestamp() * 1000)
-        cause = (tp.topic, tp.partition, row["offset"], at_ms, "", 1, BadRecordError.__name__, row[CORRUPT]["error"])
+        place = (tp.topic, tp.partition, row["offset"], at_ms)
+        cause = (*place, "", 1, BadRecordError.__name__, row[CORRUPT]["error"], "")  # no group, and no frames
         texts = (str(part).encode(errors="replace") for part in cause)
         own = [(header["key"], header["value"]) for header in row["headers"] or ()]
         headers.append([*own, *zip(DEAD_LETTER_HEADERS, texts, strict=True)])

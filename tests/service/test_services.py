@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 import sqlite3
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator

@@ -49,12 +49,12 @@ def test_waits_stay_within_a_fifth(failures: int, random: float) -> None:
 
 def test_an_address_that_leads_astray_is_tried_again_within_600_ms() -> None:
     """Then records continue within a second of the repair, whatever the jitter (KIP-1242)."""
-    known, now = reachability(), 0.0
+    known, now, waits_s = reachability(), 0.0, []
     for _ in range(10):
         known.failed(A, now, MisroutedConnectionError("another broker"))
-        waited_s = known.retry_at(A) - now
+        waits_s.append(known.retry_at(A) - now)
         now = known.retry_at(A)
-    assert waited_s == 0.5
+    assert waits_s[-1] == 0.5
 
 
 def test_an_address_backs_off_alone_and_recovers_at_once() -> None:

@@ -27,7 +27,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # What of the tests runs (tests/conftest.py), and in how many processes.
 SUITE := test
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 2)
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
 
 # An environment that forbids Python to write bytecode has each process of the tests compile all sources.
 export PYTHONDONTWRITEBYTECODE :=

@@ -214,7 +214,7 @@ def realm() -> Iterator[kerberos.Realm]:
 def postgres() -> Iterator[Postgres]:
     """Running PostgreSQL server."""
     if programs() is None:
-        _skip(_NO_POSTGRES, "apt-get install postgresql")
+        pytest.skip(f"{_NO_POSTGRES}: apt-get install postgresql")
     server = Postgres()
     try:
         server.start()

@@ -248,7 +248,9 @@ def test_a_followers_out_of_range_is_the_leaders_to_confirm() -> None:
     assert world.plan_one().node_id == 1
 
 
-@pytest.mark.parametrize(("error", "diverging"), [(1, (-1, -1)), (0, (2, 1))], ids=["out of range", "diverging"])
+@pytest.mark.parametrize(
+    ("error", "diverging"), [(1, (-1, -1)), (2, (-1, -1)), (0, (2, 1))], ids=["out of range", "corrupt", "diverging"]
+)
 @pytest.mark.parametrize("left", [False, True], ids=["followed", "left meanwhile"])
 def test_a_followers_word_moves_no_position(error: int, diverging: tuple[int, int], left: bool) -> None:
     """It may lag behind the leader's log and epochs, and answer after the partition has gone back to the leader."""

@@ -64,6 +64,9 @@ NO_NEWS = {UnknownLeaderEpochError.code, UnknownServerError.code}
 LAGGING = {UnknownLeaderEpochError.code, OffsetNotAvailableError.code}
 """Error codes of a leader that has not caught up with its own election."""
 
+LEADERS_WORD = {OffsetOutOfRangeError.code, CorruptRecordError.code}
+"""Error codes that end or move the reading of a partition, but not on the word of a follower."""
+
 
 class AnswerOptions(NamedTuple):
     """Settings from the consumer's options."""
@@ -161,7 +164,8 @@ class AnswerReader:
     def _is_leaders(state: PartitionState, planned: PlannedFetch, snapshot: ClusterSnapshot) -> bool:
         """Return True if the answer is the leader's, which alone says where a log begins, ends and differs (KIP-392).
 
-        A follower may lag, or have deleted more. Its answer may also come when the partition is no longer read from it.
+        A follower may lag, have deleted more, or have a bad disk. Its answer may also come when the partition is no
+        longer read from it.
         """
         return snapshot.leader(*state.tp)[0] == planned.node_id
 
@@ -342,12 +346,13 @@ class AnswerReader:
         self._counters.count_error(code)
         if state.preferred_replica == planned.node_id:
             self._followers.refused(planned.node_id, state.tp, now)
-        followed = state.read_from_leader()
+        state.read_from_leader()
+        leads = self._is_leaders(state, planned, snapshot)
+        if code in LEADERS_WORD and not leads:
+            state.back_off(now, asked.leader_epoch, self._retry)
+            return
         if code == OffsetOutOfRangeError.code:
-            if self._is_leaders(state, planned, snapshot):
-                self._out_of_range(state, data.log_start_offset)
-            else:
-                state.back_off(now, asked.leader_epoch, self._retry)
+            self._out_of_range(state, data.log_start_offset)
             return
         hints.read(state.tp.topic, asked.topic_id, state.tp.partition, code, data.current_leader)
         if code == CorruptRecordError.code:
@@ -365,7 +370,7 @@ class AnswerReader:
         if not state.patience.knows_failure(now, asked.leader_epoch):
             state.failure = error_for_code(code)()
             state.back_off(now, asked.leader_epoch, self._retry, lagging_leader=code in LAGGING)
-        if not followed and state.patience.in_doubt(now, self._retry.patience_s):
+        if leads and state.patience.in_doubt(now, self._retry.patience_s):
             outcome.doubt = True
 
     def _out_of_range(self, state: PartitionState, log_start: int) -> None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from aiokafka_lead._wire import ApiKey, decode_response, encode_response, request_class
+
+from ..tcp_proxy import TcpProxy
 
 _NAMES_BROKERS = {
     ApiKey.METADATA,
@@ -33,27 +32,23 @@ _NAMES_BROKERS = {
 _ENDPOINTS = ("brokers", "coordinators", "node_endpoints")
 """The fields that contain them, unless they are at the top level of the answer."""
 
-_START_TIMEOUT_S = 10
-
 LATE_S = 0.3
 """Delay of a request that is delivered late, in seconds."""
 
 
-class CutProxy:
+class CutProxy(TcpProxy):
     """Listens on a port for each broker, in a separate thread, while used as a context manager."""
 
     def __init__(self, brokers: str) -> None:
+        super().__init__()
         self._brokers = brokers.split(",")
         self._ports: dict[str, int] = {}
         """Own ports by the brokers' ports, as texts."""
-        self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
-        self._servers: list[asyncio.Server] = []
         self._astray: dict[int, tuple[str, int]] = {}
         """Targets of redirected paths, by the brokers' ports."""
         self._clients: dict[int, set[asyncio.StreamWriter]] = {}
         """Open connections by the port of the intended broker."""
-        self._pumps: set[asyncio.Task[None]] = set()
         self.asked: Counter[tuple[int, int]] = Counter()
         """Number of requests of each API and version."""
         self.loses: Callable[[int], bool] = _no
@@ -62,20 +57,6 @@ class CutProxy:
         """Returns True to delay a request of this API by `LATE_S`, while the client loses its connection."""
         self._to_hold: int | None = None
         self._released = asyncio.Event()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._call(self._start())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._call(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_START_TIMEOUT_S)
-        self._loop.close()
 
     @property
     def bootstrap(self) -> str:
@@ -114,10 +95,6 @@ class CutProxy:
 
         self._loop.call_soon_threadsafe(lead)
 
-    def _call(self, coroutine: Any) -> None:
-        future: Future[None] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        future.result(_START_TIMEOUT_S)
-
     async def _start(self) -> None:
         self._open.set()
         for broker in self._brokers:
@@ -125,14 +102,6 @@ class CutProxy:
             server = await asyncio.start_server(self._handler(host, int(port)), "127.0.0.1", 0)
             self._servers.append(server)
             self._ports[port] = server.sockets[0].getsockname()[1]
-
-    async def _stop(self) -> None:
-        for server in self._servers:
-            server.close()
-        pumps = list(self._pumps)
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
 
     def _handler(self, host: str, port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -148,9 +117,7 @@ class CutProxy:
                 self._pump(reader, to_broker[1], lambda frame: self._noted(frame, asked, writer)),
                 self._pump(to_broker[0], writer, lambda frame: self._rewritten(frame, asked)),
             ):
-                task = asyncio.create_task(pump)
-                self._pumps.add(task)
-                task.add_done_callback(self._pumps.discard)
+                self._begin(pump)
 
         return handle
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine, Mapping
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
+
+from ..tcp_proxy import TcpProxy
 
 __all__ = ["KINDS", "Network"]
 
@@ -19,7 +19,6 @@ of the stream and can still write; the path leads to another broker.
 
 _SLOW_BYTES, _SLOW_S = 256, 0.05
 _CHUNK = 65_536
-_TIMEOUT_S = 10.0
 
 
 class _Way:
@@ -43,7 +42,7 @@ class _Way:
             writer.transport.abort()
 
 
-class Network:
+class Network(TcpProxy):
     """Listens for each broker in a separate thread while used as a context manager. Methods may block briefly."""
 
     def __init__(self, ways: Mapping[int, tuple[int, int]], strangers: Mapping[int, int] | None = None) -> None:
@@ -53,24 +52,8 @@ class Network:
         """
         self._ports = dict(ways)
         self._leads_to = {**{broker: port for broker, (_, port) in ways.items()}, **(strangers or {})}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        super().__init__()
         self._ways: dict[int, _Way] = {}
-        self._servers: list[asyncio.Server] = []
-        self._pumps: set[asyncio.Task[None]] = set()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._call(self._start())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._call(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_TIMEOUT_S)
-        self._loop.close()
 
     def port(self, broker: int) -> int:
         """Return the port for clients of a broker."""
@@ -84,22 +67,11 @@ class Network:
         """Undo all faults: deliver waiting bytes, and reset misrouted connections."""
         self._call(self._heal())
 
-    def _call(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_TIMEOUT_S)
-
     async def _start(self) -> None:
         for broker, (listens_at, port) in self._ports.items():
             way = self._ways[broker] = _Way(port)
             server = await asyncio.start_server(self._handler(way), "127.0.0.1", listens_at)
             self._servers.append(server)
-
-    async def _stop(self) -> None:
-        for server in self._servers:
-            server.close()
-        pumps = list(self._pumps)
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
 
     async def _strike(self, way: _Way, kind: str, elsewhere: int) -> None:
         if kind == "cut":
@@ -145,9 +117,7 @@ class Network:
                 (from_broker, client, way.open_to_client),
             ):
                 way.writers.add(sink)
-                task = asyncio.create_task(self._pump(way, source, sink, gate))
-                self._pumps.add(task)
-                task.add_done_callback(self._pumps.discard)
+                self._begin(self._pump(way, source, sink, gate))
 
         return handle
 

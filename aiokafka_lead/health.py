@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ._frozen import Frozen
 from .errors import KafkaError
 from .types import TopicPartition
 
 __all__ = ["ClientHealth", "ConsumerHealth", "ConsumerLag", "ProducerHealth", "TransactionHealth"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerHealth:
+@dataclass(init=False, repr=False, eq=False)
+class ProducerHealth(Frozen):
     """State of a producer at one moment. Times are in milliseconds; None if there was no such event yet."""
 
     problems: tuple[str, ...]
@@ -70,8 +71,8 @@ class TransactionHealth(NamedTuple):
         return self.age_ms is not None and self.age_ms > self.timeout_ms / 2
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerLag:
+@dataclass(init=False, repr=False, eq=False)
+class ConsumerLag(Frozen):
     """Number of offsets that a consumer is behind, as of the last fetch of each partition."""
 
     partitions: Mapping[TopicPartition, int | None]
@@ -81,8 +82,8 @@ class ConsumerLag:
     """Sum over all partitions; None while one of them is None."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerHealth:
+@dataclass(init=False, repr=False, eq=False)
+class ConsumerHealth(Frozen):
     """State of a consumer at one moment. Times are in milliseconds; None if there was no such event yet."""
 
     problems: tuple[str, ...]
@@ -132,8 +133,8 @@ class ConsumerHealth:
         return not self.own_problems
 
 
-@dataclass(frozen=True, slots=True)
-class ClientHealth:
+@dataclass(init=False, repr=False, eq=False)
+class ClientHealth(Frozen):
     """State of a shared client at one moment."""
 
     connected: bool

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
+from ._frozen import Frozen
 from .types import TopicPartition
 
 __all__ = [
@@ -71,8 +72,8 @@ def _empty() -> LatencyHistogram:
     return LatencyHistogram((0,) * (len(BOUNDS_MS) + 1), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyHistogram:
+@dataclass(init=False, repr=False, eq=False)
+class LatencyHistogram(Frozen):
     """Durations in milliseconds, counted by length."""
 
     counts: tuple[int, ...]
@@ -102,8 +103,8 @@ class LatencyHistogram:
         return float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataMetrics:
+@dataclass(init=False, repr=False, eq=False)
+class MetadataMetrics(Frozen):
     """Counts since the client was created."""
 
     hints_received: int = counter()
@@ -145,8 +146,8 @@ class MetadataMetrics:
 # --- producers -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerTopicMetrics:
+@dataclass(init=False, repr=False, eq=False)
+class ProducerTopicMetrics(Frozen):
     """Outcomes of the records of one topic."""
 
     records_acked: int = counter("records_acked", "producer.topic.record.send")
@@ -157,8 +158,8 @@ class ProducerTopicMetrics:
     """Batches acknowledged."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerMetrics:
+@dataclass(init=False, repr=False, eq=False)
+class ProducerMetrics(Frozen):
     """Counts since the producer was created, and a few current values. Times are in milliseconds."""
 
     topics: Mapping[str, ProducerTopicMetrics] = rows(ProducerTopicMetrics)
@@ -224,8 +225,8 @@ class ProducerMetrics:
 # --- consumers -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerTopicMetrics:
+@dataclass(init=False, repr=False, eq=False)
+class ConsumerTopicMetrics(Frozen):
     """Counts of one topic."""
 
     records_consumed: int = counter("records", "consumer.fetch.manager.records.consumed")
@@ -234,8 +235,8 @@ class ConsumerTopicMetrics:
     """Sizes of the received record batches, before decompression."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionMetrics:
+@dataclass(init=False, repr=False, eq=False)
+class PartitionMetrics(Frozen):
     """One assigned partition. Values are None until an answer provides them."""
 
     position: int | None = gauge("position", default=None)
@@ -253,8 +254,8 @@ class PartitionMetrics:
     paused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerMetrics:
+@dataclass(init=False, repr=False, eq=False)
+class ConsumerMetrics(Frozen):
     """A consumer's counts since it started, and the current state of its partitions."""
 
     topics: Mapping[str, ConsumerTopicMetrics] = rows(ConsumerTopicMetrics)
@@ -316,8 +317,8 @@ class ConsumerMetrics:
 # --- share consumers -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ShareTopicMetrics:
+@dataclass(init=False, repr=False, eq=False)
+class ShareTopicMetrics(Frozen):
     """Counts of one topic. Acknowledgements count when a broker has taken them."""
 
     records_consumed: int = counter("records", "consumer.share.fetch.manager.records.consumed")
@@ -337,8 +338,8 @@ class ShareTopicMetrics:
     had run out, or a connection, or a leader, was lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShareConsumerMetrics:
+@dataclass(init=False, repr=False, eq=False)
+class ShareConsumerMetrics(Frozen):
     """A share consumer's counts since it started."""
 
     topics: Mapping[str, ShareTopicMetrics] = rows(ShareTopicMetrics)

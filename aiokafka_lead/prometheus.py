@@ -11,10 +11,11 @@ Needs the ``prometheus`` extra. It adds no counting: the clients count anyway, a
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import re
-import textwrap
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -102,20 +103,26 @@ def _of(prefix: str, metrics: type) -> Iterator[KafkaMetric]:
 
 
 def _texts(metrics: type) -> dict[str, str]:
-    """The docstrings of the fields; none where the source was left out, as a program in one file may do."""
-    try:
-        body = ast.parse(textwrap.dedent(inspect.getsource(metrics))).body[0]
-    except (OSError, TypeError):  # TypeError: modules in memory have no ``__file__``
-        return {}
-    assert isinstance(body, ast.ClassDef)
+    """Return the docstrings of the fields; none without the source, as in a program that is one file."""
+    body = _classes(metrics.__module__).get(metrics.__name__, ())
     return {
         field.target.id: re.sub(r"\s+", " ", str(text.value.value)).replace("``", "")
-        for field, text in itertools.pairwise(body.body)
+        for field, text in itertools.pairwise(body)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
         and isinstance(text, ast.Expr)
         and isinstance(text.value, ast.Constant)
     }
+
+
+@functools.cache
+def _classes(module: str) -> dict[str, list[ast.stmt]]:
+    """Return the bodies of a module's classes."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):  # TypeError: modules in memory have no ``__file__``
+        return {}
+    return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _own(of: Callable[[_Seen], Any]) -> _Rows:

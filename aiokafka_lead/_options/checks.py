@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
+from .._frozen import Frozen
 from ..errors import ConfigError, ConfigTypeError
 from ..errors.base import without_frames
 
@@ -29,41 +30,15 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
 
-class Checked:
-    """Frozen keyword options, for dataclasses that only declare fields.
-
-    Written once here because the methods that ``dataclass`` generates are compiled at every import.
-    """
+class Checked(Frozen):
+    """Frozen options by keyword, checked together."""
 
     def __init__(self, **given: Any) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = given.pop(field.name, field.default)
-            if value is dataclasses.MISSING:
-                raise TypeError(f"{field.name} is missing")
-            object.__setattr__(self, field.name, value)
-        if given:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
+        super().__init__(**given)
         self._check()
 
     def _check(self) -> None:
         """Check combinations of options."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def __eq__(self, other: object) -> bool:
-        return vars(self) == vars(other) if type(self) is type(other) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(tuple(vars(self).values()))
-
-    def __repr__(self) -> str:
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        shown = (f"{field.name}={getattr(self, field.name)!r}" for field in fields if field.repr)
-        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class Secret(str):

@@ -156,5 +156,5 @@ def test_an_accepted_hint_leads_where_it_says_and_has_an_address(
             assert isinstance(state.snapshot.brokers[single.leader_id], Broker)
     counted = state.counters.snapshot()
     assert counted.hints_received == sum(
-        getattr(counted, name) for name in counted.__slots__ if name.startswith(("hints_accepted", "hints_rejected"))
+        getattr(counted, name) for name in vars(counted) if name.startswith(("hints_accepted", "hints_rejected"))
     )

@@ -14,6 +14,7 @@ from .types import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    RebalanceListener,
     RecordMetadata,
     SerializationContext,
     TimestampType,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
-    from .consumer.listener import RebalanceListener
     from .handlers import Handlers
     from .health import ClientHealth, ConsumerHealth, ConsumerLag, ProducerHealth, TransactionHealth
     from .metrics import (
@@ -138,7 +138,6 @@ _HOMES = {
     "ProducerHealth": "health",
     "ProducerOptions": "config",
     "ProducerTopicMetrics": "metrics",
-    "RebalanceListener": "consumer.listener",
     "RETRY_HEADERS": "_core.run.later",
     "RecordBatch": "_core.consumer.record_batch",
     "RunOptions": "_core.run.options",

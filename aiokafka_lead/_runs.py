@@ -151,7 +151,7 @@ async def retry_topics(
 
 
 async def _create_missing(client: Client, wanted: Mapping[str, Sequence[str]]) -> None:
-    """Create what is missing of the retry topics of each topic, with as many partitions as that has."""
+    """Create the missing retry topics of each topic, with its number of partitions."""
     from ._io.admin import Calls
     from ._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
     from .admin.topics import NewTopic, TopicCalls

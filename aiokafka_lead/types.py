@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, NamedTuple
@@ -16,6 +16,7 @@ __all__ = [
     "Headers",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "RebalanceListener",
     "RecordMetadata",
     "SerializationContext",
     "TimestampType",
@@ -126,3 +127,26 @@ class ConsumerGroupMetadata:
     topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False, repr=False)
     """Ids of the topics that the consumer reads, by name. With them a broker refuses offsets of a topic that has been
     deleted and made again since (KIP-1319, Kafka 4.4); without, the new topic gets them."""
+
+
+class RebalanceListener:
+    """Receives the partitions that a consumer group assigns to a `Consumer`; see `Consumer.subscribe`.
+
+        class Store(RebalanceListener):
+            async def on_partitions_assigned(self, partitions):
+                ...
+
+    Override the methods that you need, plain or async. Each may take ``rebalance_timeout_ms``. An error raised in one
+    does not stop the rebalance, but is the cause of a `RebalanceListenerError` from the next read. Any other object
+    with some of these methods is also a listener; other names that begin with ``on_partition`` are refused.
+    """
+
+    def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
+        """Called before the first record of these partitions is handed out: seek here."""
+
+    def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
+        """Called before these partitions are given up: their positions can still be committed."""
+
+    def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
+        """Called when other members may already own these partitions. Calls `on_partitions_revoked` by default."""
+        return self.on_partitions_revoked(partitions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from .._io.admin import Calls
@@ -40,6 +40,11 @@ def by_topic(
     for where, item in items.items():
         nested.setdefault(where.topic, []).append(partition(where.partition, item))
     return [topic(name, partitions) for name, partitions in nested.items()]
+
+
+def indexes_by_topic(partitions: Iterable[TopicPartition], topic: Callable[[str, list[int]], T]) -> list[T]:
+    """Nest the indexes of partitions below their topics, as in requests."""
+    return by_topic(dict.fromkeys(partitions), lambda partition, _: partition, topic)
 
 
 def called(group_id: str) -> str:

@@ -27,7 +27,7 @@ from .._wire.messages.unregister_broker import UnregisterBrokerRequest
 from .._wire.messages.unregister_controller import UnregisterControllerRequest
 from ..errors import ConfigTypeError, KafkaError, raise_for_code
 from ..types import TopicPartition
-from .base import PARTITIONS, AdminArea, by_topic
+from .base import PARTITIONS, AdminArea, indexes_by_topic
 
 __all__ = [
     "LogDirDescription",
@@ -92,9 +92,8 @@ class BrokerCalls(AdminArea):
         deadline = self._calls.deadline(timeout_ms)
         topics = None
         if named is not None:
-            topics = by_topic(
-                dict.fromkeys(named),
-                lambda partition, _: partition,
+            topics = indexes_by_topic(
+                named,
                 lambda name, indexes: DescribableLogDirTopic(topic=name, partitions=indexes),
             )
 
@@ -139,9 +138,8 @@ class BrokerCalls(AdminArea):
                 dirs = [
                     AlterReplicaLogDir(
                         path=path,
-                        topics=by_topic(
+                        topics=indexes_by_topic(
                             mine,
-                            lambda partition, _: partition,
                             lambda name, indexes: AlterReplicaLogDirTopic(name=name, partitions=indexes),
                         ),
                     )

@@ -43,8 +43,8 @@ class AdminClient(
 
     Every call ends within its ``timeout_ms`` (``default_api_timeout_ms``) and then raises `RequestTimedOutError` with
     the last attempt. Temporary failures are retried until then: lost connections, a moved controller or leader, a
-    quota. A call about several items completes as many as it can; if some finally fail, the first failure is raised: a
-    note on it names all failed items, and its ``outcomes`` has each item's outcome (see `outcomes_of`). Only
+    quota. A call about several items completes every item that it can; if some finally fail, the first failure is
+    raised: a note on it names all failed items, and its ``outcomes`` has each item's outcome (see `outcomes_of`). Only
     `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or `ConfigTypeError` (a
     TypeError) before any request is sent.
     """

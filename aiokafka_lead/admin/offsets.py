@@ -27,7 +27,7 @@ from .._wire.messages.offset_fetch import (
 )
 from ..errors import ConfigError, ConfigTypeError, KafkaError, NonEmptyGroupError, UnknownMemberIdError, raise_for_code
 from ..types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from .base import GROUP_ID, NAMED_PARTITIONS, PARTITIONS, TOPICS, by_topic
+from .base import GROUP_ID, NAMED_PARTITIONS, PARTITIONS, TOPICS, by_topic, indexes_by_topic
 from .partitions import OffsetSpec, PartitionCalls
 from .topics import TopicCalls
 
@@ -327,9 +327,8 @@ async def _fetch_once(
             group_id=group_id,
             topics=None
             if wanted is None
-            else by_topic(
+            else indexes_by_topic(
                 wanted,
-                lambda partition, _: partition,
                 lambda name, indexes: OffsetFetchRequestTopics(name=name, partition_indexes=indexes),
             ),
         )
@@ -337,9 +336,8 @@ async def _fetch_once(
     else:
         topics = None
         if wanted is not None:
-            topics = by_topic(
+            topics = indexes_by_topic(
                 wanted,
-                lambda partition, _: partition,
                 lambda name, indexes: OffsetFetchRequestTopic(name=name, partition_indexes=indexes),
             )
         request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)

@@ -36,7 +36,7 @@ from .._wire.messages.list_partition_reassignments import (
 )
 from ..errors import KafkaError
 from ..types import OffsetAndTimestamp, TopicPartition
-from .base import PARTITIONS, AdminArea, by_topic
+from .base import PARTITIONS, AdminArea, by_topic, indexes_by_topic
 
 __all__ = [
     "ElectionType",
@@ -107,9 +107,7 @@ class PartitionCalls(AdminArea):
             return {where: elected for where, elected in everything.items() if isinstance(elected, bool)}
 
         def build(pending: Mapping[TopicPartition, None]) -> ElectLeadersRequest:
-            topics = by_topic(
-                pending, lambda partition, _: partition, lambda topic, p: TopicPartitions(topic=topic, partitions=p)
-            )
+            topics = indexes_by_topic(pending, lambda topic, p: TopicPartitions(topic=topic, partitions=p))
             return ElectLeadersRequest(election_type=election_type, topic_partitions=topics)
 
         return await self._calls.batch(dict.fromkeys(named), Route.CONTROLLER, build, _elected, deadline)
@@ -150,9 +148,8 @@ class PartitionCalls(AdminArea):
         deadline = self._calls.deadline(timeout_ms)
         topics = None
         if named is not None:
-            topics = by_topic(
-                dict.fromkeys(named),
-                lambda partition, _: partition,
+            topics = indexes_by_topic(
+                named,
                 lambda name, p: ListPartitionReassignmentsTopics(name=name, partition_indexes=p),
             )
         response = await self._calls.call(Route.CONTROLLER, ListPartitionReassignmentsRequest(topics=topics), deadline)

@@ -32,7 +32,7 @@ from .._wire.messages.share_group_describe import DescribedGroup, ShareGroupDesc
 from ..errors import KafkaError, raise_for_code
 from ..types import TopicPartition
 from .acls import AclOperation, operations_of
-from .base import GROUP_ID, GROUP_IDS, NAMED_TOPICS, PARTITIONS, TOPICS, by_topic, called
+from .base import GROUP_ID, GROUP_IDS, NAMED_TOPICS, PARTITIONS, TOPICS, by_topic, called, indexes_by_topic
 from .groups import GroupCalls, GroupState
 from .offsets import OffsetCalls, ResetTo, reset_to
 
@@ -210,9 +210,8 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         """Return a group's start offset in each partition; None asks for all."""
         topics = None
         if partitions is not None:
-            topics = by_topic(
-                dict.fromkeys(partitions),
-                lambda partition, _: partition,
+            topics = indexes_by_topic(
+                partitions,
                 lambda name, indexes: DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes),
             )
 

@@ -25,7 +25,7 @@ from .._wire.messages.write_txn_markers import (
 )
 from ..errors import ConfigError, KafkaError
 from ..types import TopicPartition
-from .base import NAMED_PARTITIONS, AdminArea, by_topic
+from .base import NAMED_PARTITIONS, AdminArea, indexes_by_topic
 
 __all__ = [
     "FencedProducer",
@@ -267,9 +267,8 @@ class TransactionCalls(AdminArea):
         """Return the producers of each partition, from its leader or from a broker that has a replica."""
 
         def build(pending: Mapping[TopicPartition, None]) -> DescribeProducersRequest:
-            topics = by_topic(
+            topics = indexes_by_topic(
                 pending,
-                lambda partition, _: partition,
                 lambda name, indexes: TopicRequest(name=name, partition_indexes=indexes),
             )
             return DescribeProducersRequest(topics=topics)
@@ -301,9 +300,8 @@ class TransactionCalls(AdminArea):
         """Write the marker of an abort, as the coordinator would."""
 
         def build(pending: Mapping[TopicPartition, None]) -> WriteTxnMarkersRequest:
-            topics = by_topic(
+            topics = indexes_by_topic(
                 pending,
-                lambda partition, _: partition,
                 lambda name, indexes: WritableTxnMarkerTopic(name=name, partition_indexes=indexes),
             )
             marker = WritableTxnMarker(

@@ -20,7 +20,7 @@ from .times import pause
 __all__ = ["register"]
 
 _SHOWN = 15
-"""Number of rows in each table, busiest first. At a terminal, as many as fit."""
+"""Number of rows in each table, busiest first; at a terminal, no more than fit."""
 
 _OTHER_LINES = 9
 """Other lines of the display: three titles, three table heads, and a line before each."""

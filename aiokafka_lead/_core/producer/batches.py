@@ -336,7 +336,7 @@ class TopicBuffer:
         return new_delivery(batch.outcome, index, timestamp_ms)
 
     def append_values(self, values: Sequence[bytes | None], start: int, partition: int, timestamp_ms: int) -> int:
-        """Append as many of ``values[start:]`` as fit into the open batch; return the number. They have no keys.
+        """Append ``values[start:]`` until the open batch is full; return their number. They have no keys.
 
         Returns 0 if the accumulator must handle it.
         """

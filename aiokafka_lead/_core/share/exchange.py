@@ -55,7 +55,7 @@ class Exchange:
         self.unsent_since = math.inf
         """Time since which there have been acknowledgements to send."""
         self.has_more = False
-        """True if the last fetch brought as many records as it asked for, so that there may be more."""
+        """True if the last fetch reached its record limit, so that there may be more."""
         self.urgent = False
         """True if a caller awaits the outcome of the unsent acknowledgements."""
         self.waited_for = False

@@ -27,7 +27,7 @@ HELD_BACK_MS = 50
 fetch, since a session has one request at a time."""
 
 AT_ONCE_MS = 5
-"""The same after an answer with as many records as were asked for, since more are there already. A short limit also
+"""The same after an answer that reached its record limit, since more records are there already. A short limit also
 helps if the partition gets another leader: a held fetch is answered only at its end then (4.3)."""
 
 

@@ -204,7 +204,7 @@ class Intake:
         self, topic: str, values: list[bytes | None], keys: list[bytes | None] | None, start: int, partition: int,
         timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """Accept as many of ``values[start:]`` as possible without waiting; return their number."""
+        """Accept ``values[start:]`` until one would have to wait; return the number accepted."""
         buffer = self._buffer_with(topic, partition)
         if buffer is None:
             return 0

@@ -104,7 +104,7 @@ class MetricsPush:
             self._news.tell()
 
     async def finish(self, within_s: float) -> None:
-        """Push a last time, within so many seconds."""
+        """Push a last time, within this number of seconds."""
         if self._pusher is None or self._done.done or not self._pusher.close():
             return
         try:

@@ -86,7 +86,7 @@ class ClientOptions(SecurityOptions, total=False):
     """Make brokers refuse a connection meant for another broker or cluster, from Kafka 4.4 on (True, KIP-1242); not
     with a ``metadata_recovery_strategy`` of ``"none"``."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
-    """Action when bootstrapping again leads to another cluster (``"fail"``, KIP-899)."""
+    """Action when every bootstrap server leads to another cluster than before (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]
     """Leader hints in Produce and Fetch responses to follow (``"trust"``, KIP-951)."""
     close_timeout_ms: float | None

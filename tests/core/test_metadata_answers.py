@@ -220,9 +220,9 @@ def test_rule_30_another_cluster_fails_by_default() -> None:
     assert state.snapshot is before
 
 
-@pytest.mark.parametrize("policy", ["warn", "adopt"])
-def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
-    state = knowing((1, 50), (1, 50), cluster_id_mismatch=policy)
+def test_rule_30_another_cluster_is_adopted() -> None:
+    state = knowing((1, 50), (1, 50))
+    state.may_change_cluster = True
     feed(state, answer(topic((1, 7), name="u", topic_id=ID_B)))
     applied = state.apply(
         read_whole(answer(topic((2, 3), (2, 3), topic_id=ID_A), cluster_id="other"), VERSION), 0.0, {"t", "u"}
@@ -237,7 +237,8 @@ def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
 
 
 def test_rule_30_hints_of_the_former_cluster_mean_nothing_in_the_next() -> None:
-    state = knowing((1, 5), cluster_id_mismatch="adopt")
+    state = knowing((1, 5))
+    state.may_change_cluster = True
     assert state.apply_hints([hint(9, 6, endpoint=Broker(9, "former", 1))]) == [True]
     feed(state, answer(cluster_id="another"))
     assert 9 not in state.snapshot.brokers

@@ -265,3 +265,21 @@ async def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
             client.check()
     finally:
         await client.stop()
+
+
+@pytest.mark.parametrize("policy", ["fail", "warn", "adopt"])
+async def test_rule_30_the_own_cluster_is_preferred_while_a_bootstrap_server_leads_to_it(policy: str) -> None:
+    async with EmbeddedCluster(2, cluster_id="first") as cluster:
+        servers = f"{cluster.address(1)},{cluster.address(2)}"
+        port = int(cluster.address(1).rpartition(":")[2])
+        async with running(servers, cluster_id_mismatch=policy) as client:
+            await cluster.kill_broker(1, failover_delay_ms=0)
+            slow = cluster.faults.add("Metadata", broker=2, hold=True)
+            async with EmbeddedCluster(1, ports=[port], cluster_id="second") as other:
+                client.metadata.request_update()
+                await other.requests.wait_for("Metadata")
+                slow.remove()
+                slow.release()
+                await until(client, lambda snapshot: set(snapshot.brokers) == {2})
+                assert client.metadata.snapshot.cluster_id == "first"
+                client.check()

@@ -74,8 +74,8 @@ Rebootstrap
     29. Batches and topics are kept: `send` does not block, and nothing is lost.
     30. Another cluster id than the known one is refused, by default: ``cluster_id_mismatch``. Epochs and topic ids
         mean nothing in another cluster. One address in another cluster does not prove that the client's own is gone:
-        the error is raised once all bootstrap servers, at all their addresses, lead there; those that cannot be reached
-        are waited for as long as patience lasts (rule 33). (KIP-899)
+        the error is raised, or the other cluster is adopted, once all bootstrap servers, at all their addresses, lead
+        there; those that cannot be reached are waited for as long as patience lasts (rule 33). (KIP-899)
     31. The admin client goes back, too. (KIP-1102)
 
 Patience

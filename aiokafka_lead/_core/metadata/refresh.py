@@ -127,7 +127,7 @@ class _Row:
 
 
 class RefreshSchedule:
-    """Decides when the next refresh is due. One refresh at a time: `started`, then `succeeded` or `failed`."""
+    """Decides when the next refresh is due. One at a time: `started`, then `succeeded`, `failed` or `stopped`."""
 
     def __init__(self, max_age_ms: float, retry_backoff: Backoff) -> None:
         self._max_age_s = max_age_ms / 1000
@@ -256,13 +256,17 @@ class RefreshSchedule:
 
     def failed(self, now: float) -> None:
         """Record a refresh without an answer: try again after the backoff."""
-        self._finish(now)
+        self.stopped(now)
         self._failures += 1
         self.request(STALE)
+        self._not_before = now + self._retry_backoff.delay_s(self._failures)
+
+    def stopped(self, now: float) -> None:
+        """Record that a refresh was stopped before its end: its reasons remain."""
+        self._finish(now)
         for row in self._rows.values():
             row.wanted = row.wanted or row.asked
             row.asked = False
-        self._not_before = now + self._retry_backoff.delay_s(self._failures)
 
     def _row(self, reason: Reason) -> _Row:
         row = self._rows.get(reason)

@@ -29,7 +29,6 @@ from .types import (
 __all__ = ["Applied", "MetadataState"]
 
 HintPolicy = Literal["trust", "known_nodes", "off"]
-ClusterIdPolicy = Literal["fail", "warn", "adopt"]
 
 
 TOPICS_A_STEP = 64
@@ -58,7 +57,6 @@ class MetadataState:
         bootstrap_servers: Iterable[tuple[str, int]],
         *,
         leader_hint_policy: HintPolicy = "trust",
-        cluster_id_mismatch: ClusterIdPolicy = "fail",
     ) -> None:
         self.bootstrap_brokers: Mapping[int, Broker] = {
             -number: Broker(-number, host, port) for number, (host, port) in enumerate(bootstrap_servers, 1)
@@ -66,8 +64,9 @@ class MetadataState:
         """The bootstrap servers as nodes -1, -2, ..."""
         self.counters = MetadataCounters()
         self.snapshot = ClusterSnapshot(brokers=self.bootstrap_brokers)
+        self.may_change_cluster = False
+        """True if an answer from another cluster is taken, not refused."""
         self._hint_policy = leader_hint_policy
-        self._cluster_id_mismatch = cluster_id_mismatch
         self._epochs = LeaderEpochs(self.counters)
         self._merger = TopicMerger(self._epochs)
         self._answered: Mapping[int, Broker] = {}
@@ -185,7 +184,7 @@ class MetadataState:
         former = self.snapshot.cluster_id
         if former is None or cluster_id is None or cluster_id == former:
             return None
-        if self._cluster_id_mismatch == "fail":
+        if not self.may_change_cluster:
             raise ClusterIdMismatchError(
                 f"this is cluster {cluster_id}, but the client was connected to cluster {former}: the addresses now "
                 f"belong to another cluster (cluster_id_mismatch says what to do about it)"

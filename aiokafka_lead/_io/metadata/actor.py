@@ -13,6 +13,8 @@ import time
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import anyio
+
 from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
 from ..._core.metadata.metrics import RebootstrapCause
@@ -90,7 +92,6 @@ class MetadataActor:
         self._state = MetadataState(
             config.bootstrap_servers,
             leader_hint_policy=config.leader_hint_policy,
-            cluster_id_mismatch=config.cluster_id_mismatch,
         )
         self._topics = TopicsInUse(config.metadata_max_idle_ms / 1000, lookup_backoff)
         self._schedule = RefreshSchedule(config.metadata_max_age_ms, retry_backoff)
@@ -114,6 +115,7 @@ class MetadataActor:
         self._listeners: list[_Listener] = []
         self._errors: Mapping[int, KafkaError] = {}
         """Errors of the last refresh without an answer, by node id."""
+        self._adopts = config.cluster_id_mismatch != "fail"
         self._checks_cluster = config.metadata_cluster_check_enable and self._policy.enabled
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._strangers_since: float | None = None
@@ -122,6 +124,8 @@ class MetadataActor:
         """Addresses that have led to another broker since they last led to the right one."""
         self._is_misled = False
         """True if an address was added to them since the task has looked."""
+        self._refreshing = anyio.CancelScope()
+        """Ends the current refresh, which may wait for a frozen broker."""
         self._looked_up = False
         """True if the last refresh was a look-up: then a full one has precedence, so that neither starves the other."""
         self._closed: KafkaError | None = None
@@ -274,7 +278,10 @@ class MetadataActor:
                 due = min(self._schedule.due_at(), self._schedule.lookup_at(self._topics.next_due()))
                 await self._wake.wait(None if due == math.inf else due - now)
             else:
-                await self._refresh(plan)
+                with anyio.CancelScope() as self._refreshing:
+                    await self._refresh(plan)
+                if self._refreshing.cancelled_caught:
+                    self._schedule.stopped(time.monotonic())
 
     def close(self, error: KafkaError) -> None:
         """Raise this error from every waiting call, and from every later one."""
@@ -322,7 +329,7 @@ class MetadataActor:
                     continue  # the name of this bootstrap server has another address, which may lead to a better one
                 errors[node_id] = error
         else:
-            self._raise_if_all_are_strangers(errors)
+            self._settle_cluster(errors)
             self._failed(errors)
         cause = self._policy.judge(
             time.monotonic(), reachable=self._reachable(now), bootstrapping=self._state.bootstrapping
@@ -336,11 +343,12 @@ class MetadataActor:
             isinstance(error, ClusterIdMismatchError) and node_id >= 0
         )
 
-    def _raise_if_all_are_strangers(self, errors: Mapping[int, KafkaError]) -> None:
-        """Raise `ClusterIdMismatchError` if all bootstrap servers, at all their addresses, belong to another cluster.
+    def _settle_cluster(self, errors: Mapping[int, KafkaError]) -> None:
+        """Decide what happens if all bootstrap servers, at all their addresses, belong to another cluster (rule 30).
 
-        One address in another cluster is no proof that the client's own is gone: other addresses may lead to it. But
-        unreachable ones are waited for no longer than patience lasts.
+        Raises `ClusterIdMismatchError`, or lets the next refresh take the other cluster. One address in another cluster
+        is no proof that the client's own is gone: other addresses may lead to it. But unreachable ones are waited for
+        no longer than patience lasts.
         """
         strangers = [error for error in errors.values() if isinstance(error, ClusterIdMismatchError)]
         if not strangers:
@@ -348,7 +356,9 @@ class MetadataActor:
         now = time.monotonic()
         self._strangers_since = self._strangers_since or now
         if len(strangers) == len(self.snapshot.brokers) or now - self._strangers_since >= self._patience_s:
-            raise strangers[0]
+            if not self._adopts:
+                raise strangers[0]
+            self._state.may_change_cluster = True
 
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
         """Return the nodes that can be asked now and have not been asked."""
@@ -390,7 +400,10 @@ class MetadataActor:
             return error
         except ClusterIdMismatchError as error:
             if not self._policy.enabled:
-                raise
+                if not self._adopts:
+                    raise
+                self._state.may_change_cluster = True
+                return await self._apply(plan, answer, unhelpful)
             if answer.node_id < 0:
                 return error
             # A known broker's address now belongs to another cluster: let the bootstrap servers decide.
@@ -400,6 +413,7 @@ class MetadataActor:
         except KafkaError as error:
             self._brokers.evaded(answer.node_id, now)
             return error
+        self._state.may_change_cluster = False
         self._brokers.informed(answer.node_id)
         if applied.other_cluster is not None:
             self._log.log(
@@ -468,15 +482,15 @@ class MetadataActor:
         if broker is None:
             return
         state = self._brokers.state(node_id)
+        if state is NodeState.READY:
+            self._misled.discard((broker.host, broker.port))
+        elif isinstance(self._brokers.last_error(node_id), MisroutedConnectionError):
+            self._note_misled((broker.host, broker.port))
         if state is NodeState.BACKOFF:
-            if isinstance(self._brokers.last_error(node_id), MisroutedConnectionError):
-                self._note_misled((broker.host, broker.port))
             # Its partitions may be led by other brokers soon, or its address has changed.
             self.request_update(lost(node_id))
             self._state.unreachable(node_id)
             self._publish()
-        elif state is NodeState.READY and self._misled:
-            self._misled.discard((broker.host, broker.port))
 
     def _note_misled(self, endpoint: Endpoint) -> None:
         """Make the client return to its bootstrap servers, once until the address leads to its broker again.
@@ -487,6 +501,7 @@ class MetadataActor:
         if endpoint not in self._misled:
             self._misled.add(endpoint)
             self._is_misled = True
+            self._refreshing.cancel()
             self._wake.set()
 
     # --- topics ------------------------------------------------------------------------------------------------------

@@ -119,6 +119,7 @@ fmt: $(DEV)
 fuzz: $(DEV) $(BUILT)
 	@$(PIP) 'atheris>=2.3'
 	$(PY) -m tests.records.fuzz_decode $(or $(ARGS),-max_total_time=60)
+	$(PY) -m tests.wire.fuzz_messages
 	$(PY) -m tests.hostile
 
 prove: $(DEV) $(BUILT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from enum import Enum
 from typing import Any, TypeVar, cast
 
@@ -72,18 +72,17 @@ class Calls:
         total_ms = self._default_timeout_ms if checked is None else checked
         return Deadline(total_ms, self._client.config.request_timeout_ms)
 
-    async def call(self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()) -> R:
+    async def call(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
         """Return the response, retrying after retriable errors of the connection and of the response as a whole.
 
-        If any broker will do, brokers to ``avoid`` come last. A call waits for a broker that is down. Raises
-        `BrokerIdNotRegisteredError` soon if there is no broker with this id, even one that is down; Java's admin client
-        waits for it until the deadline.
+        A call waits for a broker that is down. Raises `BrokerIdNotRegisteredError` soon if there is no broker with this
+        id, even one that is down; Java's admin client waits for it until the deadline.
         """
         failures = 0
         exists = not isinstance(to, int)
         while True:
             try:
-                return await self.once(to, request, deadline, avoid)
+                return await self.once(to, request, deadline)
             except KafkaError as error:
                 if not error.retriable:
                     raise
@@ -92,7 +91,7 @@ class Calls:
                     exists = await self._exists(cast(int, to), deadline)
                 await self.pause(failures, error, deadline)
 
-    async def once(self, to: Route | int, request: Request[R], deadline: Deadline, avoid: Container[int] = ()) -> R:
+    async def once(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
         """Return the response to a single attempt; also raises the error of the response as a whole."""
         self._client.check()
         timed: Any = request
@@ -100,7 +99,7 @@ class Calls:
             timed.timeout_ms = deadline.request_ms()
         timeout_ms = deadline.request_ms()
         if to is Route.ANY:
-            response = await self._client.request_any(request, timeout_ms=timeout_ms, avoid=avoid)
+            response = await self._client.request_any(request, timeout_ms=timeout_ms)
         else:
             node_id = to if isinstance(to, int) else await self._client.controller(timeout_ms)
             response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms())
@@ -208,16 +207,18 @@ class Calls:
     ) -> dict[TopicPartition, V]:
         """Send requests about partitions to all their leaders concurrently, following partitions that move.
 
-        A leader that keeps refusing comes into doubt: then other brokers are asked for the leader.
+        Each attempt asks another broker for the leaders: one that lags would give the same answer again. A leader that
+        keeps refusing comes into doubt, and is asked last.
         """
         trust = defaultdict[int, Trust](Trust)
+        asked: set[int] = set()
 
         async def ask(pending: Mapping[TopicPartition, I]) -> Mapping[TopicPartition, V | KafkaError]:
             outcomes: dict[TopicPartition, V | KafkaError] = {}
             by_node: dict[int, dict[TopicPartition, I]] = {}
             now = time.monotonic()
             doubted = {node_id for node_id, one in trust.items() if one.in_doubt(now, self._patience_s)}
-            for partition, leader in (await self._leaders(pending, deadline, doubted)).items():
+            for partition, leader in (await self._leaders(pending, asked, doubted, deadline)).items():
                 if isinstance(leader, KafkaError):
                     outcomes[partition] = leader
                 else:
@@ -380,22 +381,27 @@ class Calls:
 
         return await self.settle(dict.fromkeys(nodes), ask, retry, deadline)
 
-    async def metadata(
-        self, topics: Iterable[str] | None, deadline: Deadline, avoid: Container[int] = ()
-    ) -> MetadataResponse:
+    async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
         """Return a broker's current metadata of these topics, or of all; creates no topics."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
-        return await self.call(Route.ANY, request, deadline, avoid)
+        return await self.call(Route.ANY, request, deadline)
 
-    async def metadata_of_another(self, topics: Iterable[str], asked: set[int], deadline: Deadline) -> MetadataResponse:
-        """Return `metadata` of a broker that is not in ``asked``, if there is one, and add it to ``asked``."""
+    async def metadata_of_another(
+        self, topics: Iterable[str], asked: set[int], deadline: Deadline, doubted: Set[int] = frozenset()
+    ) -> MetadataResponse:
+        """Return `metadata` of a broker that is not in ``asked``, and add it there; start over if all have been asked.
+
+        Brokers in ``doubted`` are asked if there are no others.
+        """
         names = [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         failures = 0
         while True:
             try:
-                node_id = await self._client.any_node(Deadline(deadline.request_ms()), asked)
+                if self._client.brokers.nodes.keys() <= asked | doubted:
+                    asked.clear()
+                node_id = await self._client.any_node(Deadline(deadline.request_ms()), asked | doubted)
                 asked.add(node_id)
                 return await self.once(node_id, request, deadline)
             except KafkaError as error:
@@ -405,9 +411,9 @@ class Calls:
                 await self.pause(failures, error, deadline)
 
     async def _leaders(
-        self, partitions: Collection[TopicPartition], deadline: Deadline, avoid: Container[int]
+        self, partitions: Collection[TopicPartition], asked: set[int], doubted: Set[int], deadline: Deadline
     ) -> dict[TopicPartition, int | KafkaError]:
-        response = await self.metadata({partition.topic for partition in partitions}, deadline, avoid)
+        response = await self.metadata_of_another({where.topic for where in partitions}, asked, deadline, doubted)
         leaders: dict[TopicPartition, int | KafkaError] = {}
         known = {broker.node_id for broker in response.brokers}
         for topic in response.topics:

@@ -171,12 +171,10 @@ class Client(Life["Client"]):
         connection = await self.brokers.get(node_id, lane, timeout_ms=deadline.left_ms())
         return await connection.request(request, timeout_ms=deadline.left_ms())
 
-    async def request_any(
-        self, request: Request[R], *, timeout_ms: float | None = None, avoid: Container[int] = ()
-    ) -> R:
-        """Return the response of the least loaded broker, taking brokers to ``avoid`` last."""
+    async def request_any(self, request: Request[R], *, timeout_ms: float | None = None) -> R:
+        """Return the response of the least loaded broker."""
         deadline = self._deadline(timeout_ms)
-        return await self.request(await self.any_node(deadline, avoid), request, timeout_ms=deadline.left_ms())
+        return await self.request(await self.any_node(deadline), request, timeout_ms=deadline.left_ms())
 
     async def any_node(self, deadline: Deadline, avoid: Container[int] = ()) -> int:
         """Return the least loaded broker; waits for a bootstrap if no broker is reachable. See `least_loaded`."""

@@ -36,13 +36,13 @@ _REFUSALS = (
 
 
 class NotPublishedError(Exception):
-    """A batch was not published, or only the rows before one that failed with ``error``."""
+    """A batch was not published, or only in part, because a row failed with ``error``."""
 
-    def __init__(self, done: int, row: Row, error: KafkaError, *, is_certain: bool) -> None:
+    def __init__(self, done: list[int], row: Row, error: KafkaError, *, is_certain: bool) -> None:
         """``is_certain`` if the error is the row's own: brokers refuse it together with those beside it."""
         super().__init__(str(error))
         self.done = done
-        """Number of rows at the beginning of the batch that are published."""
+        """Ids of the rows that are published. Rows behind the failed one may be among them."""
         self.row = row
         self.error = error
         self.is_final = is_certain and isinstance(error, _REFUSALS)
@@ -139,11 +139,11 @@ def _check(
     batch: Batch, deliveries: list[Delivery], failure: KafkaError | None, *, transactional: bool = False
 ) -> None:
     """Raise `NotPublishedError` for the first row that has failed by itself, if one has."""
-    for number, delivery in enumerate(deliveries):
-        error = delivery.exception() if delivery.done() else None
+    errors = [delivery.exception() if delivery.done() else None for delivery in deliveries]
+    rows = list(zip(batch.rows, deliveries, errors, strict=False))
+    done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]
+    for row, _, error in rows:
         if error is not None and not isinstance(error, TransactionAbortedError):
-            is_alone = len(batch.rows) == 1
-            raise NotPublishedError(0 if transactional else number, batch.rows[number], error, is_certain=is_alone)
+            raise NotPublishedError(done, row, error, is_certain=len(batch.rows) == 1)
     if failure is not None:
-        number = len(deliveries)
-        raise NotPublishedError(0 if transactional else number, batch.rows[number], failure, is_certain=True)
+        raise NotPublishedError(done, batch.rows[len(deliveries)], failure, is_certain=True)

@@ -276,8 +276,8 @@ class Relay:
         try:
             await producer.publish(batch)
         except NotPublishedError as failure:
-            held.done = [row.id for row in batch.rows[: failure.done]]
-            self._records += failure.done
+            held.done = failure.done
+            self._records += len(failure.done)
             if not failure.is_final or not self._config.set_aside:
                 raise
             await self._store.refuse(failure.row, str(failure.error))

@@ -216,6 +216,16 @@ async def test_leaders_that_move_are_followed() -> None:
         assert cluster.requests.count("ListOffsets") == 3
 
 
+async def test_brokers_that_lag_do_not_hide_a_leader() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", assignments=[[3]])
+        for broker in (1, 2):
+            cluster.faults.add("Metadata", broker=broker, topic="t", error_code=UnknownTopicOrPartitionError)
+        where = TopicPartition("t", 0)
+        for _ in range(5):
+            assert (await admin.list_offsets({where: OffsetSpec.LATEST}))[where] is not None
+
+
 async def test_a_partition_without_leader_times_out_with_a_reason() -> None:
     async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
         await cluster.create_topic("t", assignments=[[2]])

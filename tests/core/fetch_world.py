@@ -52,6 +52,10 @@ def middle() -> float:
     return 0.5
 
 
+def nothing() -> None:
+    """Ignore the event."""
+
+
 def snapshot(
     leaders: Sequence[tuple[int, int]] = ((1, 3), (1, 3), (1, 3)),
     *,
@@ -138,6 +142,7 @@ class World:
         max_decompressed_batch_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
         max_decompressed_bytes: float = math.inf,
         followers: Followers | None = None,
+        on_touch: Callable[[], None] = nothing,
     ) -> None:
         self.now = 1000.0
         self.max_decompressed_batch_bytes = max_decompressed_batch_bytes
@@ -147,7 +152,7 @@ class World:
         self.ready = 0
         self.reached_at: dict[int, float] = {}
         """Time of the last connection to each broker."""
-        self.positions = Positions()
+        self.positions = Positions(on_touch)
         self.prefetch = Prefetch(deserializers or Deserializers(), self._on_ready, max_decompressed_bytes)
         self.planner = FetchPlanner(self.positions, self.prefetch, limits or FetchLimits(50 * MIB, MIB))
         self.counters = ConsumerCounters()

@@ -208,6 +208,22 @@ async def test_who_is_beside_a_refused_record_is_not_set_aside(
     assert values(await counted(cluster)) == [b"1", b"2", b"3"]
 
 
+async def test_a_record_published_behind_a_refused_one_is_not_published_again(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox
+) -> None:
+    cluster.create_topic("small", configs={"max.message.bytes": "500"})
+    async with engine.begin() as connection:
+        await outbox.enqueue(connection, "small", b"1" * 2_000, b"ann")
+        await outbox.enqueue(connection, TOPIC, b"2", b"ann")
+
+    async def is_held_up() -> bool:
+        return len(await rows(engine, outbox)) == 1 and relay.metrics().failures > 2
+
+    async with relaying(outbox, engine, client) as relay:
+        await until(is_held_up)
+    assert values(await counted(cluster)) == [b"2"]
+
+
 @BOTH
 async def test_records_wait_while_kafka_is_away(
     cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]

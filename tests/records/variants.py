@@ -1,4 +1,4 @@
-"""The record codec twice: as installed, and its plain Python source, even beside a compiled one."""
+"""The package's modules twice: as installed, and their plain Python source, even beside a compiled one."""
 
 from __future__ import annotations
 
@@ -40,10 +40,15 @@ def _load_pure() -> Any:
     # Both share the classes of errors and values.
     sys.modules[f"{_PURE}.errors"] = aiokafka_lead.errors
     sys.modules[f"{_PURE}.types"] = aiokafka_lead.types
+    pure_module("_records.arrow")
+    return sys.modules[f"{_PURE}._records"]
+
+
+def pure_module(name: str) -> Any:
+    """Return a module of the package from its source, with all that it imports."""
     sys.meta_path.insert(0, _SourceOnly)
     try:
-        importlib.import_module(f"{_PURE}._records.arrow")
-        return sys.modules[f"{_PURE}._records"]
+        return importlib.import_module(f"{_PURE}.{name}")
     finally:
         sys.meta_path.remove(_SourceOnly)
 

@@ -140,8 +140,8 @@ class Cluster:
         """The broker in the clients' rack: leaders name it to clients that report their rack (KIP-392)."""
         self.routes: dict[Endpoint, Sequence[Route]] = {}
         """Servers at addresses of a name: beside the brokers for the bootstrap name, else in place of the broker."""
-        self._polls: list[Event] = []
-        """Fetches that wait for an event."""
+        self._polls: dict[int, list[Event]] = {broker_id: [] for broker_id in self.brokers}
+        """Fetches that wait for an event, by broker."""
 
     def _partition(self, index: int, leader: int) -> Partition:
         return Partition(index, leader)
@@ -178,7 +178,7 @@ class Cluster:
 
     def _learn(self, partition: Partition, broker_id: int) -> None:
         partition.learn(broker_id)
-        self.touched()
+        self.touched(broker_id)
 
     def disconnect(self, broker: FaultyBroker) -> None:
         """Break its connections."""
@@ -305,7 +305,9 @@ class Cluster:
         if refusal is not None:
             return NOT_LEADER_OR_FOLLOWER, -1, refusal
         code, offset = partition.append(raw)
-        self.touched()
+        self.touched(broker.broker_id)
+        if self.nearest is not None:
+            self.touched(self.nearest)
         return code, offset, None
 
     def fetch(
@@ -324,6 +326,7 @@ class Cluster:
             return
         until = self.timeline.now + wait_s
         full = planned.request.epoch in (0, -1)
+        polls = self._polls[broker.broker_id]
         open_poll = [True]
 
         def poll() -> None:
@@ -333,21 +336,22 @@ class Cluster:
             news = [row for row in rows if row.error_code or row.records or row.preferred_read_replica >= 0]
             if news or self.timeline.now >= until:
                 open_poll.clear()
-                if poll in self._polls:
-                    self._polls.remove(poll)
+                if poll in polls:
+                    polls.remove(poll)
                 answer = response(*(rows if full else news), session_id=session_id, topic_id=TOPIC_ID)
                 answer.node_endpoints = [NodeEndpoint(node_id=n, host=h, port=p) for n, (h, p) in endpoints.items()]
                 reply(answer)
 
         poll()
         if open_poll:
-            self._polls.append(poll)
+            polls.append(poll)
             self.timeline.later(wait_s, lambda: broker.serve(poll))
 
-    def touched(self) -> None:
-        """Wake waiting fetches after an event."""
-        for poll in tuple(self._polls):
-            poll()
+    def touched(self, *brokers: int) -> None:
+        """Wake the fetches that wait at these brokers, or at all, after an event."""
+        for broker_id in brokers or self._polls:
+            for poll in tuple(self._polls[broker_id]):
+                poll()
 
     def _read(
         self, broker: FaultyBroker, wanted: dict[TopicPartition, PartitionFetch], left: int, racked: bool

@@ -245,6 +245,11 @@ class Links:
         if link is not None:
             link.close(KafkaConnectionError("left"))
 
+    @property
+    def connecting(self) -> bool:
+        """True while a connection is being made."""
+        return any(link.state is NodeState.CONNECTING for link in self._links.values())
+
     def state(self, node_id: int) -> NodeState:
         """Return the best of its connections."""
         node = self._nodes.get(node_id)

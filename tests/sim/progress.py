@@ -11,7 +11,7 @@ from .cluster import Cluster
 from .reader import Reader
 from .writer import Writer
 
-LOOK_EVERY_S = 0.01
+LOOK_EVERY_S = 0.02
 
 
 class Stall(NamedTuple):

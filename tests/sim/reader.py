@@ -13,6 +13,7 @@ from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST
 from aiokafka_lead._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from aiokafka_lead._core.trust import Trust, patience_of
+from aiokafka_lead._records import ConsumerRecord
 from aiokafka_lead._wire.messages.fetch import FetchResponse
 from aiokafka_lead.config import ConsumerConfig
 from aiokafka_lead.errors import KafkaError
@@ -67,6 +68,7 @@ class Reader:
             version=version,
             read_committed=read_committed,
             followers=self._followers,
+            on_touch=self._notify,
         )
         self._world.now = timeline.now
         self._world.snapshot = self.client.snapshot
@@ -79,6 +81,9 @@ class Reader:
             for tp in self.tps:
                 self._world.state(tp).reset(EARLIEST)
 
+    def _notify(self) -> None:
+        self.client.woken = True
+
     def _reached_since(self, node_id: int, at: float) -> bool:
         return self.client.links.reachability.ready_since(self._endpoint(node_id), at)
 
@@ -90,11 +95,13 @@ class Reader:
             records = chunk.take(limit)
             limit -= len(records)
             for record in records:
-                tp = TopicPartition(TOPIC, record.partition)
-                assert record.offset == self._position[tp], f"{tp}: {record.offset} where {self._position[tp]} is due"
-                assert record.value == self._cluster.partitions[tp.partition].log[record.offset]
-                self._position[tp] += 1
-        self.client.woken = True
+                self._see(record)
+
+    def _see(self, record: ConsumerRecord[bytes | None, bytes | None]) -> None:
+        tp = TopicPartition(TOPIC, record.partition)
+        assert record.offset == self._position[tp], f"{tp}: {record.offset} where {self._position[tp]} is due"
+        assert record.value == self._cluster.partitions[tp.partition].log[record.offset]
+        self._position[tp] += 1
 
     def position(self, tp: TopicPartition) -> int:
         """Return the next offset that the application gets."""
@@ -114,7 +121,6 @@ class Reader:
 
     def pump(self) -> None:
         """Do all work that can be done now."""
-        self.client.pump()
         world, planner, now = self._world, self._world.planner, self._timeline.now
         world.now = now
         leaderless = len(planner.leaderless)

@@ -34,22 +34,28 @@ class Report:
 def pass_time(
     timeline: Timeline, clients: Sequence[Writer | Reader], seconds: float, *, until: Callable[[], bool] | None = None
 ) -> bool:
-    """Let time pass until the condition is true, within a bound; returns True if it became true."""
+    """Let time pass until the condition is true, within a bound; returns True if it became true.
+
+    Clients set ``woken`` for all that may change the time of their next step.
+    """
     end = timeline.now + seconds
+    dues = [client.next_at() for client in clients]
+    looks = True
     while True:
-        for client in clients:
+        for number, client in enumerate(clients):
             turns = 0
-            while client.client.woken or client.next_at() <= timeline.now:
+            while client.client.woken or dues[number] <= timeline.now:
                 client.client.woken = False
                 client.pump()
+                dues[number], looks = client.next_at(), True
                 turns += 1
                 assert turns < 1000, "it does not come to rest"
-        if until is not None and until():
+        if looks and until is not None and until():
             return True
         if timeline.now >= end:
             return False
-        due = min(client.next_at() for client in clients)
-        timeline.advance(min(due, timeline.next_at(end)))
+        looks = False
+        timeline.advance(min(*dues, timeline.next_at(end)))
 
 
 class Run:

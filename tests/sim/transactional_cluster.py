@@ -75,6 +75,8 @@ class TransactionalPartition(Partition):
         super().__init__(index, leader)
         self.stored = PartitionLog()
         self.notify = touched
+        self._committed: tuple[int, list[Value]] = 0, []
+        """The end of the log, and the committed records up to it."""
 
     @property
     def end(self) -> int:
@@ -95,6 +97,11 @@ class TransactionalPartition(Partition):
 
     def committed(self) -> list[Value]:
         """Committed records in the order of the log, derived from its markers alone."""
+        if self._committed[0] != self.end:
+            self._committed = self.end, self._derive_committed()
+        return self._committed[1]
+
+    def _derive_committed(self) -> list[Value]:
         open_ones: dict[int, list[tuple[int, Value]]] = defaultdict(list)
         found: list[tuple[int, Value]] = []
         for stored in self.stored.batches:

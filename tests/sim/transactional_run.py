@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from aiokafka_lead._records import ConsumerRecord
 from aiokafka_lead.config import ConsumerConfig, ProducerConfig
 from tests.simulated.timeline import Timeline
 from tests.transactions.history import History, Value
@@ -29,13 +30,8 @@ class CommittedReader(Reader):
         self._logs = cluster.logs
         self.seen: dict[int, list[Value]] = {tp.partition: [] for tp in self.tps}
 
-    def take(self, limit: int) -> None:
-        while limit > 0 and (chunk := self._world.prefetch.chunk()) is not None:
-            records = chunk.take(limit)
-            limit -= len(records)
-            for record in records:
-                self.seen[record.partition].append(Value.decoded(record.value))
-        self.client.woken = True
+    def _see(self, record: ConsumerRecord[bytes | None, bytes | None]) -> None:
+        self.seen[record.partition].append(Value.decoded(record.value))
 
     def all_read(self) -> bool:
         return all(self.seen[log.index] == log.committed() for log in self._logs)

@@ -78,6 +78,7 @@ class Writer:
         topic = self._accumulator.topic(TOPIC)
         if topic is None:
             self.client.request_update()
+            self._notify()
             return
         sent = self.sent[partition]
         value = b"%d-%d" % (partition, len(sent))
@@ -111,7 +112,6 @@ class Writer:
 
     def pump(self) -> None:
         """Do all work that can be done now."""
-        self.client.pump()
         accumulator, now = self._accumulator, self._timeline.now
         accumulator.start_turn(now)
         self._answers.expire(now)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
 
 from aiokafka_lead._records import read_batches
 
@@ -75,12 +78,12 @@ class Partition:
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Return whole batches from this offset on, at least one if there is any."""
+        first = bisect_right(self._batches, offset, key=itemgetter(0))
         found = b""
-        for end, content in self._batches:
-            if end > offset:
-                if found and len(found) + len(content) > max_bytes:
-                    break
-                found += content
+        for _, content in islice(self._batches, first, None):
+            if found and len(found) + len(content) > max_bytes:
+                break
+            found += content
         return found
 
     def elect(self, leader: int, brokers: Iterable[int] = ()) -> None:

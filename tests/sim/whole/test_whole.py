@@ -1,0 +1,38 @@
+"""Whole clients on virtual time, in a process of their own: some seeds of each play, and that a seed replays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+RUNS = int(os.environ.get("WHOLE_RUNS", "6"))
+
+
+def played(*arguments: str) -> str:
+    """Return what the program prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sim.whole", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=170,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("play", "runs"), [("whole", RUNS), ("transactions", 2), ("pipelines", 2), ("hostile", 4)])
+def test_each_seed_holds(play: str, runs: int) -> None:
+    assert f"{runs} runs held" in played("--play", play, "--runs", str(runs))
+
+
+def test_a_seed_replays() -> None:
+    first, second = (played("--seed", "7").partition("\n")[2] for _ in range(2))
+    assert "faults: {'" in first
+    assert first == second

@@ -226,6 +226,20 @@ def test_a_leader_waits_for_topics_that_it_has_not_heard_of() -> None:
     assert given["other"] == [TopicPartition("u", 0)]
 
 
+def test_a_leader_does_not_wait_for_a_deleted_topic_that_it_assigned_before() -> None:
+    world = World()
+    leads = {"me": encode_subscription(MemberSubscription("me", ("t", "u")))}
+    world.member.topics_changed(snapshot(t=4, u=1), world.now)
+    world.join(leads=leads)
+    world.sync(*T, U)
+    world.settle()
+    world.member.topics_changed(snapshot(t=4), world.now)
+    world.beat(RebalanceInProgressError.code)
+    world.join(generation=2, leads=leads)
+    request = world.ask(SyncGroupRequest)
+    assert decode_assignment(request.assignments[0].assignment) == T
+
+
 def test_a_leader_sees_partitions_come_but_not_a_topic_go_for_a_moment() -> None:
     world = World()
     world.join(leads={"me": encode_subscription(MemberSubscription("me", ("t",)))})

@@ -33,19 +33,22 @@ _SUITES = ("quick", "test", "all")
 """Suites; each one includes those before it."""
 _QUICK = ("core", "records", "smoke", "wire")
 """Folders of the quick suite, the first to run after a change."""
-_ON_BOTH_LOOPS = ("io", "leadership", "smoke")
+_ON_BOTH_LOOPS = ("io", "smoke")
 """Folders whose tests also run on trio in the suite "test", because they exercise sockets and tasks.
 
-Elsewhere, tests of policy through clients run on both loops if marked ``both_loops``; ``both_loops(False)`` excludes
-one test of such a file.
+Elsewhere files and tests marked ``both_loops`` do: those of cancellation, and one file of each folder.
 """
-_TOGETHER = ("tests/spark/", "tests/schema/")
-"""Folders that share something slow to start, Spark or a registry. One process runs all tests of such a folder."""
-_KAFKA = "tests/kafka/"
-_OTHER_KAFKA = re.compile(r"\[[^]]*kafka_|/test_(acls|admin_quorum|assignors_agree|telemetry)\.py")
-"""Tests that need another cluster than the largest one, or no cluster. A second process runs them."""
-_LONGEST = (_KAFKA, *_TOGETHER)
-"""Folders that start first, so that no process is left with one of them at the end."""
+_TOGETHER = {
+    "other Kafka": re.compile(
+        r"tests/kafka/(.*\[[^]]*kafka_|test_(acls|admin_quorum|assignors_agree|telemetry)\.py|.*before_the_markers)"
+    ),
+    "Kafka": re.compile("tests/kafka/"),
+    "Spark": re.compile(r"tests/spark/|\[docs/spark"),
+    "registries": re.compile("tests/schema/"),
+}
+"""Tests that share something slow to start: the largest cluster, Spark, ... One process runs all of a group."""
+_LONGEST = ("Kafka", "Spark", "other Kafka", "registries")
+"""Groups in the order in which they start, before all other tests, so that no process is left with one at the end."""
 _HERE = Path(__file__).parent
 
 
@@ -80,43 +83,51 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of the selected suite, the longest folders first."""
+    """Keep the tests of the selected suite."""
     asked = _SUITES.index(config.getoption("suite"))
     parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:
         parts[_SUITES.index(_suite(item)) <= asked].append(item)
-    items[:] = sorted(parts[True], key=lambda item: not item.nodeid.startswith(_LONGEST))
+    items[:] = parts[True]
     config.hook.pytest_deselected(items=parts[False])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist=loadfile``, give files whose tests share something slow to start to the same process."""
+    """With ``--dist=loadfile``, give tests that share something slow to start to the same process, and begin there."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByFileOrMore(LoadFileScheduling):  # type: ignore[misc]  # it has no types
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(_KAFKA):
-                return "other Kafka" if _OTHER_KAFKA.search(nodeid) else "Kafka"
-            return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+            return _group(nodeid) or super()._split_scope(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            first = next((group for group in _LONGEST if group in self.workqueue), None)
+            if first is not None:
+                self.workqueue.move_to_end(first, last=False)
+            super()._assign_work_unit(node)
 
     return ByFileOrMore(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def _group(nodeid: str) -> str | None:
+    return next((group for group, tests in _TOGETHER.items() if tests.search(nodeid)), None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give what starts JVMs priority over tests that run side by side.
+    """Give Kafka and Spark priority over tests that run side by side.
 
     Starved brokers lose sessions, and Spark gives up a Python worker that takes 10 s to start.
     """
-    if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(_LONGEST):
+    if "PYTEST_XDIST_WORKER" in os.environ and _group(item.nodeid) in (None, "registries"):
         _step_back()
 
 
 @functools.cache
 def _step_back() -> None:
     if hasattr(os, "nice"):
-        os.nice(5)
+        os.nice(10)
 
 
 def _suite(item: pytest.Item) -> str:
@@ -126,14 +137,9 @@ def _suite(item: pytest.Item) -> str:
         (suite,) = marker.args
         return str(suite)
     folder = item.nodeid.split("/")[1]
-    if _is_second_loop(item) and not _is_on_both_loops(item, folder):
+    if _is_second_loop(item) and folder not in _ON_BOTH_LOOPS and item.get_closest_marker("both_loops") is None:
         return "all"
     return "quick" if folder in _QUICK else "test"
-
-
-def _is_on_both_loops(item: pytest.Item, folder: str) -> bool:
-    marker = item.get_closest_marker("both_loops")
-    return folder in _ON_BOTH_LOOPS if marker is None else marker.args != (False,)
 
 
 def _is_second_loop(item: pytest.Item) -> bool:

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from ..suites import crossed
 from .consumer_sim import LARGEST_BATCH, LIMITS, LONG_POLL_MS, Simulation
 
 RUNS = int(os.environ.get("CONSUMER_SIM_RUNS", "20"))
@@ -13,7 +14,7 @@ STORM_S = 8.0
 CALM_WITHIN_S = 4.0
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", crossed(range(RUNS), first=8))
 def test_every_record_once_in_order_whatever_happens(seed: int) -> None:
     simulation = Simulation(seed)
     simulation.accidents()

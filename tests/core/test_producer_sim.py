@@ -11,6 +11,7 @@ from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead.errors import KafkaError
 from tests.core.producer_sim import ProducerSim, SimRequest
 from tests.simulated.codes import MESSAGE_TOO_LARGE, NOT_LEADER_OR_FOLLOWER
+from tests.suites import crossed
 
 RUNS = int(os.environ.get("PRODUCER_SIM_RUNS", "150"))
 
@@ -81,7 +82,7 @@ class Chaos:
             sim.unreachable = set()
 
 
-@pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.parametrize("seed", crossed(range(RUNS), first=50))
 def test_idempotent_records_are_acknowledged_once_and_in_order(seed: int) -> None:
     rng = Random(seed)
     lossy = seed % 3 == 0
@@ -121,7 +122,7 @@ def test_idempotent_records_are_acknowledged_once_and_in_order(seed: int) -> Non
         assert sim.partitions[number].log[delivery.result().offset] == b"last"
 
 
-@pytest.mark.parametrize("seed", range(RUNS // 5))
+@pytest.mark.parametrize("seed", crossed(range(RUNS // 5), first=10))
 def test_one_request_in_flight_keeps_the_order_without_idempotence(seed: int) -> None:
     rng = Random(seed)
     sim = ProducerSim(

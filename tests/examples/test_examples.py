@@ -20,7 +20,7 @@ from aiokafka_lead import Producer
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 from tests.ports import PortPool
 from tests.programs import Program
-from tests.suites import crossed
+from tests.suites import ALL, crossed
 
 SERVER = ("-m", "uvicorn", "examples.fastapi_orders:app", "--port", "0")
 
@@ -136,7 +136,12 @@ DEMO = ("-m", "examples.demo", "--seconds", "2", "--partitions", "10")
 
 
 @pytest.mark.parametrize(
-    "arguments", [("-m", "examples.trio_program"), (*DEMO, "--backend", "asyncio"), (*DEMO, "--backend", "trio")]
+    "arguments",
+    [
+        ("-m", "examples.trio_program"),
+        (*DEMO, "--backend", "asyncio"),
+        pytest.param((*DEMO, "--backend", "trio"), marks=ALL),
+    ],
 )
 def test_programs_with_a_cluster_of_their_own_end_well(arguments: tuple[str, ...]) -> None:
     with Program(*arguments) as process:
@@ -148,7 +153,7 @@ def test_programs_with_a_cluster_of_their_own_end_well(arguments: tuple[str, ...
 
 
 @pytest.mark.usefixtures("handler_of_python")
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", crossed(["asyncio", "trio"]))
 def test_ctrl_c_ends_the_demo_without_a_traceback(backend: str) -> None:
     with Program("-m", "examples.demo", "--backend", backend) as process:
         process.read_until("sent +[1-9]")

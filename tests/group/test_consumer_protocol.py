@@ -21,7 +21,7 @@ from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
 from .support import starting
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = pytest.mark.anyio
 
 EVENTS = [TopicPartition("events", partition) for partition in range(4)]
 WITHIN_S = 20

@@ -24,7 +24,7 @@ from tests.io.script import Peer, serve
 
 from .support import GROUP, fill, reading, starting, until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = pytest.mark.anyio
 
 ID = "payments"
 FIRST = TopicPartition("events", 0)

@@ -13,7 +13,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import GROUP, fill, member, reading, starting, until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = pytest.mark.anyio
 
 OTHER = TopicPartition("other", 0)
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])

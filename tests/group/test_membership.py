@@ -264,7 +264,6 @@ async def test_who_is_stopped_at_once_holds_nobody_up(cluster: EmbeddedCluster) 
         await until(lambda: consumer.assignment() == ALL, timeout_s=15)
 
 
-@pytest.mark.both_loops(False)  # it takes longest here
 async def test_fifty_members_share_five_hundred_partitions(cluster: EmbeddedCluster) -> None:
     cluster.create_topic("many", partitions=500, replication_factor=1)
     options = {"heartbeat_interval_ms": 1_000, "metadata_max_age_ms": 300_000}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.terminal import TerminalReporter
@@ -32,27 +33,44 @@ _HERE = Path(__file__).parent
 _OURS = "tests/kafka/"
 _TIMEOUT_S = 400
 _NO_JAVA = "no real Apache Kafka here"
-_CLUSTERS = ("kafka_oldest", "kafka_first_with_producer_ids", "kafka_old", "kafka")
+_RELEASES = ("kafka_oldest", "kafka_first_with_producer_ids", "kafka_old", "kafka")
+"""Fixtures that are clusters of different releases."""
+_CLUSTERS = (*_RELEASES[:-1], "kafka_that_waits", "kafka_alone", "kafka")
 """Fixtures that are clusters, in the order in which their tests run."""
+_RESTARTING = ("test_failures.py", "test_groups_failures.py", "test_harness.py", "test_leadership.py")
+"""Files whose tests restart brokers; they run first, since a start takes longer with more topics."""
 _running: dict[str, KafkaCluster] = {}
 _last_test: dict[str, str] = {}
 """Last test of each cluster."""
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
-def pytest_leave_trio_on_old_releases_to_the_suite_all(items: list[pytest.Item]) -> None:
-    """Releases answer alike on both event loops, so only the suite "all" runs old ones on trio."""
+def pytest_leave_combinations_to_the_suite_all(items: list[pytest.Item]) -> None:
+    """Mark what only crosses releases, event loops and codecs with each other."""
     # Pytest accepts only functions named pytest_... as hooks, whatever their specname.
     for item in items:
-        if item.nodeid.startswith(_OURS) and _cluster_of(item) not in (None, "kafka") and "trio" in item.name:
+        if item.nodeid.startswith(_OURS) and _is_combination(item):
             item.add_marker(pytest.mark.suite("all"))
+
+
+def _is_combination(item: pytest.Item) -> bool:
+    """Return True for an old release on trio, or with another codec than one, and for a codec on trio.
+
+    Also for the release between two others that run all tests.
+    """
+    assert isinstance(item, pytest.Function)
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    cluster, codec, is_on_trio = _cluster_of(item), parameters.get("codec"), "trio" in item.name
+    if cluster in _RELEASES[:-1]:
+        return cluster == "kafka_first_with_producer_ids" or is_on_trio or codec not in (None, "zstd")
+    return codec is not None and is_on_trio
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder ``kafka``, extend its timeouts, and group the tests by cluster."""
+    """Mark everything in this folder ``kafka``, extend its timeouts, and sort the tests by cluster."""
     places = [index for index, item in enumerate(items) if item.nodeid.startswith(_OURS)]
-    ours = sorted((items[index] for index in places), key=lambda item: _CLUSTERS.index(_cluster_of(item) or "kafka"))
+    ours = sorted((items[index] for index in places), key=_turn)
     for index, item in zip(places, ours, strict=True):
         items[index] = item
         item.add_marker(pytest.mark.kafka)
@@ -61,6 +79,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         cluster = _cluster_of(item)
         if cluster is not None:
             _last_test[cluster] = item.nodeid
+
+
+def _turn(item: pytest.Item) -> tuple[int, bool]:
+    return _CLUSTERS.index(_cluster_of(item) or "kafka"), item.path.name not in _RESTARTING
 
 
 def _cluster_of(item: pytest.Item) -> str | None:
@@ -104,14 +126,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def _session_cluster(
     name: str,
     release: Release,
-    *,
-    brokers: int,
-    secure: bool = False,
-    kerberos: Kerberos | None = None,
-    issuer: TokenIssuer | None = None,
-    properties: Mapping[str, str] | None = None,
-    plugin: Path | None = None,
-    spare: bool = False,
+    **options: Any,
 ) -> Iterator[KafkaCluster]:
     try:
         require_java()
@@ -120,16 +135,7 @@ def _session_cluster(
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
             pytest.fail(f"CI needs a real Apache Kafka: {error}")
         pytest.skip(f"{_NO_JAVA}: {error}")
-    cluster = KafkaCluster(
-        release,
-        brokers=brokers,
-        secure=secure,
-        kerberos=kerberos,
-        issuer=issuer,
-        properties=properties,
-        plugin=plugin,
-        spare=spare,
-    )
+    cluster = KafkaCluster(release, **options)
     _running[name] = cluster
     try:
         cluster.start()
@@ -155,44 +161,41 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     yield from _session_cluster("kafka", NEWEST, brokers=3, secure=True, kerberos=known, issuer=issuer)
 
 
-@pytest.fixture(scope="module")
-def kafka_with_rules() -> Iterator[KafkaCluster]:
-    """One broker that enforces access rules (ACLs), and allows its anonymous users everything."""
-    rules = {
+@pytest.fixture(scope="session")
+def telemetry_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """File to which the plugin of `kafka_alone` writes what clients push."""
+    return tmp_path_factory.mktemp("telemetry") / "pushes"
+
+
+@pytest.fixture(scope="session")
+def kafka_alone(telemetry_file: Path) -> Iterator[KafkaCluster]:
+    """One broker for all tests that need more than a broker: a process that runs costs less than one for each.
+
+    It enforces access rules (ACLs), and allows its anonymous users everything; it receives metrics of clients
+    (KIP-714); and there is an additional controller that does not vote yet.
+    """
+    properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
+        "metric.reporters": "TelemetryFile",
+        "telemetry.file": str(telemetry_file),
     }
-    yield from _session_cluster("kafka_with_rules", NEWEST, brokers=1, properties=rules)
+    plugin = _HERE / "harness" / "TelemetryFile.java"
+    options = {"brokers": 1, "spare": True, "properties": properties, "plugin": plugin}
+    yield from _session_cluster("kafka_alone", NEWEST, **options)
 
 
-@pytest.fixture(scope="module")
-def kafka_with_spare() -> Iterator[KafkaCluster]:
-    """One node, and an additional controller that does not vote yet."""
-    yield from _session_cluster("kafka_with_spare", NEWEST, brokers=1, spare=True)
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kafka_that_waits() -> Iterator[KafkaCluster]:
     """Two brokers; a frozen one keeps its leaderships for the duration of any test."""
-    yield from _session_cluster(
-        "kafka_that_waits", NEWEST, brokers=2, properties={"broker.session.timeout.ms": "600000"}
-    )
-
-
-@pytest.fixture(scope="module")
-def kafka_that_asks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KafkaCluster, Path]]:
-    """One broker that receives metrics of clients (KIP-714), and the file to which its plugin writes them."""
-    file = tmp_path_factory.mktemp("telemetry") / "pushes"
-    properties = {"metric.reporters": "TelemetryFile", "telemetry.file": str(file)}
-    plugin = _HERE / "harness" / "TelemetryFile.java"
-    for cluster in _session_cluster("kafka_that_asks", NEWEST, brokers=1, properties=properties, plugin=plugin):
-        yield cluster, file
+    properties = {"broker.session.timeout.ms": "600000"}
+    yield from _session_cluster("kafka_that_waits", NEWEST, brokers=2, lean=True, properties=properties)
 
 
 @pytest.fixture(scope="session")
 def kafka_old() -> Iterator[KafkaCluster]:
-    """Three brokers of the last release line without leader hints (KIP-951)."""
-    yield from _session_cluster("kafka_old", OLD, brokers=3)
+    """Two brokers of the last release line without leader hints (KIP-951)."""
+    yield from _session_cluster("kafka_old", OLD, brokers=2, lean=True)
 
 
 @pytest.fixture(scope="session")
@@ -207,7 +210,7 @@ def kafka_oldest() -> Iterator[KafkaCluster]:
     yield from _session_cluster("kafka_oldest", OLDEST, brokers=1)
 
 
-@pytest.fixture(scope="session", params=_CLUSTERS)
+@pytest.fixture(scope="session", params=_RELEASES)
 def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
     """Each release in turn."""
     cluster: KafkaCluster = request.getfixturevalue(request.param)

@@ -11,20 +11,17 @@ from aiokafka_lead._wire.messages import consumer_group_describe as cd
 from aiokafka_lead._wire.messages import consumer_group_heartbeat as ch
 from aiokafka_lead._wire.messages import consumer_protocol_assignment as ca
 from aiokafka_lead._wire.messages import consumer_protocol_subscription as cs
-from aiokafka_lead._wire.messages import incremental_alter_configs as ac
 from aiokafka_lead._wire.messages import offset_commit as oc
 from aiokafka_lead._wire.messages import offset_fetch as of
 from aiokafka_lead._wire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from aiokafka_lead._wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from aiokafka_lead._wire.messages.describe_groups import DescribeGroupsRequest
 from aiokafka_lead._wire.messages.list_groups import ListGroupsRequest
-from aiokafka_lead._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from .coordinator_probes import Members, coordinator, joined
 from .probes import Answers, World
 
 _REBALANCE_TIMEOUT_MS = 60_000
-_GROUP_RESOURCE = 32
 Told = tuple[int, int, "list[int] | None"]
 """An error, a member epoch, and the number of partitions of each topic in the assignment, if there is one."""
 
@@ -129,22 +126,14 @@ async def prepared(world: World, name: str, *sizes: int) -> tuple[Modern, list[s
         await world.topic(topic, partitions=size)
     group = world.name(f"-{name}")
     broker = await coordinator(world, group)
-    for topic, size in zip(topics, sizes, strict=True):
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
-        while True:
-            found = (await world.ask(request, 12, broker=broker)).topics[0]
-            if len(found.partitions) == size:
-                break
-            await anyio.sleep(0.1)
-    configs = [
+    configs = {
         # New assignments at once: brokers of 4.3 gather changes for a second.
-        ac.AlterableConfig(name="consumer.assignment.interval.ms", config_operation=0, value="0"),
+        "consumer_assignment_interval_ms": "0",
         # Only the probes send the members' heartbeats, and a slow machine delays them.
-        ac.AlterableConfig(name="consumer.session.timeout.ms", config_operation=0, value="60000"),
-    ]
-    resource = ac.AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=configs)
-    answer = await world.ask(ac.IncrementalAlterConfigsRequest(resources=[resource]), broker=broker)
-    assert answer.responses[0].error_code == 0, answer.responses[0].error_message
+        "consumer_session_timeout_ms": "60000",
+    }
+    assert await world.configured(group, **configs) == 0
+    await world.published()
     return Modern(world, group, broker), topics
 
 

@@ -65,7 +65,7 @@ class GroupWatch:
             "instance": None,
             "session_ms": 6000,
             "batch": 200,
-            "pause_ms": 0,
+            "pause_ms": 20,
             **defaults,
         }
         self._processes = Processes()

@@ -17,7 +17,9 @@ from crc32c import crc32c
 from aiokafka_lead._wire import ZERO_UUID, Request, Response
 from aiokafka_lead._wire.messages import create_topics as ct
 from aiokafka_lead._wire.messages import delete_records as dr
+from aiokafka_lead._wire.messages import describe_configs as dc
 from aiokafka_lead._wire.messages import fetch as f
+from aiokafka_lead._wire.messages import incremental_alter_configs as ac
 from aiokafka_lead._wire.messages import list_offsets as lo
 from aiokafka_lead._wire.messages import metadata as md
 from aiokafka_lead._wire.messages import offset_for_leader_epoch as oe
@@ -31,6 +33,9 @@ Answers = dict[str, Any]
 Probe = Callable[["World"], Awaitable[Answers]]
 
 TOPIC_ID_VERSION = 13
+GROUP_RESOURCE = 32
+_MARK = "streams.heartbeat.interval.ms"
+"""A configuration of groups that matters to no group of a probe."""
 _WAIT_MS = 1000
 
 
@@ -75,6 +80,34 @@ class World:
             if (await self.listed(name, -1, leader))[0] == 0:
                 return leader, follower, found.topic_id
             await anyio.sleep(0.1)
+
+    async def configured(self, group: str, **values: str | None) -> int:
+        """Set configurations of a group, with ``_`` for ``.``, or reset them (None); return the error."""
+        configs = [
+            ac.AlterableConfig(name=name.replace("_", "."), config_operation=int(value is None), value=value)
+            for name, value in values.items()
+        ]
+        resource = ac.AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group, configs=configs)
+        return (await self.ask(ac.IncrementalAlterConfigsRequest(resources=[resource]))).responses[0].error_code
+
+    async def published(self) -> None:
+        """Wait until every broker acts on all topics and configurations that there are.
+
+        A broker takes over one image of the metadata after the other, and answers from a new one before its
+        coordinators have it. Once a broker shows a second change, made after it showed the first, they have the first.
+        """
+        group = self.name("-mark")
+        wanted = dc.DescribeConfigsResource(
+            resource_type=GROUP_RESOURCE, resource_name=group, configuration_keys=[_MARK]
+        )
+        for value in ("5001", "5002"):
+            assert await self.configured(group, **{_MARK: value}) == 0
+            for broker in self.addresses:
+                while True:
+                    found = (await self.ask(dc.DescribeConfigsRequest(resources=[wanted]), broker=broker)).results[0]
+                    if [each.value for each in found.configs] == [value]:
+                        break
+                    await anyio.sleep(0.02)
 
     async def produce(
         self, topic: str, records: bytes, broker: int, *, partition: int = 0, acks: int = -1, version: int = 12

@@ -10,7 +10,6 @@ from uuid import UUID
 import anyio
 
 from aiokafka_lead._wire.messages import describe_share_group_offsets as do
-from aiokafka_lead._wire.messages import incremental_alter_configs as ac
 from aiokafka_lead._wire.messages import share_acknowledge as sa
 from aiokafka_lead._wire.messages import share_fetch as sf
 from aiokafka_lead._wire.messages import share_group_describe as sd
@@ -21,7 +20,6 @@ from tests.testing.raw import RawClient, connected
 from .coordinator_probes import coordinator
 from .probes import World
 
-_GROUP_RESOURCE = 32
 Beat = tuple[int, int, "list[int] | None"]
 """An error, a member epoch, and the number of partitions of each topic in the assignment, if there is one."""
 
@@ -104,14 +102,11 @@ class Shares:
         ]
 
     async def configure(self, **values: str | None) -> int:
-        """Set options of the group, with ``_`` for ``.``, or reset them (None); return the error."""
-        configs = [
-            ac.AlterableConfig(name=name.replace("_", "."), config_operation=int(value is None), value=value)
-            for name, value in values.items()
-        ]
-        resource = ac.AlterConfigsResource(resource_type=_GROUP_RESOURCE, resource_name=self.group, configs=configs)
-        request = ac.IncrementalAlterConfigsRequest(resources=[resource])
-        return (await self.world.ask(request, broker=self.broker)).responses[0].error_code
+        """Set options of the group as in `World.configured`, wait until brokers act on them, and return the error."""
+        code = await self.world.configured(self.group, **values)
+        if not code:
+            await self.world.published()
+        return code
 
 
 class ShareMember:
@@ -220,11 +215,11 @@ async def prepared(world: World, name: str, *sizes: int) -> tuple[Shares, list[s
     return await _group(world, name), topics
 
 
-async def _group(world: World, name: str) -> Shares:
+async def _group(world: World, name: str, **configs: str) -> Shares:
     """Only the probes send its members' heartbeats, and a slow machine delays them."""
     group_id = world.name(f"-{name}")
     group = Shares(world, group_id, await coordinator(world, group_id))
-    assert await group.configure(share_session_timeout_ms="60000") == 0
+    assert await group.configure(share_session_timeout_ms="60000", **configs) == 0
     return group
 
 
@@ -233,8 +228,7 @@ async def reading(world: World, name: str, *members: str) -> AsyncIterator[tuple
     """Connect members that read one partition from its start to its leader; return group, topic, leader, members."""
     topic = world.name(f"-{name}")
     leader, _, topic_id = await world.topic(topic)
-    group = await _group(world, name)
-    assert await group.configure(share_auto_offset_reset="earliest") == 0
+    group = await _group(world, name, share_auto_offset_reset="earliest")
     for member in members:
         await group.join(member, topic)
     await group.settle(*members)

@@ -71,8 +71,8 @@ async def tool(kafka: KafkaCluster, *arguments: str) -> set[AclBinding]:
     return found
 
 
-async def test_each_sees_the_others_rules(kafka_with_rules: KafkaCluster) -> None:
-    kafka = kafka_with_rules
+async def test_each_sees_the_others_rules(kafka_alone: KafkaCluster) -> None:
+    kafka = kafka_alone
     async with AdminClient(kafka.bootstrap()) as admin:
 
         async def ours(wanted: AclBindingFilter | None = None) -> set[AclBinding]:
@@ -120,16 +120,16 @@ async def test_each_sees_the_others_rules(kafka_with_rules: KafkaCluster) -> Non
         assert await ours() == left - bobs
 
 
-async def test_the_command_line_sees_the_same(kafka_with_rules: KafkaCluster) -> None:
+async def test_the_command_line_sees_the_same(kafka_alone: KafkaCluster) -> None:
     """The rules, and the clock of a real controller, which is this machine's."""
 
     async def program(*arguments: str) -> Any:
-        command = [sys.executable, "-m", "aiokafka_lead.cli", *arguments, "-b", kafka_with_rules.bootstrap(), "--json"]
+        command = [sys.executable, "-m", "aiokafka_lead.cli", *arguments, "-b", kafka_alone.bootstrap(), "--json"]
         return json.loads((await anyio.run_process(command)).stdout)
 
     await program("acls", "add", "-u", "User:carol", "-o", "read", "-r", "topic", "--name", "carols")
     carols = AclBinding(AclResourceType.TOPIC, "carols", "User:carol", AclOperation.READ)
-    assert carols in await tool(kafka_with_rules, "--list")
+    assert carols in await tool(kafka_alone, "--list")
     (rule,) = await program("acls", "list", "-u", "User:carol")
     assert (rule["principal"], rule["operation"].lower()) == ("User:carol", "read")
     (clock,) = [row for row in await program("doctor", "--watch", "0s") if "clock:" in json.dumps(row)]

@@ -10,6 +10,7 @@ import pytest
 from aiokafka_lead import TopicPartition
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError
 
+from ..suites import ALL
 from .flow import FLOW_PARTITIONS, Flow, while_records_flow
 from .harness import KafkaCluster
 from .support import in_thread, make_consumer, make_producer, read
@@ -25,20 +26,21 @@ async def test_a_leader_is_killed_and_comes_back(kafka: KafkaCluster, topic_name
     async def trouble(flow: Flow) -> None:
         leader = await in_thread(kafka.leader, topic)
         kafka.kill(leader)
-        await flow.progress(500)
+        await flow.progress(200)
         await in_thread(kafka.start_broker, leader)
         await in_thread(kafka.wait_in_sync, topic)
 
     await while_records_flow(kafka, topic, trouble)
 
 
+@ALL  # as does each broker in test_leadership.py
 async def test_a_leader_shuts_down_in_order(kafka: KafkaCluster, topic_name: TopicName) -> None:
     topic = topic_name()
 
     async def trouble(flow: Flow) -> None:
         leader = await in_thread(kafka.leader, topic)
         await in_thread(kafka.terminate, leader)
-        await flow.progress(500)
+        await flow.progress(200)
         await in_thread(kafka.start_broker, leader)
         await in_thread(kafka.wait_in_sync, topic)
 
@@ -53,7 +55,7 @@ async def test_a_leader_freezes_with_its_connections_open(kafka: KafkaCluster, t
         leader = await in_thread(kafka.leader, topic)
         kafka.pause(leader)
         try:
-            await flow.progress(500)
+            await flow.progress(200)
         finally:
             kafka.resume(leader)
         await in_thread(kafka.wait_in_sync, topic)
@@ -66,8 +68,7 @@ async def test_leaders_move_by_election(kafka: KafkaCluster, topic_name: TopicNa
 
     async def trouble(flow: Flow) -> None:
         for _ in range(2):
-            for partition in range(FLOW_PARTITIONS):
-                await in_thread(kafka.move_leader, topic, partition)
+            await in_thread(kafka.move_leaders, topic, range(FLOW_PARTITIONS))
             await flow.progress(100)
 
     flow = await while_records_flow(kafka, topic, trouble, request_timeout_ms=90_000)
@@ -79,8 +80,7 @@ async def test_leaders_move_on_a_release_without_hints(any_kafka: KafkaCluster, 
     topic = topic_name()
 
     async def trouble(flow: Flow) -> None:
-        for partition in range(FLOW_PARTITIONS):
-            await in_thread(any_kafka.move_leader, topic, partition)
+        await in_thread(any_kafka.move_leaders, topic, range(FLOW_PARTITIONS))
         await flow.progress(100)
 
     await while_records_flow(any_kafka, topic, trouble)
@@ -101,7 +101,7 @@ async def test_a_topic_is_deleted_and_made_anew_under_both_clients(kafka: KafkaC
         assert [r.value for r in await read(consumer, 5)] == [b"second %d" % i for i in range(5)]
 
 
-@pytest.mark.parametrize("any_kafka", ["kafka_first_with_producer_ids"], indirect=True)
+@pytest.mark.parametrize("any_kafka", ["kafka_oldest"], indirect=True)
 async def test_every_stop_is_in_time_with_all_brokers_gone(any_kafka: KafkaCluster, topic_name: TopicName) -> None:
     kafka = any_kafka
     topic = await in_thread(kafka.create_topic, topic_name())

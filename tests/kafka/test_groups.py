@@ -13,7 +13,7 @@ from .harness import KafkaCluster
 TopicName = Callable[[], str]
 
 _PARTITIONS = 6
-_RECORDS_PER_SECOND = 600
+_RECORDS_PER_SECOND = 300
 _GAP_LIMIT_S = 60
 """The session timeout, plus time for a slow machine."""
 

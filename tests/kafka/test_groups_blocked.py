@@ -20,8 +20,8 @@ TopicName = Callable[[], str]
 
 pytestmark = pytest.mark.anyio
 
-_BLOCKED_S = 15
-_SESSION_MS = 30_000
+_BLOCKED_S = 8
+_SESSION_MS = 20_000
 
 
 class Moves:
@@ -47,7 +47,7 @@ class Moves:
 async def test_a_group_survives_a_blocked_event_loop(
     kafka: KafkaCluster, topic_name: TopicName, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The session of 30 s permits it; in the new protocol that is the group's own setting."""
+    """The session of 20 s permits it; in the new protocol that is the group's own setting."""
     topic = topic_name()
     group = f"{topic}-group"
     kafka.create_topic(topic, partitions=2)

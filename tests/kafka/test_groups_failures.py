@@ -58,8 +58,7 @@ def test_leaders_move_without_a_rebalance(kafka: KafkaCluster, topic_name: Topic
         watch.add("lead")
         watch.wait_shared()
         settled_at = time.monotonic()
-        for partition in range(3):
-            kafka.move_leader(scene.topic, partition)
+        kafka.move_leaders(scene.topic, range(3))
         moved_at = time.monotonic()
         wait_all_commit(watch, moved_at, _COMMITS_WITHIN_S)
         assert watch.events_since(settled_at, "revoked", "lost", "assigned") == []

@@ -44,8 +44,7 @@ async def test_elections_are_followed_by_hints(kafka: KafkaCluster, topic_name: 
         async def trouble(flow: Flow) -> None:
             consumer.assign(partitions_of(topic, FLOW_PARTITIONS))
             reading.start_soon(follow, consumer, counts)
-            for partition in range(FLOW_PARTITIONS):
-                await in_thread(kafka.move_leader, topic, partition)
+            await in_thread(kafka.move_leaders, topic, range(FLOW_PARTITIONS))
             await flow.progress(100)
             metrics = flow.producer.metrics()
             assert metrics.metadata.hints_accepted >= 1

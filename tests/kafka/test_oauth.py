@@ -119,6 +119,7 @@ async def test_records_wait_for_a_provider_and_sessions_end_with_their_tokens(
             while not enough.is_set():  # without retries any request that a broker leaves unanswered is an error
                 await producer.send_and_wait(topic, b"v")
                 sent += 1
+                await anyio.sleep(0.01)
 
         async def until(met: Callable[[], bool]) -> None:
             while not met():  # noqa: ASYNC110 - no event

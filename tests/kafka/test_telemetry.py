@@ -56,6 +56,11 @@ def values(lines: Iterable[Line], *, of_java: bool = False) -> list[Pushed]:
     return [each for line in lines for each in read(line.metrics, of_java=of_java)]
 
 
+@pytest.fixture
+def kafka_that_asks(kafka_alone: KafkaCluster, telemetry_file: Path) -> Asking:
+    return kafka_alone, telemetry_file
+
+
 @pytest.fixture(name="admin")
 async def admin_of_the_broker(kafka_that_asks: Asking) -> AsyncIterator[AdminClient]:
     async with AdminClient(kafka_that_asks[0].bootstrap()) as admin:

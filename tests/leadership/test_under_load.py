@@ -21,7 +21,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import all_of, consumer_of, next_number, producer_of, values
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 SECONDS = float(os.environ.get("LEADERSHIP_SECONDS", "3"))
 

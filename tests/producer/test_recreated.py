@@ -11,7 +11,7 @@ from aiokafka_lead import Producer, RecordMetadata
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.testing import EmbeddedCluster
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = pytest.mark.anyio
 
 SOON_S = 20
 """Much shorter than ``delivery_timeout_ms``."""

@@ -11,7 +11,7 @@ import pytest
 from aiokafka_lead import Producer
 from aiokafka_lead.testing import EmbeddedCluster
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("acks", ["all", 1])

@@ -14,7 +14,7 @@ from aiokafka_lead.admin import NewTopic
 from aiokafka_lead.errors import UnsupportedVersionError
 from aiokafka_lead.testing import EmbeddedCluster
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = pytest.mark.anyio
 
 BASIC = """
     Produce Fetch ListOffsets Metadata OffsetCommit OffsetFetch FindCoordinator JoinGroup Heartbeat SyncGroup LeaveGroup

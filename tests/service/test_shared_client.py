@@ -123,7 +123,6 @@ async def connections_and_metadata_requests(cluster: EmbeddedCluster, *, shared:
         return connections, cluster.requests.count("Metadata")
 
 
-@pytest.mark.both_loops(False)  # it takes longest here
 async def test_a_shared_client_has_a_tenth_of_the_connections_and_metadata_requests() -> None:
     found = []
     for shared in (False, True):

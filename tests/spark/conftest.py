@@ -30,10 +30,16 @@ SPARK_TIMEOUT_S = 600
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that use a JVM a longer timeout."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("timeout") is None:
+    """Give tests that use a JVM a longer timeout, and run them last, when fewer of Kafka's JVMs run beside Spark's."""
+    places = [index for index, item in enumerate(items) if item.nodeid.startswith("tests/spark/")]
+    for index, item in zip(places, sorted((items[index] for index in places), key=_uses_spark), strict=True):
+        items[index] = item
+        if _uses_spark(item) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
+
+
+def _uses_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

@@ -18,7 +18,7 @@ from .raw import batch, connected
 from .test_fetch import fetch_request, wanted
 from .test_produce import produce
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = pytest.mark.anyio
 
 
 def open_files() -> int:

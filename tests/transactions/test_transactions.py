@@ -30,7 +30,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import ID, committed, transactional
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = pytest.mark.anyio
 
 
 async def fail_in_transaction(producer: Producer) -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
@@ -40,7 +40,7 @@ _ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 class KafkaCluster:
-    """A controller and ``brokers`` brokers, one JVM each; or one node that is both, if ``brokers`` is 1.
+    """A controller and ``brokers`` brokers, one JVM each. If ``lean``, or with one broker, broker 1 is the controller.
 
     Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... With ``secure`` each has the listeners of
     `Listener`, else PLAINTEXT alone; with ``kerberos`` the SASL listeners take GSSAPI, with ``issuer`` OAUTHBEARER,
@@ -56,6 +56,7 @@ class KafkaCluster:
         release: Release,
         *,
         brokers: int = 3,
+        lean: bool = False,
         secure: bool = False,
         kerberos: Kerberos | None = None,
         issuer: TokenIssuer | None = None,
@@ -84,7 +85,7 @@ class KafkaCluster:
         self.certificates: Final = Certificates.make(self.folder / "certificates") if secure else None
         self._kerberos: Final = kerberos
         self._issuer: Final = issuer
-        self._nodes: Final = self._plan(brokers, spare)
+        self._nodes: Final = self._plan(brokers, lean or brokers == 1, spare)
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._flags: Final = [
             f"-Xmx{heap_mib}m",
@@ -235,32 +236,44 @@ class KafkaCluster:
             lambda: admin.delete_topics([name], operation_timeout=30)[name],
             confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
         )
-        wait_until(lambda: name not in self._known(admin).topics, f"{name} is gone", _CHANGE_TIMEOUT_S)
+        wait_until(lambda: name not in self.known(admin).topics, f"{name} is gone", _CHANGE_TIMEOUT_S)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the id of the broker that leads a partition now, or -1."""
         admin = self.admin()
-        leader: int = self._known(admin, topic).topics[topic].partitions[partition].leader
+        leader: int = self.known(admin, topic).topics[topic].partitions[partition].leader
         return leader
+
+    def _leads(self, broker_id: int, topic: str, partition: int) -> bool:
+        return self.leader(topic, partition) == broker_id
 
     def wait_in_sync(self, topic: str, timeout_s: float = 120) -> None:
         """Wait until every replica of a topic's partitions is in sync."""
         admin = self.admin()
 
         def in_sync() -> bool:
-            partitions = self._known(admin, topic).topics[topic].partitions.values()
+            partitions = self.known(admin, topic).topics[topic].partitions.values()
             return all(len(p.isrs) == len(p.replicas) for p in partitions)
 
         wait_until(in_sync, f"all replicas of {topic} are in sync", timeout_s)
 
-    def move_leader(self, topic: str, partition: int) -> int:
-        """Make the next replica the preferred one and elect it; returns the new leader's id when it leads."""
+    def move_leader(self, topic: str, partition: int) -> None:
+        """Move one leader as `move_leaders` does."""
+        self.move_leaders(topic, [partition])
+
+    def move_leaders(self, topic: str, partitions: Iterable[int]) -> None:
+        """Make the next replica of each partition the preferred one; then elect these one after the other."""
         admin = self.admin()
-        found = self._known(admin, topic).topics[topic].partitions[partition]
-        replicas = [*found.replicas[1:], found.replicas[0]]
-        while replicas[0] == found.leader:
-            replicas = [*replicas[1:], replicas[0]]
-        plan = {"version": 1, "partitions": [{"topic": topic, "partition": partition, "replicas": replicas}]}
+        known = self.known(admin, topic).topics[topic].partitions
+        wanted: dict[int, list[int]] = {}
+        for partition in partitions:
+            found = known[partition]
+            replicas = [*found.replicas[1:], found.replicas[0]]
+            while replicas[0] == found.leader:
+                replicas = [*replicas[1:], replicas[0]]
+            wanted[partition] = replicas
+        moves = [{"topic": topic, "partition": number, "replicas": replicas} for number, replicas in wanted.items()]
+        plan = {"version": 1, "partitions": moves}
         with tempfile.NamedTemporaryFile("w", dir=self.folder, suffix=".json") as file:
             json.dump(plan, file)
             file.flush()
@@ -268,24 +281,24 @@ class KafkaCluster:
                 self.release.reassign_tool,
                 *("--bootstrap-server", self.bootstrap(), "--reassignment-json-file", file.name, "--execute"),
             )
-        wait_until(
-            lambda: self._known(admin, topic).topics[topic].partitions[partition].replicas == replicas,
-            f"the replicas of {topic}-{partition} are {replicas}",
-            _CHANGE_TIMEOUT_S,
-        )
-        self._elect(admin, topic, partition)
-        what = f"{replicas[0]} leads {topic}-{partition}"
-        wait_until(lambda: self.leader(topic, partition) == replicas[0], what, _CHANGE_TIMEOUT_S)
-        leader: int = replicas[0]
-        return leader
+
+        def planned() -> bool:
+            known = self.known(admin, topic).topics[topic].partitions
+            return all(known[number].replicas == replicas for number, replicas in wanted.items())
+
+        wait_until(planned, f"the replicas of {topic} are {wanted}", _CHANGE_TIMEOUT_S)
+        for number, (leader, *_) in wanted.items():
+            self._elect(admin, topic, number)
+            led = functools.partial(self._leads, leader, topic, number)
+            wait_until(led, f"{leader} leads {topic}-{number}", _CHANGE_TIMEOUT_S)
 
     @staticmethod
-    def _known(admin: AdminClient, topic: str | None = None) -> Any:
+    def known(client: AdminClient | confluent_kafka.Consumer, topic: str | None = None) -> Any:
         """Return a broker's metadata of a topic, or of all; retries if librdkafka loses the broker meanwhile."""
         deadline = time.monotonic() + _CHANGE_TIMEOUT_S
         while True:
             try:
-                return admin.list_topics(topic, timeout=30)
+                return client.list_topics(topic, timeout=30)
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise
@@ -319,15 +332,16 @@ class KafkaCluster:
 
     # --- implementation ---------------------------------------------------------------------------------------------
 
-    def _plan(self, brokers: int, spare: bool) -> dict[int, Node]:
+    def _plan(self, brokers: int, lean: bool, spare: bool) -> dict[int, Node]:
         nodes = {}
-        if brokers > 1:
+        if not lean:
             nodes[_CONTROLLER_ID] = Node(_CONTROLLER_ID, True, False, self._ports.take(), {})
         for node_id in range(1, brokers + 1):
             ports = {listener: self._ports.take() for listener in self._listeners}
             proxied_at = self._ports.take() if Listener.PROXIED in ports else 0
-            controller_port = self._ports.take() if brokers == 1 else None
-            nodes[node_id] = Node(node_id, brokers == 1, True, controller_port, ports, proxied_at=proxied_at)
+            controls = lean and node_id == 1
+            controller_port = self._ports.take() if controls else None
+            nodes[node_id] = Node(node_id, controls, True, controller_port, ports, proxied_at=proxied_at)
         if spare:
             nodes[_SPARE_ID] = Node(_SPARE_ID, True, False, self._ports.take(), {}, is_spare=True)
         return nodes
@@ -374,7 +388,7 @@ class KafkaCluster:
     def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
         def led() -> bool:
             # A request by name would create a topic that this broker has not heard of yet.
-            found = KafkaCluster._known(admin).topics.get(topic)
+            found = KafkaCluster.known(admin).topics.get(topic)
             known = {} if found is None else found.partitions
             return len(known) == partitions and all(p.leader >= 0 and len(p.isrs) > 0 for p in known.values())
 

@@ -43,11 +43,12 @@ _TOGETHER = {
         r"tests/kafka/(.*\[[^]]*kafka_|test_(acls|admin_quorum|assignors_agree|telemetry)\.py|.*before_the_markers)"
     ),
     "Kafka": re.compile("tests/kafka/"),
+    "Spark's programs": re.compile(r"tests/spark/test_(connect|pipeline)\.py"),
     "Spark": re.compile(r"tests/spark/|\[docs/spark"),
     "registries": re.compile("tests/schema/"),
 }
 """Tests that share something slow to start: the largest cluster, Spark, ... One process runs all of a group."""
-_LONGEST = ("Kafka", "Spark", "other Kafka", "registries")
+_LONGEST = ("Kafka", "Spark", "other Kafka", "Spark's programs", "registries")
 """Groups in the order in which they start, before all other tests, so that no process is left with one at the end."""
 _HERE = Path(__file__).parent
 

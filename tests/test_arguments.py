@@ -461,45 +461,76 @@ def sent(cluster: EmbeddedCluster, *background: str) -> set[str]:
     return {record.api for record in cluster.requests} - {"ApiVersions", *background}
 
 
+@pytest.fixture(scope="module")
+async def cluster() -> AsyncIterator[EmbeddedCluster]:
+    async with a_cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def producer() -> AsyncIterator[tuple[EmbeddedCluster, Producer]]:
+    async with a_cluster() as cluster, Producer(cluster.bootstrap_servers) as started:
+        await started.send_and_wait("events", b"first")
+        yield cluster, started
+
+
+@pytest.fixture(scope="module")
+async def consumer() -> AsyncIterator[tuple[EmbeddedCluster, Consumer]]:
+    async with a_cluster() as cluster:
+        made = Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id="g", enable_auto_commit=False)
+        made.assign([TP])
+        async with made:
+            await made.seek_to_end()
+            yield cluster, made
+
+
+@pytest.fixture(scope="module")
+async def admin() -> AsyncIterator[tuple[EmbeddedCluster, AdminClient]]:
+    async with a_cluster() as cluster, AdminClient(cluster.bootstrap_servers) as started:
+        yield cluster, started
+
+
 @pytest.mark.parametrize(("method", "given", "argument", "values"), wrong(PRODUCER))
-async def test_producer(method: str, given: dict[str, Any], argument: str, values: list[Any]) -> None:
-    async with a_cluster() as cluster, Producer(cluster.bootstrap_servers) as producer:
-        await producer.send_and_wait("events", b"first")
-        cluster.requests.clear()
-        await refused(producer, method, given, argument, values)
-        await producer.flush()
-        assert sent(cluster) == set()
+async def test_producer(
+    producer: tuple[EmbeddedCluster, Producer], method: str, given: dict[str, Any], argument: str, values: list[Any]
+) -> None:
+    cluster, client = producer
+    cluster.requests.clear()
+    await refused(client, method, given, argument, values)
+    await client.flush()
+    assert sent(cluster) == set()
 
 
 @pytest.mark.parametrize(("method", "given", "argument", "values"), wrong(CONSUMER))
-async def test_consumer(method: str, given: dict[str, Any], argument: str, values: list[Any]) -> None:
-    async with a_cluster() as cluster:
-        consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id="g", enable_auto_commit=False)
-        consumer.assign([TP])
-        async with consumer:
-            await consumer.seek_to_end()
-            cluster.requests.clear()
-            await refused(consumer, method, given, argument, values)
-            assert sent(cluster, "Fetch") == set()
-            assert consumer.assignment() == {TP}
+async def test_consumer(
+    consumer: tuple[EmbeddedCluster, Consumer], method: str, given: dict[str, Any], argument: str, values: list[Any]
+) -> None:
+    cluster, client = consumer
+    cluster.requests.clear()
+    await refused(client, method, given, argument, values)
+    assert sent(cluster, "Fetch") == set()
+    assert client.assignment() == {TP}
 
 
 @pytest.mark.parametrize(("method", "given", "argument", "values"), wrong(ADMIN))
-async def test_admin(method: str, given: dict[str, Any], argument: str, values: list[Any]) -> None:
-    async with a_cluster() as cluster, AdminClient(cluster.bootstrap_servers) as admin:
-        cluster.requests.clear()
-        await refused(admin, method, given, argument, values)
-        assert sent(cluster) == set()
-        assert cluster.topic_names() == ["events"]
+async def test_admin(
+    admin: tuple[EmbeddedCluster, AdminClient], method: str, given: dict[str, Any], argument: str, values: list[Any]
+) -> None:
+    cluster, client = admin
+    cluster.requests.clear()
+    await refused(client, method, given, argument, values)
+    assert sent(cluster) == set()
+    assert cluster.topic_names() == ["events"]
 
 
 @pytest.mark.parametrize(("method", "given", "argument", "values"), wrong(CLUSTER))
-async def test_embedded_cluster(method: str, given: dict[str, Any], argument: str, values: list[Any]) -> None:
-    async with a_cluster() as cluster:
-        await refused(cluster, method, given, argument, values)
-        assert cluster.topic_names() == ["events"]
-        assert cluster.broker_ids == [1, 2]
-        assert (cluster.leader("events"), cluster.leader_epoch("events")) == (1, 0)
+async def test_embedded_cluster(
+    cluster: EmbeddedCluster, method: str, given: dict[str, Any], argument: str, values: list[Any]
+) -> None:
+    await refused(cluster, method, given, argument, values)
+    assert cluster.topic_names() == ["events"]
+    assert cluster.broker_ids == [1, 2]
+    assert (cluster.leader("events"), cluster.leader_epoch("events")) == (1, 0)
 
 
 @pytest.mark.parametrize(("method", "given", "argument", "values"), wrong(FAULTS))

@@ -32,13 +32,18 @@ def outcome(spark: SparkSession, cluster: ClusterThread, kind: str, case: Case) 
     """Return the outcome of the case with this format."""
     run = {"batch": _batch, "stream": _stream, "write": _write, "write stream": _write_stream}[case.kind]
     if case.rows:
-        if "sink" in cluster.topic_names():
-            cluster.delete_topic("sink")
-        cluster.create_topic("sink")
+        new_sink(cluster)
     try:
         return run(spark, cluster, kind, case)
     except (PySparkException, Py4JError) as error:
         return Outcome(REFUSED, (), str(error))
+
+
+def new_sink(cluster: ClusterThread) -> None:
+    """Create the topic for writes, empty."""
+    if "sink" in cluster.topic_names():
+        cluster.delete_topic("sink")
+    cluster.create_topic("sink")
 
 
 def _batch(spark: SparkSession, cluster: ClusterThread, kind: str, case: Case) -> Outcome:

@@ -11,12 +11,31 @@ from typing import Any, Protocol
 
 import confluent_kafka
 import pyarrow as pa
-from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    CaseInsensitiveDict,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from aiokafka_lead import Producer
 from aiokafka_lead.spark.data_source import KafkaDataSource
 from aiokafka_lead.testing.thread import ClusterThread
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+ROWS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
 
 
 def fill(
@@ -98,6 +117,24 @@ def read(cluster: Servers, **options: str) -> list[dict[str, Any]]:
     """Run a whole batch query; return its rows."""
     reader = batch_reader(cluster, **options)
     return rows(reader, reader.partitions())
+
+
+def table(schema: pa.Schema = ROWS, **columns: Sequence[Any]) -> list[pa.RecordBatch]:
+    """Return some of the columns, as one Arrow batch."""
+    wanted = pa.schema([field for field in schema if field.name in columns])
+    return [pa.record_batch([pa.array(columns[f.name], f.type) for f in wanted], schema=wanted)]
+
+
+def write(cluster: ClusterThread, batches: list[pa.RecordBatch], *, stream: bool = False, **options: str) -> int:
+    """Run a task with a pickled writer, as Spark does; return its reported number of rows."""
+    found = source(cluster, **options)
+    schema = from_arrow_schema(batches[0].schema)
+    writer = found.streamWriter(schema, overwrite=False) if stream else found.writer(schema, overwrite=False)
+    task = pickle.loads(pickle.dumps(writer))
+    assert isinstance(task, DataSourceArrowWriter | DataSourceStreamArrowWriter)
+    message = pickle.loads(pickle.dumps(task.write(iter(batches))))
+    rows: int = message.rows
+    return rows
 
 
 def connections_end(cluster: ClusterThread, timeout_s: float = 30) -> bool:

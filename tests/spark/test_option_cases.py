@@ -7,26 +7,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from aiokafka_lead.errors import KafkaError
 from aiokafka_lead.spark import FORMAT
+from aiokafka_lead.spark.sink.task import WriteError
 from aiokafka_lead.spark.source.progress import DataLossError
 from aiokafka_lead.testing.thread import ClusterThread
 
 from .option_cases import CASES, REFUSED, STRICTER, Case, offsets_read
 from .option_cluster import options, prepare
-from .option_runs import outcome
-from .support import Query, read, stream_reader
+from .option_runs import new_sink, outcome
+from .support import Query, read, stream_reader, table, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 READS = [*(case for case in CASES if not case.rows), *STRICTER]
-REFUSALS = (ValueError, KafkaError, DataLossError)
+REFUSALS = (ValueError, KafkaError, DataLossError, WriteError)
+PLAIN = [case for case in CASES if (case.kind, case.rows, case.mode) == ("write", "'v' value", "append")]
+"""Writes of one value, which need no JVM either. Spark refuses those that Python refuses."""
 WRITES = [
     pytest.param(
-        case, marks=pytest.mark.suite("all" if case.kind == "write stream" and case.outcome == REFUSED else "test")
+        case,
+        marks=pytest.mark.suite(
+            "all" if case.outcome == REFUSED and (case in PLAIN or case.kind == "write stream") else "test"
+        ),
     )
     for case in CASES
     if case.rows
@@ -63,6 +70,18 @@ def _available_now(cluster: ClusterThread, given: dict[str, str]) -> list[dict[s
         return query.rows
     finally:
         query.reader.stop()
+
+
+@pytest.mark.parametrize("case", PLAIN, ids=str)
+def test_writes_of_one_value(filled: ClusterThread, case: Case) -> None:
+    given, rows = options(filled, case), table(pa.schema([("value", pa.string())]), value=["v"])
+    new_sink(filled)
+    if case.outcome == REFUSED:
+        with pytest.raises(REFUSALS):
+            write(filled, rows, **given)
+    else:
+        assert str(write(filled, rows, **given)) == case.outcome
+        assert [record.value for record in filled.records("sink")] == [b"v"]
 
 
 @pytest.mark.parametrize("case", WRITES, ids=str)

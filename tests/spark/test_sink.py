@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
+from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -25,37 +24,9 @@ from pyspark.sql.types import (
 from aiokafka_lead.spark.sink.task import WriteError
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .support import connections_end, fill, numbered, read, source
+from .support import connections_end, fill, numbered, read, source, table, write
 
 NewTopic = Callable[..., str]
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-ROWS = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-    ]
-)
-
-
-def table(schema: pa.Schema = ROWS, **columns: Sequence[Any]) -> list[pa.RecordBatch]:
-    """Return some of the columns, as one Arrow batch."""
-    wanted = pa.schema([field for field in schema if field.name in columns])
-    return [pa.record_batch([pa.array(columns[f.name], f.type) for f in wanted], schema=wanted)]
-
-
-def write(cluster: ClusterThread, batches: list[pa.RecordBatch], *, stream: bool = False, **options: str) -> int:
-    """Run a task with a pickled writer, as Spark does; return its reported number of rows."""
-    found = source(cluster, **options)
-    schema = from_arrow_schema(batches[0].schema)
-    writer = found.streamWriter(schema, overwrite=False) if stream else found.writer(schema, overwrite=False)
-    task = pickle.loads(pickle.dumps(writer))
-    assert isinstance(task, DataSourceArrowWriter | DataSourceStreamArrowWriter)
-    message = pickle.loads(pickle.dumps(task.write(iter(batches))))
-    rows: int = message.rows
-    return rows
 
 
 def stored(cluster: ClusterThread, topic: str, partition: int = 0) -> list[tuple[bytes | None, bytes | None]]:

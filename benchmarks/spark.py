@@ -34,7 +34,6 @@ from aiokafka_lead.spark import FORMAT
 _ROOT = Path(__file__).parents[1]
 _CONNECTOR = "kafka"
 _SIZE = 100
-_PARTITIONS = 6
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -44,6 +43,7 @@ def main(args: Sequence[str]) -> None:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--jars", type=Path, help="a directory with the jars of Spark's connector")
     parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--batches", type=int, default=20, help="micro-batches to time")
     parser.add_argument("--only", choices=["read", "rows", "options", "stream", "write"], help="only this part")
@@ -51,11 +51,11 @@ def main(args: Sequence[str]) -> None:
     spark = _session(given.jars)
     formats = [FORMAT, *([_CONNECTOR] if given.jars else [])]
     parts: dict[str, Callable[[], None]] = {
-        "read": lambda: _read(spark, formats, given.bootstrap, given.records, given.repeat),
+        "read": lambda: _read(spark, formats, given.bootstrap, given.partitions, given.records, given.repeat),
         "rows": lambda: _rows(spark, formats, given.bootstrap),
         "options": lambda: _options(spark, formats, given.bootstrap),
-        "stream": lambda: _stream(spark, formats, given.bootstrap, given.batches),
-        "write": lambda: _write(spark, formats, given.bootstrap, given.repeat),
+        "stream": lambda: _stream(spark, formats, given.bootstrap, given.partitions, given.batches),
+        "write": lambda: _write(spark, formats, given.bootstrap, given.partitions, given.repeat),
     }
     try:
         for name, part in parts.items():
@@ -99,22 +99,22 @@ async def _topic(bootstrap: str, name: str, partitions: int, configs: dict[str, 
 # --- a large read ----------------------------------------------------------------------------------------------------
 
 
-async def _fill(bootstrap: str, topic: str, count: int) -> None:
+async def _fill(bootstrap: str, topic: str, partitions: int, count: int) -> None:
     values = [b"%0*d" % (_SIZE, number) for number in range(5_000)]
     async with Producer(bootstrap, linger_ms=20) as producer:
         for first in range(0, count, len(values)):
-            await producer.send_many(topic, values[: count - first], partition=first // len(values) % _PARTITIONS)
+            await producer.send_many(topic, values[: count - first], partition=first // len(values) % partitions)
         await producer.flush()
 
 
-def _read(spark: SparkSession, formats: list[str], bootstrap: str, count: int, repeat: int) -> None:
-    topic = f"benchmark-spark-{count}"
-    if asyncio.run(_topic(bootstrap, topic, _PARTITIONS, {})):
-        asyncio.run(_fill(bootstrap, topic, count))
+def _read(spark: SparkSession, formats: list[str], bootstrap: str, partitions: int, count: int, repeat: int) -> None:
+    topic = f"benchmark-spark-{count}-{partitions}"
+    if asyncio.run(_topic(bootstrap, topic, partitions, {})):
+        asyncio.run(_fill(bootstrap, topic, partitions, count))
     value_only = StructType([StructField("value", BinaryType())])
     cases: list[tuple[str, str, StructType | None]] = [(name, name, None) for name in formats]
     cases.insert(1, (f"{FORMAT}, value alone", FORMAT, value_only))
-    print(f"count and sum of lengths of {count:,} records of {_SIZE} bytes")
+    print(f"count and sum of lengths of {count:,} records of {_SIZE} bytes in {partitions} partitions")
     times: dict[str, list[float]] = {name: [] for name, _, _ in cases}
     used: dict[str, list[float]] = {name: [] for name, _, _ in cases}
     for turn in range(repeat + 1):
@@ -302,36 +302,39 @@ def _count_stream(spark: SparkSession, kind: str, options: dict[str, str]) -> in
 # --- micro-batches ---------------------------------------------------------------------------------------------------
 
 
-def _stream(spark: SparkSession, formats: list[str], bootstrap: str, batches: int) -> None:
+def _stream(spark: SparkSession, formats: list[str], bootstrap: str, partitions: int, batches: int) -> None:
     topic = f"benchmark-spark-stream-{os.getpid()}"
-    asyncio.run(_topic(bootstrap, topic, _PARTITIONS, {}))
-    print(f"{batches} micro-batches of 600 rows: median milliseconds")
-    for kind in formats:
+    asyncio.run(_topic(bootstrap, topic, partitions, {}))
+    rows = 600 // partitions * partitions or partitions
+    print(f"{batches} micro-batches of {rows} rows in {partitions} partitions: median milliseconds")
+    cases: list[tuple[str, str, dict[str, str]]] = [(kind, kind, {}) for kind in formats]
+    cases.insert(1, (f"{FORMAT}, maxTasks=1", FORMAT, {"maxTasks": "1"}))
+    for name, kind, options in cases:
         frame = spark.readStream.format(kind).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+        frame = frame.options(**options)
         with tempfile.TemporaryDirectory() as checkpoint:
             writer = frame.load().writeStream.format("noop").option("checkpointLocation", checkpoint)
             query = writer.trigger(processingTime="0 seconds").start()
             try:
                 query.processAllAvailable()
                 for _ in range(batches + 3):
-                    asyncio.run(_send(bootstrap, topic, 600))
+                    asyncio.run(_send(bootstrap, topic, partitions, rows))
                     query.processAllAvailable()
                 full: list[dict[str, Any]] = [
-                    progress.durationMs for progress in query.recentProgress if progress.numInputRows == 600
+                    progress.durationMs for progress in query.recentProgress if progress.numInputRows == rows
                 ][3:]
             finally:
                 query.stop()
         parts = ("triggerExecution", "latestOffset", "addBatch", "queryPlanning", "walCommit", "commitOffsets")
         figures = "   ".join(f"{part} {median(one.get(part, 0) for one in full):.0f}" for part in parts)
-        print(f"  {kind:14} {len(full)} batches: {figures}")
+        print(f"  {name:25} {len(full)} batches: {figures}")
 
 
-async def _send(bootstrap: str, topic: str, count: int) -> None:
+async def _send(bootstrap: str, topic: str, partitions: int, count: int) -> None:
     """Send all rows at once, so that one micro-batch gets them."""
     async with Producer(bootstrap, linger_ms=50) as producer:
-        each = count // _PARTITIONS
-        for partition in range(_PARTITIONS):
-            await producer.send_many(topic, [b"x" * _SIZE] * each, partition=partition)
+        for partition in range(partitions):
+            await producer.send_many(topic, [b"x" * _SIZE] * (count // partitions), partition=partition)
         await producer.flush()
 
 
@@ -340,9 +343,9 @@ async def _send(bootstrap: str, topic: str, count: int) -> None:
 _WRITTEN = 200_000
 
 
-def _write(spark: SparkSession, formats: list[str], bootstrap: str, repeat: int) -> None:
+def _write(spark: SparkSession, formats: list[str], bootstrap: str, partitions: int, repeat: int) -> None:
     topic = f"benchmark-spark-write-{os.getpid()}"
-    asyncio.run(_topic(bootstrap, topic, _PARTITIONS, {}))
+    asyncio.run(_topic(bootstrap, topic, partitions, {}))
     rows = spark.range(_WRITTEN).selectExpr(
         "cast(id as string) as key", f"lpad(cast(id as string), {_SIZE}, '0') as value"
     )

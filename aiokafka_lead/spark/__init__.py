@@ -2,19 +2,23 @@
 
 If the package is installed in the Python environments of the driver and the executors, PySpark finds the format
 automatically. `register` is for other sessions. A DataFrame reads the records present at its first action; `refresh`
-makes it read again.
+makes it read again. `lag` tells how far a streaming query is behind.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..types import TopicPartition
 from .format import FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-__all__ = ["FORMAT", "refresh", "register"]
+__all__ = ["FORMAT", "lag", "refresh", "register"]
 
 
 def register(spark: SparkSession) -> None:
@@ -47,3 +51,27 @@ def refresh(frame: DataFrame) -> DataFrame:
     except Exception as error:  # Py4J's errors, and PySpark's own for features missing in Connect
         raise RuntimeError(f"this session cannot refresh a DataFrame, load() again: {type(error).__name__}") from None
     return frame.select("*")
+
+
+def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
+    """Return the number of offsets that a streaming query has not read yet, by partition, after a micro-batch.
+
+    ``progress`` is a query's ``lastProgress``, or the ``event.progress`` of a `StreamingQueryListener`. If several of
+    its sources read a partition, the largest number counts. Sources other than topics are left out.
+    """
+    found: dict[TopicPartition, int] = {}
+    for source in progress.sources:
+        done = _offsets(source.endOffset)
+        for tp, end in _offsets(source.latestOffset).items():
+            found[tp] = max(found.get(tp, 0), end - done.get(tp, 0))
+    return found
+
+
+def _offsets(text: str | None) -> Mapping[TopicPartition, int]:
+    """Return the offsets in a progress; empty for another kind of source, which Spark does not name there."""
+    from .source.progress import Progress
+
+    found = json.loads(text or "{}")
+    if not isinstance(found, dict) or not all(isinstance(offsets, dict) for offsets in found.values()):
+        return {}
+    return Progress.from_json(found).offsets

@@ -45,10 +45,10 @@ _KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.", "schema.registry.")
 _KNOWN = {
     name.lower(): name
     for name in """
-        assign checkpointLocation commitGroupId dataLossTimeoutMs deadLetterTopic endingOffsets
+        assign batchId checkpointLocation commitGroupId dataLossTimeoutMs deadLetterTopic endingOffsets
         endingOffsetsByTimestamp endingTimestamp exactlyOnce failOnDataLoss fetchOffset.numRetries
         fetchOffset.retryIntervalMs fromOffset groupIdPrefix includeHeaders kafkaConsumer.pollTimeoutMs keySchema
-        keySubject ledgerTopic maxOffsetsPerTrigger maxRecordsPerPartition maxTasks maxTriggerDelay
+        keySubject ledgerTopic maxBytesPerTrigger maxOffsetsPerTrigger maxRecordsPerPartition maxTasks maxTriggerDelay
         minOffsetsPerTrigger minPartitions onBadRecord partitions path pushFilters queryName startingOffsets
         startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp subscribe subscribePattern
         topic transactionalIdPrefix untilOffset valueSchema valueSubject

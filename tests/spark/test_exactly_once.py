@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -282,6 +282,7 @@ def test_an_outage_between_decision_and_commit(cluster: ClusterThread, new_topic
     ("options", "message"),
     [
         ({"transactionalIdPrefix": "p"}, "'transactionalIdPrefix' needs the option 'exactlyOnce'"),
+        ({"batchId": "1"}, "'batchId' needs the option 'exactlyOnce'"),
         ({"exactlyOnce": "yes"}, "'exactlyOnce' must be true or false"),
         ({"exactlyOnce": "true"}, "needs the option 'transactionalIdPrefix'"),
         ({"exactlyOnce": "true", "transactionalIdPrefix": " "}, "must have 1 to 200 characters"),
@@ -299,6 +300,15 @@ def test_refused_options(cluster: ClusterThread, options: dict[str, str], messag
     make = found.streamWriter if stream else found.writer
     with pytest.raises(ValueError, match=message):
         make(StructType([StructField("value", BinaryType())]), False)
+
+
+def test_refused_numbers(cluster: ClusterThread) -> None:
+    options = {"topic": "t", "exactlyOnce": "true", "transactionalIdPrefix": "p"}
+    schema = StructType([StructField("value", BinaryType())])
+    with pytest.raises(ValueError, match="a streaming query numbers its micro-batches"):
+        source(cluster, **options, batchId="1").streamWriter(schema, False)
+    with pytest.raises(ValueError, match="'batchId' must be from 0"):
+        source(cluster, **options, batchId="-1").writer(schema, False)
 
 
 def test_a_timeout_that_brokers_do_not_allow(cluster: ClusterThread, new_topic: NewTopic) -> None:
@@ -366,3 +376,44 @@ def test_spark_writes_a_dataframe_as_a_whole(spark: SparkSession, cluster: Clust
     with pytest.raises(Exception, match="topic is null"):
         writer.mode("append").save()
     assert counted(cluster, topic) == numbered(10)
+
+
+def test_numbered_writes_of_spark_count_once(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """Those of ``foreachBatch`` and those of a job that is run again."""
+    here, there = new_topic(), new_topic(2)
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    options = {**servers, "topic": there, "exactlyOnce": "true", "transactionalIdPrefix": there}
+
+    def write(rows: DataFrame, number: int, prefix: str) -> None:
+        writer = rows.select("value").repartition(2).write.format("aiokafka_lead").mode("append")
+        writer.options(**options | {"transactionalIdPrefix": prefix}, batchId=number).save()
+
+    def copy(fails_at: int | None) -> None:
+        def write_twice(rows: DataFrame, number: int) -> None:
+            write(rows, number, f"{there}-a")
+            if number == fails_at:
+                raise RuntimeError("dead in between")
+            write(rows, number, f"{there}-b")
+
+        reader = spark.readStream.format("aiokafka_lead").options(**servers, subscribe=here)
+        rows = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger="5").load()
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path)).foreachBatch(write_twice)
+        writer.trigger(availableNow=True).start().awaitTermination(120)
+
+    fill(cluster, here, numbered(10))
+    with pytest.raises(Exception, match="dead in between"):
+        copy(fails_at=1)
+    copy(fails_at=None)
+    assert counted(cluster, there) == sorted(numbered(10) * 2)
+    job = spark.range(10, 13).selectExpr("cast(id as string) value")
+    for number in (20261125, 20261126, 20261126):
+        write(job, number, f"{there}-job")
+    assert counted(cluster, there) == sorted(numbered(10) * 2 + numbered(3, 10) * 2)
+    with pytest.raises(Exception, match="comes after batch 20261126"):
+        write(job, 20261125, f"{there}-job")
+    with pytest.raises(Exception, match="belongs to query"):
+        job.write.format("aiokafka_lead").options(**options | {"transactionalIdPrefix": f"{there}-job"}).mode(
+            "append"
+        ).save()

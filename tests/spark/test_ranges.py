@@ -98,6 +98,17 @@ def test_the_largest_are_divided_first() -> None:
     assert [(part.partition, part.size) for part in parts] == [(0, 100), (1, 300), (1, 300), (1, 300)]
 
 
+def test_a_task_reads_few_topics() -> None:
+    """The numbers of the page about clusters of this size."""
+    ranges = [OffsetRange(f"t{topic:02}", number, 0, 600) for topic in range(100) for number in range(1000)]
+    tasks = plan_tasks(ranges, cores=200)
+    assert len(tasks) == 1200
+    assert max(len({part.topic for part in task}) for task in tasks) <= 9
+    assert {sum(part.size for part in task) for task in tasks} <= {48_000, 54_000}
+    giant = [OffsetRange("t", 0, 0, 10**4), *(OffsetRange("t", number, 0, 1) for number in range(1, 100))]
+    assert len(plan_tasks(giant, min_partitions=4)) == 4
+
+
 def test_nothing_to_read_is_no_task() -> None:
     assert plan_tasks([OffsetRange("t", 0, 7, 7), OffsetRange("t", 1, 7, 3)], min_partitions=5) == []
     assert pack([], 3) == []

@@ -6,15 +6,21 @@ import asyncio
 import json
 import pickle
 from collections.abc import Callable
+from io import BytesIO
+from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.serializers import read_int, write_with_length
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+from pyspark.sql.streaming import python_streaming_source_runner as runner
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from aiokafka_lead import Consumer, TopicPartition
 from aiokafka_lead.spark.source.progress import DataLossError
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .support import Query, fill, numbered, stream_reader, transactions
+from .support import Query, fill, numbered, source, stream_reader, transactions
 
 NewTopic = Callable[..., str]
 
@@ -161,6 +167,65 @@ def test_caps(cluster: ClusterThread, new_topic: NewTopic) -> None:
     assert sizes == [30, 30, 30, 10]
     everything = Query(stream_reader(cluster, **options))
     assert len(everything.step(ReadAllAvailable())) == 100
+
+
+def test_a_cap_in_bytes(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    for partition, size in enumerate((1000, 100)):
+        for _ in range(6):  # a fetch reads whole batches
+            fill(cluster, topic, [b"x" * size] * 10, partition=partition)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxBytesPerTrigger": "10000"}
+    query = Query(stream_reader(cluster, **options))
+    assert query.reader.getDefaultReadLimit() == ReadMaxBytes(10_000)
+    found = []
+    while query.plan():
+        found.append(query.run())
+    assert sum(map(len, found)) == 120
+    assert all(len(b"".join(value or b"" for value in part)) < 20_000 for part in found), "about as many as allowed"
+    assert 5 <= len(found) <= 12
+    both = Query(stream_reader(cluster, **options, maxOffsetsPerTrigger="3"))
+    assert [len(both.step()) for _ in range(2)] == [3, 3], "the smaller limit counts"
+    assert len(Query(stream_reader(cluster, **options)).step(ReadAllAvailable())) == 120
+    assert len(Query(stream_reader(cluster, **options | {"maxBytesPerTrigger": "1"})).step()) == 1
+    with pytest.raises(ValueError, match="'maxBytesPerTrigger' must be from 1"):
+        stream_reader(cluster, **options | {"maxBytesPerTrigger": "0"})
+
+
+def test_rows_of_a_small_micro_batch_go_to_spark_with_its_plan(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    for partition in range(2):
+        fill(cluster, topic, numbered(40, 40 * partition), partition=partition)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "50"}
+
+    def planned(reader: DataSourceStreamReader, start: dict[str, Any]) -> tuple[dict[str, Any], int, int]:
+        """Return the end, the number of tasks, and PySpark's answer about rows."""
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        question, answer = BytesIO(), BytesIO()
+        for text in (start, end):
+            write_with_length(json.dumps(text).encode(), question)
+        question.seek(0)
+        runner.partitions_func(reader, source(cluster, **options), reader.schema, 1000, question, answer)  # type: ignore[attr-defined]
+        answer.seek(0)
+        tasks = read_int(answer)
+        for _ in range(tasks):
+            answer.read(read_int(answer))
+        return end, tasks, read_int(answer)
+
+    one = stream_reader(cluster, **options, maxTasks="1")
+    start = one.initialOffset()
+    for _ in range(2):
+        start, tasks, rows = planned(one, start)
+        assert (tasks, rows) == (1, runner.NON_EMPTY_PYARROW_RECORD_BATCHES)
+        assert one.reportLatestOffset() is not None
+        assert not isinstance(one, _SimpleStreamReaderWrapper), "this class reports no lag"
+    for more in ({"maxTasks": "2", "minPartitions": "2"}, {"maxTasks": "1", "includeHeaders": "true"}):
+        reader = stream_reader(cluster, **options, **more)
+        assert planned(reader, reader.initialOffset())[2] == runner.PREFETCHED_RECORDS_NOT_FOUND
+    # A task waits for a leader, and raises errors.
+    held = cluster.faults.add("Fetch", hold=True)
+    late = stream_reader(cluster, **options, maxTasks="1")
+    assert planned(late, late.initialOffset())[1:] == (1, runner.PREFETCHED_RECORDS_NOT_FOUND)
+    held.remove()
 
 
 def test_waiting_for_enough(cluster: ClusterThread, new_topic: NewTopic) -> None:

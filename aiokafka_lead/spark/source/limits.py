@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...types import TopicPartition
+from .ranges import OffsetRange
 
-__all__ = ["capped", "waits"]
+__all__ = ["capped", "samples", "waits"]
+
+SAMPLED_PARTITIONS, SAMPLED_OFFSETS = 4, 100
 
 
 def capped(
@@ -36,6 +39,13 @@ def capped(
             shares[tp] += extra
             left -= extra
     return {tp: starts[tp] + shares[tp] if tp in shares else end for tp, end in ends.items()}
+
+
+def samples(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> tuple[OffsetRange, ...]:
+    """Return the first offsets of the partitions with the most: their records show how large one is."""
+    found = [OffsetRange(*tp, starts[tp], end) for tp, end in ends.items() if tp in starts and end > starts[tp]]
+    largest = sorted(found, key=lambda one: (-one.size, one))[:SAMPLED_PARTITIONS]
+    return tuple(one.within(0, one.start + SAMPLED_OFFSETS) for one in largest)
 
 
 def waits(available: int, least: int | None, since_last_ms: float | None, longest_ms: float) -> bool:

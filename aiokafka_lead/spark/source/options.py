@@ -60,9 +60,10 @@ class SourceOptions:
     max_tasks: int | None
     """Maximum number of Spark partitions."""
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: float = 0
-    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. These three are for streaming queries."""
+    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. These four are for streaming queries."""
     fail_on_data_loss: bool
     commit_group_id: str | None
     """The group for which a stream's progress is committed, so that tools see its lag."""
@@ -107,7 +108,13 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
     parsed = _parse(options, End.LATEST)
     least, most = _trigger_limits(options)
     delay_ms = _duration_ms(options.get("maxTriggerDelay", "15m"))
-    return replace(parsed, min_offsets_per_trigger=least, max_offsets_per_trigger=most, max_trigger_delay_ms=delay_ms)
+    return replace(
+        parsed,
+        min_offsets_per_trigger=least,
+        max_offsets_per_trigger=most,
+        max_bytes_per_trigger=integer(options, "maxBytesPerTrigger", 1),
+        max_trigger_delay_ms=delay_ms,
+    )
 
 
 def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:

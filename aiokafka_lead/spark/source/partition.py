@@ -29,7 +29,7 @@ class RangePartition(InputPartition):
         self.ranges = ranges
 
 
-def partitions_of(ranges: Iterable[OffsetRange], parsed: SourceOptions) -> list[InputPartition]:
+def partitions_of(ranges: Iterable[OffsetRange], parsed: SourceOptions) -> list[RangePartition]:
     """Return the tasks that read these ranges."""
     tasks = plan_tasks(
         ranges,

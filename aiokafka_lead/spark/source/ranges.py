@@ -14,6 +14,9 @@ __all__ = ["RECORDS_PER_TASK", "OffsetRange", "pack", "plan_tasks", "split"]
 RECORDS_PER_TASK = 50_000
 """Starting a Python task costs about as much as reading this many records: more tasks than cores must be worth that."""
 
+BUNDLES_PER_TASK = 8
+"""Ranges that are much smaller than a task's share are joined to this many parts of it: enough to balance tasks."""
+
 RECORDS_PER_CORE = 10
 """A core is used for more records than this: a query may take long for a record, which is unknown here."""
 
@@ -96,16 +99,42 @@ def _divide(found: OffsetRange, count: int) -> list[OffsetRange]:
 def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
     """Distribute ranges to tasks evenly: the largest first, each to the task with the fewest offsets.
 
-    Returns at most ``tasks`` tasks, plus the ones that ``max_records`` makes necessary.
+    Small ranges of a topic stay together. Returns at most ``tasks`` tasks, plus the ones that ``max_records`` makes
+    necessary.
     """
-    loads: list[tuple[int, int]] = [(0, at) for at in range(max(1, min(tasks, len(ranges))))]
+    count = max(1, min(tasks, len(ranges)))
+    bundles = _bundles(ranges, sum(found.size for found in ranges) // (count * BUNDLES_PER_TASK), max_records)
+    if len(bundles) < count:
+        bundles = [(found,) for found in ranges]
+    loads: list[tuple[int, int]] = [(0, at) for at in range(count)]
     contents: list[list[OffsetRange]] = [[] for _ in loads]
-    for found in sorted(ranges, key=lambda one: (-one.size, one)):
+    sized = [(-sum(found.size for found in bundle), bundle) for bundle in bundles]
+    for size, bundle in sorted(sized):
         load, at = loads[0]
-        if max_records is not None and load and load + found.size > max_records:
-            heapq.heappush(loads, (found.size, len(contents)))
-            contents.append([found])
+        if max_records is not None and load and load - size > max_records:
+            heapq.heappush(loads, (-size, len(contents)))
+            contents.append([*bundle])
         else:
-            heapq.heapreplace(loads, (load + found.size, at))
-            contents[at].append(found)
+            heapq.heapreplace(loads, (load - size, at))
+            contents[at] += bundle
     return [tuple(sorted(content)) for content in contents if content]
+
+
+def _bundles(ranges: Iterable[OffsetRange], most: int, max_records: int | None) -> list[tuple[OffsetRange, ...]]:
+    """Join successive ranges of a topic up to ``most`` offsets.
+
+    A task asks for metadata of its topics, with all their partitions. If each of a thousand tasks had partitions of
+    every topic, brokers would send more metadata than records.
+    """
+    if max_records is not None:
+        most = min(most, max_records)
+    bundles: list[list[OffsetRange]] = []
+    size = 0
+    for found in sorted(ranges):
+        if bundles and bundles[-1][0].topic == found.topic and size + found.size <= most:
+            bundles[-1].append(found)
+            size += found.size
+        else:
+            bundles.append([found])
+            size = found.size
+    return [tuple(bundle) for bundle in bundles]

@@ -10,6 +10,7 @@ the end of each micro-batch, before that runs. So the first one's end includes i
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,18 +20,26 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import AtomicType, StructType
 
+from ...types import TopicPartition
 from .bounds import is_certain
-from .limits import capped, waits
+from .limits import capped, samples, waits
 from .options import SourceOptions, stream_options
 from .partition import RangePartition, partitions_of
 from .progress import Progress, between, report
+from .ranges import OffsetRange
 from .schema import check_schema
+
+try:
+    from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+except ImportError:  # it is private to PySpark: without it, tasks read everything
+    _SimpleStreamReaderWrapper = DataSourceStreamReader  # type: ignore[assignment, misc]
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +47,12 @@ if TYPE_CHECKING:
     from .driver import StreamDriver
 
 __all__ = ["KafkaStreamReader"]
+
+SAMPLE_EVERY_S = 60.0
+"""A size that is known may be this old, if it leaves everything available in one micro-batch."""
+
+MOST_OFFSETS_AT_ONCE = 10_000
+"""A micro-batch of one task and at most this many offsets is read where it is planned."""
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -60,6 +75,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The latest known ends."""
         self._triggered_at: float | None = None
         """Time at which the last micro-batch was released."""
+        self._record_bytes = 1000.0
+        """Mean size of a record's key and value, when records were last sampled."""
+        self._sampled_at = -math.inf
+        self._rows: list[pa.RecordBatch] | None = None
+        """Rows of the planned micro-batch, if they are read already."""
 
     # --- on the driver -----------------------------------------------------------------------------------------------
 
@@ -77,6 +97,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the options' limit; `ReadAllAvailable` (from ``Trigger.Once``) overrides all of them."""
         if self.parsed.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.parsed.max_offsets_per_trigger)
+        if self.parsed.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self.parsed.max_bytes_per_trigger)
         if self.parsed.min_offsets_per_trigger is not None:
             return ReadMinRows(self.parsed.min_offsets_per_trigger)
         return ReadAllAvailable()
@@ -110,7 +132,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ask().check_lacking(lacking)
         ranges, losses = between(begun, ends, self._ask().earliest(begun.unknown_in(ends)))
         report(losses, fail=self.parsed.fail_on_data_loss)
-        return partitions_of(ranges, self.parsed)
+        tasks = partitions_of(ranges, self.parsed)
+        if len(tasks) == 1 and self._read_at_once(tasks[0].ranges):
+            self.__class__ = _ReaderWithRows  # type: ignore[assignment]
+        return tasks
 
     def commit(self, end: dict[str, Any]) -> None:
         """Commit the end of a finished micro-batch for ``commitGroupId``."""
@@ -138,6 +163,17 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._pinned = ends
         return ends
 
+    def _read_at_once(self, ranges: tuple[OffsetRange, ...]) -> bool:
+        """Read a small micro-batch of one task; return False if it is left to the task."""
+        # Spark refuses such rows if a column has metadata, and older versions if one has a nested type.
+        plain = all(isinstance(field.dataType, AtomicType) and not field.metadata for field in self.schema.fields)
+        if not plain or sum(found.size for found in ranges) > MOST_OFFSETS_AT_ONCE:
+            return False
+        from .task import read_at_once
+
+        self._rows = read_at_once(self.options, self.parsed, self.schema, ranges)
+        return self._rows is not None
+
     def _limited(self, start: Progress, ends: Progress, limit: ReadLimit) -> Progress:
         parsed = self.parsed
         starts = start.known_to(ends) | self._ask().earliest(start.unknown_in(ends))
@@ -149,9 +185,21 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if waits(available, least, since_last_ms, parsed.max_trigger_delay_ms):
             return start
         self._triggered_at = now
-        if isinstance(limit, ReadMaxRows):
-            return Progress(capped(starts, ends.offsets, limit.max_rows), ends.topic_ids)
-        return ends
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else available
+        if parsed.max_bytes_per_trigger is not None:
+            most = min(most, self._offsets_of(parsed.max_bytes_per_trigger, available, starts, ends))
+        return Progress(capped(starts, ends.offsets, most), ends.topic_ids) if most < available else ends
+
+    def _offsets_of(self, size: int, available: int, starts: Mapping[TopicPartition, int], ends: Progress) -> int:
+        """Return the number of offsets whose keys and values have about this many bytes, at least 1."""
+        now = time.monotonic()
+        if available > 0 and (available * self._record_bytes > size or now > self._sampled_at + SAMPLE_EVERY_S):
+            from .task import mean_bytes
+
+            found = mean_bytes(self.options, self.parsed, samples(starts, ends.offsets))
+            if found is not None:
+                self._record_bytes, self._sampled_at = found, now
+        return max(1, int(size / self._record_bytes))
 
     # --- in tasks ----------------------------------------------------------------------------------------------------
 
@@ -161,3 +209,17 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         assert isinstance(partition, RangePartition)
         return read_ranges(self.options, self.parsed, self.schema, partition.ranges)
+
+
+class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):
+    """A reader between planning a micro-batch that it has read, and passing its rows to Spark with the plan.
+
+    The micro-batch then needs no Python task. PySpark takes rows only from its own class for simple sources, which may
+    neither limit micro-batches nor report their lag; so a reader is of this class for that one question.
+    """
+
+    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # type: ignore[override]  # noqa: N802
+        """Return the rows, once."""
+        self.__class__ = KafkaStreamReader  # type: ignore[assignment]
+        rows, self._rows = self._rows, None
+        return None if rows is None else iter(rows)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
+from ...errors import KafkaError
 from ..client_loop import client_loop, freeze_imports
-from .bad_records import DeadLetters, send_dead_letters
+from .bad_records import BadRecords, DeadLetters, OnBadRecord, send_dead_letters
 from .clients import task_consumer, task_producer
 from .columns import ArrowColumns
 from .options import SourceOptions
@@ -18,15 +22,54 @@ from .range_reader import RangeReader
 from .ranges import OffsetRange
 from .typed import batch_reader_of
 
-__all__ = ["read_ranges"]
+__all__ = ["mean_bytes", "read_at_once", "read_ranges"]
 
 SIGN_OF_LIFE_S = 0.5
 """Spark gets an empty batch after this long a silence: it kills a cancelled task that does not notice for a second."""
 
+AT_ONCE_S = 0.5
+"""Time for which a planner reads: Spark waits for it, and only a task waits for a leader or repeats."""
+
+AT_ONCE_BYTES = 4 * 1024 * 1024
+"""The driver keeps the rows until the next such micro-batch."""
+
+_CONTENT = StructType([StructField(name, BinaryType()) for name in ("key", "value")])
+
+_log = logging.getLogger("aiokafka_lead.spark")
+
+
+def read_at_once(
+    options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
+) -> list[pa.RecordBatch] | None:
+    """Return all records of the ranges; None if that takes long, fails, or is too much: a task has to read them."""
+    quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000)
+    deadline, size = time.monotonic() + AT_ONCE_S, 0
+    found: list[pa.RecordBatch] = []
+    try:
+        with closing(read_ranges(options, quick, schema, ranges)) as batches:
+            for batch in batches:
+                size += batch.get_total_buffer_size()
+                if size > AT_ONCE_BYTES or time.monotonic() > deadline:
+                    return None
+                found.append(batch)
+    except (KafkaError, RuntimeError, TimeoutError) as error:
+        _log.debug("a micro-batch is left to a task: %s", error)
+        return None
+    return [batch for batch in found if batch.num_rows]
+
+
+def mean_bytes(options: Mapping[str, str], parsed: SourceOptions, ranges: tuple[OffsetRange, ...]) -> float | None:
+    """Return the mean size of the keys and values in these ranges, in bytes by offset; None if that is unknown."""
+    raw = replace(parsed, bad_records=BadRecords(OnBadRecord.FAIL, None))
+    found = read_at_once(options, raw, _CONTENT, ranges)
+    if not found:
+        return None
+    return max(1, sum(batch.nbytes for batch in found)) / sum(one.size for one in ranges)
+
 
 def read_ranges(
     options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch, None, None]:
     """Return the records of a task's ranges, as Arrow batches."""
     freeze_imports()
     loop = client_loop()

@@ -17,6 +17,9 @@ micro-batch that were decided last, with the other transactions of that decision
    main transaction*, and commit that: from then on the micro-batch counts. Commit the other transactions, and note in
    the ledger that none is open.
 
+A write of a DataFrame is decided like a micro-batch. With the option ``batchId`` it has a number, and the ledger knows
+it: the same number again writes nothing.
+
 With one task there are no other transactions: decision and data are one transaction, and there is nothing that can fail
 between them. That is why a query with one task per micro-batch is the safest.
 

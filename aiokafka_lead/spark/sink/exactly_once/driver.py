@@ -30,8 +30,8 @@ _log = logging.getLogger("aiokafka_lead.spark")
 def begin(settings: ExactlyOnce, *, streaming: bool) -> Run:
     """Take over from all earlier runs: commit their decisions, and abort everything else.
 
-    Raises `TransactionsLostError` if a decision can no longer be committed, and `ExactlyOnceError` for the write of a
-    DataFrame under the prefix of a streaming query.
+    Raises `TransactionsLostError` if a decision can no longer be committed, and `ExactlyOnceError` for an unnumbered
+    write of a DataFrame under the prefix of a streaming query.
     """
     try:
         return _begin(client_loop(), settings, streaming)
@@ -46,7 +46,7 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
     with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms) as main:
         found = loop.run(read, settings)
         if found is not None:
-            if found.query is not None and not streaming:
+            if found.query is not None and not streaming and settings.batch is None:
                 raise ExactlyOnceError(f"the transactionalIdPrefix belongs to query {found.query}: give each its own")
             _commit_others(loop, settings, found)
         last = found or Entry("")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...._options.arguments import topic_name
 from ....config import ClientConfig, ProducerConfig
 from ....types import TopicPartition
-from ...kafka_options import boolean, bootstrap_servers, configuration
+from ...kafka_options import boolean, bootstrap_servers, configuration, integer
 from ..producer_options import producer_options
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from ....consumer import Consumer
     from ....producer import Producer
 
-__all__ = ["ASKED", "LEDGER", "PREFIX", "ExactlyOnce", "exactly_once"]
+__all__ = ["ASKED", "BATCH", "LEDGER", "PREFIX", "ExactlyOnce", "exactly_once"]
 
-ASKED, PREFIX, LEDGER = "exactlyOnce", "transactionalIdPrefix", "ledgerTopic"
+ASKED, PREFIX, LEDGER, BATCH = "exactlyOnce", "transactionalIdPrefix", "ledgerTopic", "batchId"
 
 TRANSACTION_TIMEOUT_MS = 900_000
 """Default of ``kafka.transaction.timeout.ms``: the most that brokers allow by default."""
@@ -47,6 +47,8 @@ class ExactlyOnce:
     """Prefix of transactional ids; also the group of the ledger."""
     ledger: TopicPartition
     """The partition for which the group's commits are the ledger."""
+    batch: int | None = None
+    """Number of this write, if it is the write of a DataFrame that must not be repeated."""
 
     @property
     def main_id(self) -> str:
@@ -121,7 +123,7 @@ class ExactlyOnce:
 def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce | None:
     """Return the settings from the options; None for a sink that writes at least once. Raises ValueError."""
     if not boolean(options, ASKED, False):
-        for name in (PREFIX, LEDGER):
+        for name in (PREFIX, LEDGER, BATCH):
             if name in options:
                 raise ValueError(f"option '{name}' needs the option '{ASKED}' to be true")
         return None
@@ -132,7 +134,10 @@ def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce 
             "for which the progress is committed"
         )
     topic_name(f"option '{LEDGER if LEDGER in options else 'topic'}'", topic)
-    found = ExactlyOnce(options, _prefix(options, streaming), TopicPartition(topic, 0))
+    if streaming and BATCH in options:
+        raise ValueError(f"option '{BATCH}' is for writes of a DataFrame: a streaming query numbers its micro-batches")
+    ledger, batch = TopicPartition(topic, 0), integer(options, BATCH, 0)
+    found = ExactlyOnce(options, _prefix(options, streaming), ledger, batch)
     found.config(found.main_id)
     return found
 

@@ -20,6 +20,9 @@ from .settings import ExactlyOnce
 
 __all__ = ["write_share"]
 
+NAMELESS = "without a name"
+"""Query of a numbered write outside streaming queries."""
+
 _log = logging.getLogger("aiokafka_lead.spark")
 
 
@@ -37,7 +40,7 @@ def write_share(
     if context is None:
         raise ExactlyOnceError("Spark does not say which task this is")
     task = context.partitionId()
-    batch = _batch(context) if streaming else None
+    batch = _batch(context, settings, streaming)
     if batch is not None and run.has(batch):
         return Share(run.name, task, 0, None, batch, written_before=True)
     if task == 0 and batch is not None and batch.number > 0 and run.query is None:
@@ -59,8 +62,12 @@ def write_share(
     return Share(run.name, task, rows, opened, batch)
 
 
-def _batch(context: TaskContext) -> Batch:
+def _batch(context: TaskContext, settings: ExactlyOnce, streaming: bool) -> Batch | None:
     query = context.getLocalProperty("sql.streaming.queryId")
+    if not streaming:
+        # In foreachBatch the query is known, except with Spark Connect. Its number is not used unless asked for,
+        # because one micro-batch may have several writes.
+        return None if settings.batch is None else Batch(query or NAMELESS, settings.batch)
     number = context.getLocalProperty("streaming.sql.batchId")
     if query is None or number is None:
         raise ExactlyOnceError("Spark does not say which micro-batch this is")

@@ -166,7 +166,7 @@ class Output:
         if not wanted or not self.notes.is_terminal:
             return nullcontext()
         return Progress(
-            SpinnerColumn(),
+            SpinnerColumn("line"),  # in ASCII
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),

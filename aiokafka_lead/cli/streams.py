@@ -25,6 +25,10 @@ JSON_ESCAPES = "aiokafka_lead.json"
 """Handler of encoding errors: writes characters as escapes of JSON, also halves of surrogate pairs."""
 
 
+_ELLIPSIS = "\u2026"
+"""Rich puts it where it cuts a name."""
+
+
 def visible(text: str) -> str:
     """Return text with terminal controls as escapes."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
@@ -115,6 +119,7 @@ class Stdout:
         self._terminal = stream.isatty()
         self.encoding = stream.encoding or "utf-8"
         self._is_utf8 = codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig")
+        self._lacks_ellipsis = not _ELLIPSIS.encode(self.encoding, "ignore")
         self._kept = bytearray()
         self._descriptor = _descriptor(stream)
 
@@ -132,6 +137,8 @@ class Stdout:
 
     def write(self, text: str) -> int:
         """Keep a text."""
+        if self._lacks_ellipsis:  # an escape would make a cut name longer than the terminal
+            text = text.replace(_ELLIPSIS, "~")
         self._kept += self.encoded(text)
         return len(text)
 

@@ -134,7 +134,7 @@ async def remove_rules(
         found = await admin.describe_acls(wanted)
         if found and not yes:
             names = "\n".join(f"  {' '.join(_row(rule).values())}" for rule in found)
-            confirm(f"{names}\nRemove {len(found)} rules?")
+            await confirm(session.out, f"{names}\nRemove {len(found)} rules?")
         gone = (await admin.delete_acls([wanted]))[wanted] if found else []
     _print(session, gone, "there are no such rules")
 

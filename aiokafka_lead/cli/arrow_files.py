@@ -67,6 +67,8 @@ class ArrowFile:
         """Add one record; it is written together with later ones."""
         self._records.append(record)
         self._bytes += len(record.key or b"") + len(record.value or b"")
+        for name, content in record.headers:
+            self._bytes += len(name) + len(content or b"")
 
     async def flush(self) -> None:
         """Write a row group once there are enough records for one: small ones would make a large file."""

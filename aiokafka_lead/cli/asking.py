@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
+from .output import Output
 from .signals import Interrupted, signals_raise
+from .streams import visible
 
 __all__ = ["confirm"]
 
+_ANSWERS = {b"y": True, b"yes": True, b"n": False, b"no": False, b"": False}
 
-def confirm(question: str) -> None:
+
+async def confirm(out: Output, question: str) -> None:
     """Ask at the terminal; raise `typer.Abort` unless the answer is yes, also at the end of input."""
+    await out.drain()  # the question is below what it is about
     try:
         with signals_raise():
-            agreed = typer.confirm(question, err=True)
-    except typer.Abort:
-        typer.echo(err=True)  # the line of the question has no end yet
-        raise
+            agreed: bool | None = None
+            while agreed is None:
+                typer.echo(f"{visible(question)} [y/N]: ", nl=False, err=True)
+                line = sys.stdin.buffer.readline()
+                if not line.endswith(b"\n"):  # the line of the question has no end yet
+                    typer.echo(err=True)
+                agreed = _ANSWERS.get(line.strip().lower())
     except Interrupted:
         typer.echo("\nnot confirmed: nothing was changed", err=True)
         raise

@@ -57,7 +57,7 @@ async def controllers(session: Session) -> None:
 async def unregister_broker(session: Session, node_id: NodeId, yes: Yes = False) -> None:
     """Forget a broker that is gone for good."""
     if not yes:
-        confirm(f"Forget broker {node_id}? It must not come back.")
+        await confirm(session.out, f"Forget broker {node_id}? It must not come back.")
     async with session.admin() as admin:
         await admin.unregister_broker(node_id)
     session.out.done(f"broker {node_id}: unregistered", broker=node_id, unregistered=True)
@@ -66,7 +66,7 @@ async def unregister_broker(session: Session, node_id: NodeId, yes: Yes = False)
 async def unregister_controller(session: Session, node_id: NodeId, yes: Yes = False) -> None:
     """Forget a controller that is gone for good (Kafka 4.4)."""
     if not yes:
-        confirm(f"Forget controller {node_id}? It must not come back.")
+        await confirm(session.out, f"Forget controller {node_id}? It must not come back.")
     async with session.admin() as admin:
         await admin.unregister_controller(node_id)
     session.out.done(f"controller {node_id}: unregistered", controller=node_id, unregistered=True)

@@ -108,6 +108,7 @@ async def consume(
     for option, name in (("--key-as", key_as), ("--value-as", value_as)):
         if name not in (*FORMS, SCHEMA_FORM):
             raise ConfigError(f"{option} takes {', '.join(FORMS)} or {SCHEMA_FORM}, not {name!r}")
+    committed = committed or session.options.get("isolation_level") == "read_committed"
     wanted = matching(key_match, value_match, header_match or (), where or (), in_bytes=match_bytes)
     selection = _Selection(session, wanted, on_error, key_as == SCHEMA_FORM, value_as == SCHEMA_FORM)
     sink = _sink(session.out, form, key_as, value_as, output)
@@ -134,7 +135,8 @@ async def _read_as_member(
 ) -> None:
     async with session.admin() as admin:
         there = list(await described_topics(session, admin, topics))
-    names = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    reset = session.options.get("auto_offset_reset", "earliest")
+    names = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": reset}
     done: dict[TopicPartition, int] = {}
     async with session.consumer(*there, **names, **isolation(committed=committed)) as consumer:
         left = count

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from typing import Annotated, Any
 
 import typer
 
-from .._core.producer.delivery import Delivery
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 from ..types import TopicPartition
 from .matching import HeaderMatch, KeyMatch, MatchBytes, ValueMatch, Where, matching
 from .places import isolation, part_of
-from .produce import topic_to_write
 from .profiles import ENVIRONMENT_PREFIX, options_of
 from .registering import add
 from .session import Session
+from .writing import Place, at_offset, topic_to_write, writing
 
 __all__ = ["register"]
-
-_IN_FLIGHT = 10_000
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +60,7 @@ async def copy(
     Shows, for each partition, the offset from which a later run would continue.
     """
     other = session if to_servers is None and to_profile is None else _other(session, to_servers, to_profile)
-    if source == target and other is session:
+    if source == target and (other is session or await _cluster_id(other) == await _cluster_id(session)):
         raise ConfigError(f"{source} would be copied into itself: name another topic, or another cluster")
     wanted = matching(key_match, value_match, header_match or (), where or (), in_bytes=match_bytes)
     part = await part_of(session, [source], partition, offset, until, committed=not uncommitted)
@@ -72,26 +68,33 @@ async def copy(
         each: {"topic": source, "partition": each.partition, "next": part.first[each], "records": 0}
         for each in sorted(part.first)
     }
+
+    def copied(place: Place) -> None:
+        where, offset = place
+        rows[where]["records"] += 1
+        rows[where]["next"] = offset + 1
+
     try:
         async with session.consumer(**isolation(committed=not uncommitted)) as consumer, other.producer() as producer:
             if not dry_run:
                 await topic_to_write(other, producer, target)
             part.begin(consumer)
-            pending: deque[tuple[TopicPartition, int, Delivery | None]] = deque()
             with session.out.progress(wanted=True) as progress:
                 task = None if progress is None else progress.add_task(source, total=part.total)
-                while part.open:
-                    records = await part.batch(consumer)
-                    for record in records:
-                        if wanted(record):
-                            sent = None
-                            if not dry_run:
-                                sent = await producer.send(target, **_arguments(record, keep_partition))
-                            pending.append((TopicPartition(source, record.partition), record.offset, sent))
-                    await _settle(pending, rows, leave=_IN_FLIGHT)
-                    if progress is not None and task is not None:
-                        progress.advance(task, len(records))
-                await _settle(pending, rows)
+                async with writing(session, producer, at_offset, copied) as here:
+                    while part.open:
+                        records = await part.batch(consumer)
+                        for record in records:
+                            place = TopicPartition(source, record.partition), record.offset
+                            if not wanted(record):
+                                continue
+                            if dry_run:
+                                copied(place)
+                            else:
+                                await here.send(target, _arguments(record, keep_partition), place)
+                        await here.keep_up()
+                        if progress is not None and task is not None:
+                            progress.advance(task, len(records))
         for each, end in (part.last or {}).items():
             rows[each]["next"] = max(end, rows[each]["next"])
     finally:
@@ -109,6 +112,11 @@ def _other(session: Session, servers: str | None, profile: str | None) -> Sessio
     return session.beside(options_of(servers=servers, profile=profile, settings=(), environment=environment, ask=None))
 
 
+async def _cluster_id(session: Session) -> str | None:
+    async with session.admin() as admin:
+        return (await admin.describe_cluster()).cluster_id
+
+
 def _arguments(record: ConsumerRecord[Any, Any], keep_partition: bool) -> dict[str, Any]:
     return {
         "value": record.value,
@@ -117,18 +125,3 @@ def _arguments(record: ConsumerRecord[Any, Any], keep_partition: bool) -> dict[s
         "partition": record.partition if keep_partition else None,
         "timestamp_ms": record.timestamp_ms if record.timestamp_ms >= 0 else None,
     }
-
-
-async def _settle(
-    pending: deque[tuple[TopicPartition, int, Delivery | None]],
-    rows: dict[TopicPartition, dict[str, Any]],
-    *,
-    leave: int = 0,
-) -> None:
-    """Wait for acknowledgements, oldest first, until only ``leave`` are pending."""
-    while len(pending) > leave:
-        where, offset, delivery = pending.popleft()
-        if delivery is not None:
-            await delivery
-        rows[where]["records"] += 1
-        rows[where]["next"] = offset + 1

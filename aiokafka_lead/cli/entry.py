@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 NEEDED = ("typer", "rich")
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -14,6 +16,10 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def main() -> int:
     """Run the command line; returns the exit code."""
     _open_closed()
+    unfailing: Any = _Unfailing(
+        2, "w", closefd=False
+    )  # without a buffer: a signal at a write would leave its text there
+    sys.stderr = io.TextIOWrapper(unfailing, sys.stderr.encoding, "backslashreplace", write_through=True)
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         return _failed(f"aiokafka-lead needs {' and '.join(missing)}: pip install 'aiokafka-lead[cli]'", USAGE)
@@ -57,6 +63,17 @@ def _ended(app: object) -> int:
 def _failed(text: str, code: int) -> int:
     print(text, file=sys.stderr)  # noqa: T201
     return code
+
+
+class _Unfailing(io.FileIO):
+    """Standard error: a text that cannot be written must not replace the failure that it describes."""
+
+    def write(self, content: Any, /) -> int:
+        try:
+            written = super().write(content)
+        except OSError:
+            return len(content)
+        return len(content) if written is None else written
 
 
 def _open_closed() -> None:

@@ -64,7 +64,7 @@ def exit_code(error: BaseException) -> ExitCode:
     """Return the exit code for an error."""
     if isinstance(error, Failed):
         return error.code
-    if isinstance(error, (ConfigError, ConfigTypeError)):
+    if isinstance(error, (ConfigError, ConfigTypeError, UnicodeEncodeError)):
         return ExitCode.USAGE
     if isinstance(error, _REFUSED):
         return ExitCode.REFUSED
@@ -75,6 +75,8 @@ def exit_code(error: BaseException) -> ExitCode:
 
 def sentence(error: BaseException) -> str:
     """Return an error's text: its kind, its message, and its notes."""
+    if isinstance(error, UnicodeEncodeError):  # names from the command line, whose bytes may be anything
+        return f"{error.object!r} is not text in UTF-8"
     text = str(error) or type(error).__name__
     if isinstance(error, KafkaError) and not isinstance(error, (ConfigError, ConfigTypeError)):
         text = f"{type(error).__name__}: {text}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import anyio
@@ -10,12 +10,12 @@ import typer
 from rich.console import RenderableType
 
 from ..admin import AdminClient, GroupType, OffsetSpec, ResetTo, ToOffset, ToShifted
-from ..errors import ConfigError
+from ..errors import ConfigError, KafkaError, UnknownTopicOrPartitionError
 from ..types import OffsetAndMetadata, TopicPartition
 from .asking import confirm
-from .failures import ExitCode
+from .failures import ExitCode, sentence
 from .lags import PartitionLag, lag_of_groups
-from .names import done_of, missing_group, succeeded, told
+from .names import close_to, done_of, missing_group, succeeded, told
 from .output import table
 from .registering import add
 from .session import Session
@@ -169,7 +169,7 @@ async def lag(
 
 
 def _check(session: Session, found: Sequence[PartitionLag], fail_above: int | None) -> None:
-    """Report groups with too much lag; a partition without a committed offset counts as none."""
+    """Report groups with too much lag, or with unknown lag; a partition without a committed offset counts as none."""
     if fail_above is None:
         return
     for group in dict.fromkeys(each.group for each in found):
@@ -177,6 +177,11 @@ def _check(session: Session, found: Sequence[PartitionLag], fail_above: int | No
         total = sum(lag or 0 for lag in lags)
         if total > fail_above:
             session.fail(f"group {group!r} is {total:,} records behind, more than {fail_above:,}", ExitCode.LAG)
+    for each in found:
+        # A deleted topic has no lag.
+        if each.lag is None and each.failure is not None and not isinstance(each.failure, UnknownTopicOrPartitionError):
+            where = f"{each.where.topic}-{each.where.partition}"
+            session.fail(f"the lag of group {each.group!r} in {where} is unknown: {sentence(each.failure)}")
 
 
 def _row(each: PartitionLag) -> dict[str, Any]:
@@ -258,7 +263,7 @@ async def reset(
             return
         if not yes:
             session.out.note_rows(rows, ["topic", "partition", "before", "after"])
-            confirm(f"Reset {group}?")
+            await confirm(session.out, f"Reset {group}?")
         # The change that was shown is made, even if the topic's end has moved on.
         if shares:
             await admin.alter_share_group_offsets(group, {where: after for where, (_, after) in planned.items()})
@@ -281,6 +286,8 @@ async def clone(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Give a group the committed offsets of another one, so that it continues from there."""
+    if group == new:
+        raise ConfigError(f"{group} would be cloned into itself: name another group")
     columns = ["topic", "partition", "before", "after"]
     async with session.admin() as admin:
         for name in (group, new):
@@ -289,6 +296,7 @@ async def clone(
         offsets = _of_topics(await admin.list_consumer_group_offsets(group), topic)
         if not offsets:
             raise await missing_group(admin, group, f"{group} has no offsets")
+        _report_absent(session, group, offsets, topic or ())
         before = _of_topics(await admin.list_consumer_group_offsets(new), topic)
         rows = [
             {
@@ -302,11 +310,24 @@ async def clone(
         if not dry_run:
             if not yes:
                 session.out.note_rows(rows, columns)
-                confirm(f"Give these offsets to {new}{f', and forget them in {group}' if move else ''}?")
+                also = f", and forget them in {group}" if move else ""
+                await confirm(session.out, f"Give these offsets to {new}{also}?")
             await admin.alter_consumer_group_offsets(new, offsets)
             if move:
-                await admin.delete_consumer_group_offsets(group, list(offsets))
+                try:
+                    await admin.delete_consumer_group_offsets(group, list(offsets))
+                except KafkaError as error:
+                    error.add_note(f"{new} has the offsets now, and {group} has not forgotten them")
+                    raise
     session.out.rows(rows, columns, "")
+
+
+def _report_absent(session: Session, group: str, there: Iterable[TopicPartition], topics: Iterable[str]) -> None:
+    """Report each named topic in which the group has no offset."""
+    found = {where.topic for where in there}
+    for name in topics:
+        if name not in found:
+            session.fail(f"{group} has no offset in {name}{close_to(name, found)}")
 
 
 def _of_topics(
@@ -333,7 +354,7 @@ async def forget(
     For a share group: its deliveries and acknowledgements.
     """
     if not yes:
-        confirm(f"Forget the offsets of {group} in {', '.join(topic)}?")
+        await confirm(session.out, f"Forget the offsets of {group} in {', '.join(topic)}?")
     async with session.admin() as admin:
         if await _is_share_group(admin, group):
             await admin.delete_share_group_offsets(group, topic)
@@ -342,8 +363,10 @@ async def forget(
             mine = [where for where in known if where.topic in topic]
             if not mine:
                 raise await missing_group(admin, group, f"{group} has no offset in {', '.join(topic)}")
+            _report_absent(session, group, mine, topic)
             await admin.delete_consumer_group_offsets(group, mine)
-    session.out.done(f"{group}: forgotten: {', '.join(topic)}", group=group, forgotten=list(topic))
+            topic = sorted({where.topic for where in mine})
+    session.out.done(f"{group}: forgotten: {', '.join(topic)}", group=group, forgotten=topic)
 
 
 def _target(text: str) -> ResetTo:
@@ -365,7 +388,7 @@ async def delete_groups(
 ) -> None:
     """Delete groups without members, with their offsets."""
     if not yes:
-        confirm(f"Delete {', '.join(groups)} with their offsets?")
+        await confirm(session.out, f"Delete {', '.join(groups)} with their offsets?")
     async with session.admin() as admin:
         deleted = await done_of(session, admin, admin.delete_consumer_groups(groups), groups)
     if deleted:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Container
 from typing import Any
 
 from .failures import Failed
+from .json_text import member_of, read_json
 from .names import close_to
 from .times import NO_TIME
 
@@ -19,7 +19,6 @@ _KNOWN = {*_FIELDS, "key_as", "value_as", "key_base64", "value_base64", "topic",
 """Everything that ``consume --json`` prints can be written again; the origin of a record is ignored."""
 
 _FORMS = ("text", "json", "hex", "base64")
-_SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
@@ -29,8 +28,8 @@ def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[
     """
     try:
         text = line.decode("utf-8-sig")
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = read_json(text)
+    except ValueError as error:
         raise Failed(f"line {number} is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise Failed(f"line {number} is no JSON object")
@@ -43,13 +42,13 @@ def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[
         for name in ("key", "value"):
             content = _content(found, name, text)
             if name in by_schema and isinstance(found.get(name), str) and not _is_json(content):
-                content = _member(text, name).encode()
+                content = member_of(text, name).encode()
             if content is not None:
                 record[name] = content
         record["headers"] = _headers(record.get("headers", []))
     except UnicodeEncodeError:
         raise Failed(f"line {number}: half of a surrogate pair is no text") from None
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # TypeError: a header with a number of thousands of digits
         raise Failed(f"line {number}: {error}") from None
     if record.get("timestamp_ms") == NO_TIME:
         del record["timestamp_ms"]
@@ -59,9 +58,11 @@ def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[
 def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
     """Return a key's or value's bytes: text as it is, and any other value as JSON."""
     encoded = found.get(f"{name}_base64")
-    if encoded is not None:
-        return _from_base64(encoded)
     value = found.get(name)
+    if encoded is not None:
+        if value is not None:
+            raise ValueError(f"{name} and {name}_base64 exclude each other")
+        return _from_base64(encoded)
     form = found.get(f"{name}_as")
     if form not in (None, *_FORMS):
         raise ValueError(f"{name}_as is one of {', '.join(_FORMS)}, not {form!r}")
@@ -70,33 +71,16 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
             raise ValueError(f"{name} is no text, though {name}_as says {form}")
         return _from_hex(value) if form == "hex" else _from_base64(value)
     if form == "json" and name in found:
-        return _member(text, name).encode()
+        return member_of(text, name).encode()
     if value is None:
         return None
-    return value.encode() if isinstance(value, str) else _member(text, name).encode()
-
-
-def _member(text: str, name: str) -> str:
-    """Return the text of an object's member: encoding its value again would lose digits."""
-    decoder = json.JSONDecoder()
-    at = _SPACE.match(text, text.index("{") + 1).end()  # type: ignore[union-attr]
-    found = ""
-    while text[at] != "}":
-        this, at = decoder.raw_decode(text, at)
-        begin = _SPACE.match(text, text.index(":", at) + 1).end()  # type: ignore[union-attr]
-        _, end = decoder.raw_decode(text, begin)
-        if this == name:
-            found = text[begin:end]  # the last of several members with the same name counts
-        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
-        if text[at] == ",":
-            at = _SPACE.match(text, at + 1).end()  # type: ignore[union-attr]
-    return found
+    return value.encode() if isinstance(value, str) else member_of(text, name).encode()
 
 
 def _is_json(content: bytes | None) -> bool:
     try:
-        json.loads(content or b"")
-    except (ValueError, RecursionError):
+        read_json((content or b"").decode())
+    except ValueError:
         return False
     return True
 

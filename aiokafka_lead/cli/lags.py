@@ -30,6 +30,8 @@ class PartitionLag:
     """The client that has the partition; for a share group, the clients."""
     counted: int | None = None
     """The brokers' count: in a share group, records after the first pending one may be done."""
+    failure: KafkaError | None = None
+    """The reason why the end is unknown."""
 
     @property
     def lag(self) -> int | None:
@@ -68,13 +70,15 @@ async def lag_of_groups(
             name,
             where,
             offset,
-            _offset(ends.get(where)),
+            end.offset if isinstance(end, OffsetAndTimestamp) else None,
             places.holders.get(name, {}).get(where),
             places.counted.get((name, where)),
+            end if isinstance(end, KafkaError) else None,
         )
         for name in names
         if name not in places.failures
         for where, offset in sorted(places.committed[name].items())
+        for end in [ends.get(where)]
     ]
     return found, places.failures
 
@@ -147,7 +151,3 @@ async def _ends(
     """Return the ends of partitions, or an error if a partition is gone or has no leader."""
     wanted = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
     return await outcomes_of(admin.list_offsets(wanted, timeout_ms=5000)) if wanted else {}
-
-
-def _offset(end: OffsetAndTimestamp | KafkaError | None) -> int | None:
-    return end.offset if isinstance(end, OffsetAndTimestamp) else None

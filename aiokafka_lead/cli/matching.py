@@ -13,6 +13,7 @@ import typer
 
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
+from .json_text import exact_json
 
 __all__ = ["HeaderMatch", "KeyMatch", "MatchBytes", "ValueMatch", "Where", "condition", "matching"]
 
@@ -125,8 +126,8 @@ def _content(content: bytes | None) -> Any:
 
 def _json(text: str, otherwise: Any) -> Any:
     try:
-        return json.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError):
+        return exact_json(text)
+    except ValueError:
         return otherwise
 
 
@@ -153,8 +154,8 @@ def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
     wanted = _json(text, text)
 
     def agrees(found: Any) -> bool:
-        if _is_number(found) and _is_number(wanted):
-            return compare(found, wanted)
+        if _is_number(wanted) and _is_number(number := _json(found, found) if isinstance(found, str) else found):
+            return compare(number, wanted)  # decimals of Avro and long integers of Protobuf are text in JSON
         if operator in ("==", "!="):
             # A number may be meant as a word, for example an id in a key.
             return compare(found, wanted) if type(found) is type(wanted) else compare(_text(found), text)
@@ -168,4 +169,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, Decimal):
+        return str(value)
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -15,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Column, Table
 
 from .failures import Failed
-from .stdout import Stdout, visible
+from .streams import Stderr, Stdout, visible
 
 __all__ = ["Output", "table"]
 
@@ -60,26 +59,6 @@ def _cell(value: Any) -> str:
     return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in str(value)))
 
 
-class _Stderr:
-    """Standard error, whose failures cannot be reported: disk full, no reader."""
-
-    encoding = "utf-8"
-
-    def write(self, text: str) -> int:
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            pass
-        return len(text)
-
-    def flush(self) -> None:
-        """Do nothing: `write` has written everything."""
-
-    def isatty(self) -> bool:
-        return sys.stderr.isatty()
-
-
 class Output:
     """Destination of a command's results. ``as_json`` prints JSON instead of tables.
 
@@ -90,7 +69,8 @@ class Output:
         self.as_json = as_json
         self.stdout = Stdout()
         self.console = _console(self.stdout)
-        self.notes = _console(_Stderr())
+        self.stderr = Stderr()
+        self.notes = _console(self.stderr)
         self._done = ""
 
     @property
@@ -99,7 +79,8 @@ class Output:
         return self.console.height if self.console.is_terminal else None
 
     async def drain(self) -> None:
-        """Wait until everything printed is written; raises like `Stdout.drain`."""
+        """Wait until everything printed is written, messages first; raises like `Stdout.drain`."""
+        await self.stderr.drain()
         try:
             await self.stdout.drain()
         except Failed as failed:
@@ -185,7 +166,7 @@ class Output:
         if not wanted or not self.notes.is_terminal:
             return nullcontext()
         return Progress(
-            SpinnerColumn(),
+            SpinnerColumn("line"),  # in ASCII
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -211,4 +192,5 @@ class Output:
 
 
 def _console(stream: Any) -> Console:
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else _ANY_WIDTH)
+    terminal = stream.isatty()  # otherwise Rich believes FORCE_COLOR, and redraws lines of a file
+    return Console(file=stream, force_terminal=terminal, highlight=False, width=None if terminal else _ANY_WIDTH)

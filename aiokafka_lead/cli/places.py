@@ -95,7 +95,7 @@ async def _beginnings(
     first = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
     if place in ("beginning", "earliest"):
         return first
-    number = _number(place, "--offset")
+    number = _number(place, "--offset takes beginning, end, an offset, -N or @TIME")
     if place.startswith("-"):
         return {where: max(first[where], ends[where] + number) for where in partitions}
     return {where: max(first[where], min(number, ends[where])) for where in partitions}
@@ -107,7 +107,10 @@ async def _endings(
     found = await _by_name_or_time(admin, partitions, place, ends)
     if found is not None:
         return found
-    number = _number(place, "--until")
+    usage = "--until takes end, an offset or @TIME"
+    number = _number(place, usage)
+    if place.startswith("-"):
+        raise ConfigError(f"{usage}, not {place!r}")
     return {where: min(number, ends[where]) for where in partitions}
 
 
@@ -130,8 +133,8 @@ async def _offsets(
     return {where: 0 if each is None else each.offset for where, each in found.items()}
 
 
-def _number(text: str, option: str) -> int:
+def _number(text: str, usage: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ConfigError(f"{option} takes beginning, end, an offset or @TIME, not {text!r}") from None
+        raise ConfigError(f"{usage}, not {text!r}") from None

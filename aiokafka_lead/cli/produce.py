@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
-from collections.abc import Mapping
 from typing import Annotated, Any
 
-import anyio
 import typer
 
-from .._core.producer.delivery import Delivery
-from ..admin import AdminClient, ConfigResource, ConfigResourceType
-from ..errors import ConfigError, ConfigTypeError, KafkaError, SchemaContentError
-from ..producer import Producer
+from ..errors import ConfigError, SchemaContentError
 from .escapes import without_escapes
-from .failures import ExitCode, Failed, exit_code, sentence
+from .failures import Failed
 from .input_json import record_of
-from .names import missing_topic
 from .registering import Compression, add
 from .schemas import FromJson, registry_of, writer_of
 from .session import Session
 from .stdin import lines
+from .writing import topic_to_write, writing
 
-__all__ = ["register", "topic_to_write"]
+__all__ = ["register"]
 
 _LONGEST_LINE = 64_000_000
 _LINE_PER_RECORD = 4
 """A line in base64 or with escapes is at most this many times longer than its record."""
-
-_CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
-"""Time until a missing topic exists after a write, by the brokers' configuration."""
-
-_MAYBE_CREATED_WITHIN_S = 0.7
-"""The same if the configuration is unknown."""
-
-_AUTO_CREATE = "auto.create.topics.enable"
-
-_IN_FLIGHT = 10_000
-"""Maximum number of unchecked deliveries; the producer's own memory bounds their bytes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -106,99 +89,27 @@ async def produce(
         return record
 
     compressing = {} if compression == "none" else {"compression_type": compression}
-    longest = max(_LONGEST_LINE, _LINE_PER_RECORD * session.options.get("max_request_size", 0))
     is_typed = sys.stdin.isatty()
     async with session.producer(**compressing) as producer:
         await topic_to_write(session, producer, topic)
         if is_typed:
             session.out.hint("each line is a record (Ctrl-D ends)")
-        writing = _Writing(producer, topic)
+        longest = max(_LONGEST_LINE, _LINE_PER_RECORD * session.options.get("max_request_size", 0))
         number = 0
         with session.out.progress(wanted=not is_typed) as progress:
             task = None if progress is None else progress.add_task(f"to {topic}", total=None)
-            try:
+            async with writing(session, producer, "line {}".format) as here:
                 async for some in lines(longest):
                     for line in some:
                         number += 1
                         record = parsed(line, number)
                         for part, schema in schemas.items():
                             record[part] = await _by_schema(schema, record.get(part), topic, part, number)
-                        await writing.send(record, number)
-                    await writing.settle(leave=_IN_FLIGHT)
+                        await here.send(topic, record, number)
+                    await here.keep_up()
                     if progress is not None and task is not None:
-                        progress.update(task, completed=writing.written)
-                await writing.settle()
-            except Exception as error:
-                raise await writing.stopped(error) from None
-    session.out.done(f"{topic}: {writing.written} records", topic=topic, records=writing.written)
-
-
-async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: str) -> None:
-    """Return once the topic exists, which some clusters create now; raise `Failed` if they do not."""
-    async with session.admin() as admin:
-        if topic in await admin.list_topics(include_internal=True):
-            return
-        creates = await _auto_create(admin)
-        try:
-            with anyio.fail_after(_CREATED_WITHIN_S.get(creates, _MAYBE_CREATED_WITHIN_S)):
-                await producer.partitions_for(topic)
-        except TimeoutError:
-            raise await missing_topic(admin, topic) from None
-
-
-async def _auto_create(admin: AdminClient) -> str:
-    """Return the configuration of automatic creation; an empty text if this user may not read it."""
-    try:
-        brokers = (await admin.describe_cluster()).brokers
-        resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0].node_id))
-        entry = (await admin.describe_configs([resource]))[resource].get(_AUTO_CREATE)
-    except KafkaError:
-        return ""
-    return "" if entry is None or entry.value is None else entry.value
-
-
-class _Writing:
-    """Records in flight, with their line numbers."""
-
-    def __init__(self, producer: Producer[Any, Any], topic: str) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._pending: deque[tuple[int, Delivery]] = deque()
-        self.written = 0
-
-    async def send(self, record: Mapping[str, Any], number: int) -> None:
-        """Send a record; raise `Failed` if it cannot be sent."""
-        try:
-            delivery = await self._producer.send(self._topic, **record)
-        except (ConfigError, ConfigTypeError, KafkaError) as error:
-            raise _at_line(number, error) from None
-        self._pending.append((number, delivery))
-
-    async def settle(self, *, leave: int = 0) -> None:
-        """Wait for acknowledgements, oldest first, until ``leave`` are pending; raise `Failed` for a failed one."""
-        while len(self._pending) > leave:
-            number, delivery = self._pending[0]
-            try:
-                await delivery
-            except KafkaError as error:
-                raise _at_line(number, error) from None
-            finally:
-                self._pending.popleft()
-            self.written += 1
-
-    async def stopped(self, error: Exception) -> Exception:
-        """Wait for pending records, and return the error with the number of records that were written."""
-        while self._pending:
-            try:
-                await self.settle()
-            except Failed:
-                continue
-        return Failed(f"{sentence(error)}\n{self.written} records were written", exit_code(error))
-
-
-def _at_line(number: int, error: Exception) -> Failed:
-    wrong = isinstance(error, (ConfigError, ConfigTypeError))
-    return Failed(f"line {number}: {sentence(error)}", ExitCode.FAILED if wrong else exit_code(error))
+                        progress.update(task, completed=here.written)
+    session.out.done(f"{topic}: {here.written} records", topic=topic, records=here.written)
 
 
 async def _by_schema(schema: FromJson, content: bytes | None, topic: str, part: str, number: int) -> bytes | None:
@@ -214,6 +125,7 @@ def _header(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
     if not separator:
         raise ConfigError(f"--header takes NAME=VALUE, not {text!r}")
+    name.encode()  # raises for bytes that are not UTF-8, which only the value may have
     return name, value.encode("utf-8", "surrogateescape")
 
 

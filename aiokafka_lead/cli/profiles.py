@@ -92,7 +92,7 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
             raise ConfigError(f"profile {name!r}: there is no file {path}")
         return {}
     try:
-        profiles = tomllib.loads(path.read_text()).get("profiles", {})
+        profiles = tomllib.loads(path.read_text("utf-8")).get("profiles", {})
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     if not isinstance(profiles, dict):

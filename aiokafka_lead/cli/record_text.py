@@ -11,10 +11,11 @@ from typing import Any
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 from .escapes import ESCAPE, unescaped
-from .stdout import Stdout, visible
+from .json_text import strict_json
+from .streams import Stdout, visible
 from .times import shown_time
 
-__all__ = ["FORMS", "SCHEMA_FORM", "SchemaJson", "as_json", "strict_json", "template"]
+__all__ = ["FORMS", "SCHEMA_FORM", "SchemaJson", "as_json", "template"]
 
 Record = ConsumerRecord[Any, Any]
 
@@ -30,18 +31,6 @@ _LINE_ENDS = re.compile("[\r\n]")
 
 class SchemaJson(bytes):
     """JSON produced by a schema, in place of the original bytes."""
-
-
-def strict_json(text: str) -> Any:
-    """Return the value of a JSON text; raise ValueError for anything beyond the standard: NaN, and too deep nesting."""
-
-    def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is not JSON")
-
-    try:
-        return json.loads(text, parse_constant=refuse)
-    except RecursionError:
-        raise ValueError("it is too deep") from None
 
 
 def as_json(record: Record, key_as: str, value_as: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 import anyio
 import typer
 
-from ..errors import KafkaError
+from ..errors import ConfigError, KafkaError
 from ..types import CompressionType
 from .failures import ExitCode, Failed, exit_code, sentence
 from .names import explained
@@ -106,7 +106,7 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
         here = {each.name: given.pop(each.name) for each in shared}
         common = _joined(context.find_root().obj or {}, here)
         out = Output(as_json=common["as_json"])
-        _log(verbose=common["verbose"])
+        _log(out, verbose=common["verbose"])
 
         async def work() -> None:
             proxy = common["proxy_url"]
@@ -138,14 +138,17 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
 
 def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
     """Run a command to its end; raise `typer.Exit` with its exit code unless it succeeded."""
+    patience_s: float | None = None
     try:
         run(lambda: _drained(work, out))
     except Interrupted as signalled:
+        patience_s = _LAST_WORDS_S
         beside = None if signalled.__context__ is None else _single(signalled.__context__)
         if isinstance(beside, Exception):  # the error of the clean-up at the signal
             out.error(sentence(beside))
         raise typer.Exit(signalled.code) from None
     except KeyboardInterrupt:
+        patience_s = _LAST_WORDS_S
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except Exception as error:
         cause = _single(error)
@@ -158,6 +161,8 @@ def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
         if str(cause) or not isinstance(cause, Failed):
             out.error(sentence(cause))
         raise typer.Exit(exit_code(cause)) from None
+    finally:
+        out.stderr.close(patience_s)
 
 
 async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
@@ -182,25 +187,30 @@ async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
     """Merge options before and after the command: the ones after it win, and lists are joined."""
-    joined = {name: value or before.get(name) for name, value in here.items()}
+    joined = {name: before.get(name) if value in (None, False) else value for name, value in here.items()}
     joined["option"] = [*(before.get("option") or ()), *(here["option"] or ())]
     return joined
 
 
-def _log(*, verbose: bool) -> None:
+def _log(out: Output, *, verbose: bool) -> None:
     log = logging.getLogger("aiokafka_lead")
-    log.addHandler(logging.StreamHandler() if verbose else logging.NullHandler())
+    log.addHandler(logging.StreamHandler(out.stderr) if verbose else logging.NullHandler())
     if verbose:
         log.setLevel(logging.INFO)
 
 
 def _ask(prompt: str) -> str:
     import getpass
+    import warnings
 
     from .signals import signals_raise
 
-    with signals_raise():
-        return getpass.getpass(prompt)
+    with signals_raise(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", getpass.GetPassWarning)  # nobody sees the echo of a pipe
+        try:
+            return getpass.getpass(prompt)
+        except EOFError:
+            raise ConfigError("no password was given") from None
 
 
 def _single(error: BaseException) -> BaseException:

@@ -12,11 +12,12 @@ from .._core.run.dead_letter import DEAD_LETTER_HEADERS
 from .._core.run.later import RETRY_HEADERS
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
+from ..types import TopicPartition
 from .failures import Failed
 from .places import isolation, part_of
-from .produce import topic_to_write
 from .registering import add
 from .session import Session
+from .writing import at_offset, topic_to_write, writing
 
 __all__ = ["register"]
 
@@ -63,28 +64,28 @@ async def replay(
         part.begin(consumer)
         with session.out.progress(wanted=True) as progress:
             task = None if progress is None else progress.add_task(topic, total=part.total)
-            while part.open:
-                sent = []
-                records = await part.batch(consumer)
-                for record in records:
-                    death = _death(record)
-                    if not _is_wanted(death, origin, group):
-                        skipped += 1
-                        continue
-                    target = to or death[_TOPIC]
-                    if target == topic:
-                        raise Failed(f"{topic}: a letter came from this topic itself; name another with --to")
-                    if target not in counts:
-                        counts[target] = 0
+            async with writing(session, producer, at_offset) as here:
+                while part.open:
+                    records = await part.batch(consumer)
+                    for record in records:
+                        death = _death(record)
+                        if not _is_wanted(death, origin, group):
+                            skipped += 1
+                            continue
+                        target = to or death[_TOPIC]
+                        if target == topic:
+                            raise Failed(f"{topic}: a letter came from this topic itself; name another with --to")
+                        if target not in counts:
+                            counts[target] = 0
+                            if not dry_run:
+                                await topic_to_write(session, producer, target)
+                        counts[target] += 1
                         if not dry_run:
-                            await topic_to_write(session, producer, target)
-                    counts[target] += 1
-                    if not dry_run:
-                        sent.append(await producer.send(target, **_life(record, death, keep_partition)))
-                for delivery in sent:
-                    await delivery
-                if progress is not None and task is not None:
-                    progress.advance(task, len(records))
+                            place = TopicPartition(topic, record.partition), record.offset
+                            await here.send(target, _life(record, death, keep_partition), place)
+                    await here.settle()
+                    if progress is not None and task is not None:
+                        progress.advance(task, len(records))
     rows = [{"topic": name, "records": count, "written": not dry_run} for name, count in sorted(counts.items())]
     session.out.rows(rows, ["topic", "records", "written"], f"{topic}: no such dead letters")
     if skipped:

@@ -11,7 +11,12 @@ from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
 from typing import Any
 
+from ..schema.values import NamedRecord
+
 __all__ = ["AvroJson", "keep_odd_times", "plain"]
+
+_BRANCH = "-type"
+"""The name of a record in a union of several, beside its fields: as in fastavro, and no name of a field in Avro."""
 
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -19,7 +24,8 @@ _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def plain(value: Any) -> Any:
     """Return a JSON value: bytes in base64, decimals as text, times in ISO 8601, NaN and infinities by name."""
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        named = {_BRANCH: value.record_name} if isinstance(value, NamedRecord) else {}
+        return named | {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
     if isinstance(value, float):
@@ -65,7 +71,7 @@ class _OrNumber:
 class AvroJson:
     """Reverses `plain`, by an Avro schema.
 
-    In a union, the first matching branch is used: base64 in ``["bytes", "string"]`` is bytes.
+    In a union, the first matching branch is used, unless a record is named: base64 in ``["bytes", "string"]`` is bytes.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -89,7 +95,7 @@ class AvroJson:
             return
         kind = schema.get("type")
         if kind in ("record", "error", "enum", "fixed"):
-            name = _full_name(schema["name"], schema.get("namespace", space))
+            name = _full_name(schema["name"], _space(schema, space))
             space = name.rpartition(".")[0]
             self._named[name] = (schema, space)
             for field in schema.get("fields", ()):
@@ -107,7 +113,7 @@ class AvroJson:
             return self._of_kind(found, schema, {}) if named is None else self._fit(found, *named)
         kind = schema["type"]
         if kind in ("record", "error"):
-            space = _full_name(schema["name"], schema.get("namespace", space)).rpartition(".")[0]
+            space = _full_name(schema["name"], _space(schema, space)).rpartition(".")[0]
             return self._of_record(found, schema["fields"], space)
         if kind == "array":
             return [self._fit(each, schema["items"], space) for each in _of(list, found)]
@@ -120,6 +126,14 @@ class AvroJson:
         return self._of_kind(found, kind, schema)
 
     def _of_union(self, found: Any, branches: list[Any], space: str) -> Any:
+        if isinstance(found, dict) and _BRANCH in found:
+            fields = dict(found)
+            wanted = fields.pop(_BRANCH)
+            for branch in branches:
+                name = _full_name(branch if isinstance(branch, str) else branch.get("name", ""), _space(branch, space))
+                schema, _ = self._named.get(name, ({}, ""))
+                if schema.get("type") in ("record", "error") and wanted in (name, schema["name"]):
+                    return NamedRecord(name, self._fit(fields, branch, space))
         for branch in branches:
             try:
                 return self._fit(found, branch, space)
@@ -144,6 +158,11 @@ class AvroJson:
         logical = _LOGICAL.get((kind, schema.get("logicalType", "")))
         convert = logical or _KINDS.get(kind)
         return found if convert is None else convert(found)  # a name defined by another schema
+
+
+def _space(schema: Any, outer: str) -> str:
+    """Return the namespace in which a type's own name is."""
+    return schema.get("namespace", outer) if isinstance(schema, dict) else outer
 
 
 def _full_name(name: str, space: str) -> str:

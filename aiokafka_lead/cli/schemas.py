@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +11,17 @@ from typing import Any
 
 import anyio
 
-from .._options.checks import Checked, boolean, option, optional, path, text
+from .._options.checks import Checked, boolean, build, option, optional, path, text
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError, KafkaError, SchemaContentError
 from ..schema import SchemaRegistry, SchemaSerializer
-from ..types import SerializationContext
+from ..schema.framing import ID_SIZE, key_of
+from ..types import Headers, SerializationContext
 from .failures import Failed
+from .json_text import read_json, strict_json
 from .record_text import SchemaJson
 from .schema_json import AvroJson, keep_odd_times, plain
+from .streams import JSON_ESCAPES
 
 __all__ = ["AsJson", "BadRecord", "FromJson", "RegistrySettings", "registry_of", "writer_of"]
 
@@ -40,18 +44,19 @@ class RegistrySettings(Checked):
 
 def registry_of(options: dict[str, Any]) -> SchemaRegistry:
     """Return the registry named by the settings; raise `ConfigError` if there is none."""
-    url = options.get("schema_registry_url")
-    if not url:
+    names = {field.name for field in dataclasses.fields(RegistrySettings)}
+    settings = build(RegistrySettings, {name: value for name, value in options.items() if name in names})
+    if not settings.schema_registry_url:
         raise ConfigError("no schema registry is named: set schema_registry_url (--option, a profile, the environment)")
-    user, password = options.get("schema_registry_user"), options.get("schema_registry_password")
+    user, password = settings.schema_registry_user, settings.schema_registry_password
     if (user is None) != (password is None):
         raise ConfigError("schema_registry_user and schema_registry_password go together")
     return SchemaRegistry(
-        url,
+        settings.schema_registry_url,
         basic_auth=None if user is None or password is None else (user, password),
-        ssl_cafile=options.get("schema_registry_cafile"),
+        ssl_cafile=settings.schema_registry_cafile,
         timeout_ms=options["request_timeout_ms"],
-        allow_http=options.get("schema_registry_allow_http", False),
+        allow_http=settings.schema_registry_allow_http,
     )
 
 
@@ -94,11 +99,27 @@ class AsJson:
             return None
         try:
             value = self._deserializer(content, SerializationContext(record.topic, record.headers, is_key))
-            return SchemaJson(json.dumps(plain(value), ensure_ascii=False).encode("utf-8", "surrogatepass"))
+            text = _own_json(content, record.headers, is_key, value)
+            if text is None:
+                text = json.dumps(plain(value), ensure_ascii=False)
+            return SchemaJson(text.encode("utf-8", JSON_ESCAPES))
         except (KafkaError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, KafkaError) and error.retriable:
                 raise  # the registry is unavailable, which is not the record's fault
             raise BadRecord(record, "key" if is_key else "value", error) from None
+
+
+def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str | None:
+    """Return the JSON that a JSON Schema describes, whose digits and escapes stay; None if it is not strictly JSON.
+
+    The bytes of other formats never happen to be JSON with this very value: Avro's texts follow their length.
+    """
+    key, indexes = key_of(content, headers, is_key)
+    try:
+        text = content[0 if indexes is not None else len(key) :].decode()
+        return text.strip().replace("\r", " ").replace("\n", " ") if strict_json(text) == value else None
+    except ValueError:
+        return None
 
 
 class FromJson:
@@ -111,12 +132,16 @@ class FromJson:
     async def encode(self, content: bytes, topic: str, *, is_key: bool) -> bytes:
         """Return the bytes of a JSON text; raise `SchemaContentError`."""
         try:
-            value = json.loads(content)
-        except (ValueError, RecursionError) as error:
+            value = read_json(content.decode())
+            if self._avro is not None:
+                value = self._avro.value(value)
+        except RecursionError:
+            raise SchemaContentError("it is too deep") from None
+        except ValueError as error:
             raise SchemaContentError(f"it is not JSON: {error}") from None
-        if self._avro is not None:
-            value = self._avro.value(value)
-        return await self._serializer.encode(value, topic, is_key=is_key)
+        encoded = await self._serializer.encode(value, topic, is_key=is_key)
+        # The text itself: encoding the value again has lost digits.
+        return encoded if self._avro is not None else encoded[:ID_SIZE] + content.strip()
 
 
 async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool) -> FromJson:
@@ -134,7 +159,7 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
     if file.suffix not in (".avsc", ".json"):
         raise ConfigError(f"a schema is a file .avsc (Avro) or .json (JSON Schema), or {LATEST!r}, not {given!r}")
     try:
-        schema = await anyio.Path(file).read_text()
+        schema = await anyio.Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{given} cannot be read: {error}") from None
     if file.suffix == ".json":

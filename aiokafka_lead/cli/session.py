@@ -50,9 +50,9 @@ class Session:
         self._failures.append(code)
 
     def raise_failures(self) -> None:
-        """Raise `Failed` if any item has failed."""
+        """Raise `Failed` if any item has failed; an alert about lag has precedence."""
         if self._failures:
-            raise Failed(code=self._failures[0])
+            raise Failed(code=ExitCode.LAG if ExitCode.LAG in self._failures else self._failures[0])
 
     @property
     def servers(self) -> Any:
@@ -69,12 +69,19 @@ class Session:
         return self._watched(AdminClient(**{**self._given(AdminConfig), **more}))
 
     def producer(self, **more: Any) -> Producer[Any, Any]:
-        """Return a producer that is not started yet."""
-        return self._watched(Producer(**{**self._given(ProducerConfig), **more}))
+        """Return a producer that is not started yet; never a transactional one, which would fence a service's."""
+        return self._watched(Producer(**{**self._given(ProducerConfig), "transactional_id": None, **more}))
 
     def consumer(self, *topics: str, **more: Any) -> Consumer[Any, Any]:
-        """Return a consumer that is not started yet."""
-        return self._watched(Consumer(*topics, **{**self._given(ConsumerConfig), **more}))
+        """Return a consumer that is not started yet; it commits for no group but one in ``more``.
+
+        A profile may name the group of a service, whose offsets other commands must not move. Without a group, records
+        that retention has deleted before they were read are passed over, and no others.
+        """
+        alone = {"group_id": None, "group_instance_id": None, "auto_offset_reset": "earliest"}
+        if "group_id" in more:
+            alone = {}
+        return self._watched(Consumer(*topics, **{**self._given(ConsumerConfig), **alone, **more}))
 
     def _watched(self, client: C) -> C:
         self.brokers.add(client)

@@ -34,7 +34,10 @@ def seconds(option: str, text: str | None) -> float | None:
     """Return the seconds of an option that takes a duration; a plain number means seconds."""
     if text is None:
         return None
-    found = duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text).total_seconds()
+    try:
+        found = duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text).total_seconds()
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error}") from None
     if not found:
         raise ConfigError(f"{option} must be longer than {text}")
     return found

@@ -123,7 +123,7 @@ async def delete_topics(
 ) -> None:
     """Delete topics, with all their records."""
     if not yes:
-        confirm(f"Delete {', '.join(names)} with all records?")
+        await confirm(session.out, f"Delete {', '.join(names)} with all records?")
     async with session.admin() as admin:
         deleted = await done_of(session, admin, admin.delete_topics(names), names)
     if deleted:

@@ -19,6 +19,9 @@ _LOOK_EVERY_S = 0.25
 _PATIENCE_S = 1.5
 """A shorter absence, during an election or a restart, is not worth a line."""
 
+_SILENCE_S = 2.5
+"""A broker that owes an answer for longer is absent, too: it is frozen, or the network swallows everything."""
+
 
 class HasClient(Protocol):
     """A producer, consumer or admin client."""
@@ -82,8 +85,11 @@ class BrokerWatch:
             for node_id, node in client.brokers.nodes.items():
                 where = f"{node.host}:{node.port}"
                 state, error = client.brokers.state(node_id), client.brokers.last_error(node_id)
-                if state is NodeState.READY:
+                silent = client.brokers.unanswered_s(node_id, now) >= _SILENCE_S
+                if state is NodeState.READY and not silent:
                     ready.add(where)
+                elif silent:
+                    away[where] = "no answer"
                 elif error is not None:
                     away[where] = _why(error)
                 elif state is NodeState.CONNECTING:

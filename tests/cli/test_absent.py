@@ -107,6 +107,57 @@ def test_groups_clone_and_alert(cli: CommandLine, cluster: ClusterThread) -> Non
     assert "green" in ran.out
 
 
+def test_offsets_are_not_cloned_into_themselves_nor_forgotten_by_a_slip(
+    cli: CommandLine, cluster: ClusterThread
+) -> None:
+    cluster.create_topic("slips", 1)
+    cli.fine("produce", "slips", stdin="1\n")
+    cli.fine("consume", "slips", "-g", "slip", "-n", "1")
+    ran = cli("groups", "clone", "slip", "slip", "--move", "-y")
+    assert (ran.code, "into itself" in ran.err) == (2, True)
+    ran = cli("groups", "clone", "slip", "slip-2", "-t", "slips", "-t", "slisp", "-y", "--json")
+    assert (ran.code, ran.err) == (1, "error: slip has no offset in slisp; did you mean 'slips'?\n")
+    assert [row["after"] for row in ran.json] == [1]
+    ran = cli("groups", "forget", "slip", "-t", "slips", "-t", "slisp", "-y", "--json")
+    assert (ran.code, ran.err) == (1, "error: slip has no offset in slisp; did you mean 'slips'?\n")
+    assert ran.json == {"group": "slip", "forgotten": ["slips"]}
+    assert cli.fine("groups", "lag", "slip-2", "--json").json[0]["committed"] == 1
+
+
+def test_lag_that_is_unknown_is_no_success_of_an_alert(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(2)) as pair:
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = pair.bootstrap_servers
+        pair.create_topic("led", assignments=[[1]])
+        cli.fine("produce", "led", stdin="1\n2\n")
+        cli.fine("consume", "led", "-g", "behind", "-n", "1")
+        pair.move_coordinator("behind", 2)
+        assert cli("groups", "lag", "behind", "--fail-above", "1").code == 0
+        pair.kill_broker(1)
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = pair.address(2)
+        ran = cli("groups", "lag", "behind", "--fail-above", "1")
+        assert (ran.code, "the lag of group 'behind' in led-0 is unknown" in ran.err) == (1, True), ran
+
+
+def test_a_broker_that_is_frozen_is_named(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1)) as alone:
+        alone.create_topic("frozen", 1)
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = alone.bootstrap_servers
+        cli.fine("produce", "frozen", stdin="1\n")
+        process = begun(cli, "consume", "frozen", "-o", "beginning", "--timeout", "30s")
+        with process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == b"1\n"
+            rule = alone.faults.add(hold=True)
+            said = process.stderr.readline().decode()
+            assert said == f"no broker can be reached: {alone.bootstrap_servers} (no answer)\n"
+            rule.count = 0
+            alone.release(rule)
+            assert process.stderr.readline().startswith(b"can be reached again")
+            process.terminate()
+            assert process.wait(PATIENCE_S) == 143
+
+
 def test_a_line_that_cannot_be_written_is_named_with_how_many_were(cli: CommandLine, cluster: ClusterThread) -> None:
     cluster.create_topic("stops", 1)
     ran = cli("produce", "stops", "--input-json", stdin='{"value": "1"}\n{"value": "2"}\n{"valeu": "3"}\n')

@@ -163,6 +163,8 @@ def test_a_stuck_reader_does_not_hold_up_the_end(cli: CommandLine, cluster: Clus
             ("al topics list <&- >&-", 1, f"{UNWRITTEN} Bad file descriptor\n"),
             ("al --help >/dev/full", 1, f"{UNWRITTEN} No space left on device\n"),
             ("al topics describe nowhere 2>/dev/full", 1, ""),
+            ("al topics describe 2>/dev/full", 2, ""),
+            ("al nothing 2>&-", 2, ""),
         ],
         first=5,
     ),
@@ -175,6 +177,35 @@ def test_descriptors_that_are_closed_or_full(
         cli.fine("produce", "closed", stdin="1\n")
     ran = in_shell(cli, command.format("closed"))
     assert (ran.returncode, ran.stderr) == (code, said)
+
+
+def test_a_question_needs_no_standard_output(cli: CommandLine, cluster: ClusterThread) -> None:
+    for name, to in (("asked-closed", ">&-"), ("asked-piped", "--json | cat")):
+        cluster.create_topic(name, 1)
+        ran = in_shell(cli, f"(echo what; echo Y) | al topics delete {name} {to}")
+        assert name not in cluster.topic_names(), ran
+        assert ran.stderr.count("with all records? [y/N]: ") == 2
+        assert ran.stdout.startswith("{") or not ran.stdout
+
+
+def test_a_reader_of_errors_that_pauses_delays_no_signal(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("muted", 1)
+    cli.fine("produce", "muted", stdin="no schema\n" * 2000)
+    skipping = ("--value-as", "schema", "-X", "schema_registry_url=http://127.0.0.1:1", "--on-error", "skip")
+    with begun(cli, "consume", "muted", "-o", "beginning", *skipping) as process:
+        assert process.stderr is not None
+        assert process.stderr.read(1) == b"s"
+        time.sleep(1)  # its pipe is full meanwhile, or the test is too easy
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 143
+
+
+def test_a_pipe_is_no_terminal_though_colors_are_forced(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("colors", 1)
+    cli.environment["FORCE_COLOR"] = "1"
+    ran = in_shell(cli, "al topics list; al top --count 1")
+    assert "\x1b" not in ran.stdout
+    assert "\x1b" not in ran.stderr
 
 
 def test_what_was_done_is_said_though_it_cannot_be_printed(cli: CommandLine, cluster: ClusterThread) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,26 @@ def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expe
     write(path, text, mode)
     with pytest.raises(ConfigError, match=expected):
         options(path, profile="x")
+
+
+def test_files_are_utf_8_in_any_locale(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes('# caf\u00e9\n[profiles.default]\nbootstrap_servers = "127.0.0.1:1"\n'.encode())
+    old = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "AIOKAFKA_LEAD_CONFIG": str(path)}
+    run = subprocess.run(
+        [sys.executable, "-m", "aiokafka_lead.cli", "topics", "list"],
+        capture_output=True,
+        env={**os.environ, **old},
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 3, run.stderr
+
+
+def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) -> None:
+    write(tmp_path / "config.toml", "[profiles.default]\nschema_registry_url = 5\n")
+    ran = cli("consume", "t", "--value-as", "schema")
+    assert (ran.code, "schema_registry_url" in ran.err) == (2, True), ran.err
 
 
 def test_no_cluster_is_named(cli: CommandLine) -> None:

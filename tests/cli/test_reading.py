@@ -17,6 +17,8 @@ from aiokafka_lead.schema import SchemaRegistry
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, EmbeddedSchemaRegistry
 
 from .conftest import CommandLine
+from .test_ends import begun, wait_for
+from .test_processes import PATIENCE_S
 
 ALL = ("-o", "beginning", "--until", "end")
 
@@ -49,7 +51,7 @@ RECORD: ConsumerRecord[Any, Any] = ConsumerRecord(
     1000,
     TimestampType.CREATE_TIME,
     b"007",
-    json.dumps(ORDER).encode(),
+    f'{json.dumps(ORDER)[:-1]}, "huge": 1{"0" * 5000}, "beyond": -1e99999999999999999999, "price": "12.50"}}'.encode(),
     (("kind", b"order"), ("raw", b"\xff")),
 )
 
@@ -63,6 +65,18 @@ RECORD: ConsumerRecord[Any, Any] = ConsumerRecord(
         ("value.amount > ten", False),
         (f"value.big == {2**60}", True),
         (f"value.big == {2**60 + 1}", False),
+        (f"value.huge == 1{'0' * 5000}", True),
+        (f"value.huge > {2**60}", True),
+        ("value.huge <= 1e5000", True),
+        ("value.beyond < 0", True),
+        ("value.beyond != 0", True),
+        ("value.price > 12", True),
+        ("value.price == 12.5", True),
+        ("value.price == 12.51", False),
+        ('value.price == "12.50"', True),
+        ("value.price < ten", True),
+        ("value.amount =~ ^10", True),
+        ("value.name > 5", False),
         ("value.name == ann", True),
         ('value.name == "ann"', True),
         ("value.name != ann", False),
@@ -75,6 +89,7 @@ RECORD: ConsumerRecord[Any, Any] = ConsumerRecord(
         ("value.none.deeper != null", False),
         ("value.missing > 0", False),
         ("key == 007", True),
+        ("key == 7", False),
         ("headers.kind == order", True),
         ("headers.raw != null", True),
         ("partition == 3", True),
@@ -124,6 +139,61 @@ async def test_committed_reading_ends_before_an_open_transaction(
                 assert set(await written("--uncommitted")) == {b"kept", b"aborted", b"open"}
 
 
+def test_committed_reading_may_be_an_option_of_a_profile(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("by-option", 1)
+    cli.fine("produce", "by-option", stdin="1\n")
+    cli.fine("consume", "by-option", *ALL, "-X", "isolation_level=read_committed", "-X", "client_id=by-option")
+    fetches = [each.request for each in cluster.requests if (each.client_id, each.api) == ("by-option", "Fetch")]
+    assert {each.isolation_level for each in fetches} == {1}
+
+
+def test_records_that_retention_deletes_meanwhile_are_passed_over_alone(
+    cli: CommandLine, cluster: ClusterThread
+) -> None:
+    cluster.create_topic("retained", 1)
+    cli.fine("produce", "retained", stdin="1\n2\n3\n4\n")
+    rule = cluster.faults.add("Fetch", topic="retained", count=1, hold=True)
+    with begun(cli, "consume", "retained", *ALL) as process:
+        wait_for(lambda: rule.struck)
+        cluster.delete_records("retained", 0, 2)
+        cluster.release(rule)
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (0, b"3\n4\n")
+
+
+@pytest.mark.parametrize("command", ["consume {} --until end", "copy {} {}.to", "replay {} --to {}.to"])
+def test_the_group_and_the_transactions_of_a_service_stay_as_they_are(
+    cli: CommandLine, cluster: ClusterThread, command: str
+) -> None:
+    topic = f"profiled-{command.split()[0]}"
+    for name in (topic, f"{topic}.to"):
+        cluster.create_topic(name, 1)
+    cli.fine("produce", topic, "-H", f"{DEAD_LETTER_HEADERS[0]}=origin", stdin="1\n2\n3\n")
+    cli.fine("consume", topic, "-g", topic, "-n", "1")
+    cli.environment |= {"AIOKAFKA_LEAD_GROUP_ID": topic, "AIOKAFKA_LEAD_TRANSACTIONAL_ID": topic}
+    cli.fine(*command.format(topic, topic).split())
+    cli.fine("produce", topic, stdin="4\n")
+    assert cli.fine("groups", "lag", topic, "--json").json[0]["committed"] == 1
+    assert not [each for each in cluster.requests if getattr(each.request, "transactional_id", None) == topic]
+
+
+def test_a_copy_or_a_replay_that_stops_names_the_record_and_counts_the_others(
+    cli: CommandLine, cluster: ClusterThread
+) -> None:
+    cluster.create_topic("large", 1, configs={"max.message.bytes": "10000000"})
+    cluster.create_topic("small", 1)
+    large = ("-X", "max_request_size=9000000", "-H", f"{DEAD_LETTER_HEADERS[0]}=origin")
+    cli.fine("produce", "large", *large, stdin=f"1\n2\n{'x' * 2_000_000}\n4\n")
+    for command in (("copy", "large", "small", "--json"), ("replay", "large", "--to", "small")):
+        before = cluster.end_offset("small")
+        ran = cli(*command)
+        assert (ran.code, "large-0 at offset 2: " in ran.err) == (1, True), ran.err
+        assert ran.err.splitlines()[-1] == "2 records were written"
+        assert cluster.end_offset("small") == before + 2
+        if command[0] == "copy":
+            assert ran.json == [{"topic": "large", "partition": 0, "next": 2, "records": 2}]
+
+
 def test_copies_keep_keys_headers_and_times(cli: CommandLine, cluster: ClusterThread) -> None:
     cluster.create_topic("from", 2)
     lines: list[dict[str, Any]] = [
@@ -152,8 +222,9 @@ def test_copies_keep_keys_headers_and_times(cli: CommandLine, cluster: ClusterTh
             ]
             after = [(each.key, each.value, each.headers, each.timestamp_ms) for each in other.records("to", partition)]
             assert after == before
-    ran = cli("copy", "from", "from")
-    assert (ran.code, "into itself" in ran.err) == (2, True)
+    for other in ((), ("--to-bootstrap-servers", cluster.bootstrap_servers)):
+        ran = cli("copy", "from", "from", *other)
+        assert (ran.code, "into itself" in ran.err) == (2, True)
     ran = cli("copy", "from", "nowhere-else", "-b", cluster.bootstrap_servers, "--to-profile", "none")
     assert (ran.code, "profile 'none'" in ran.err) == (2, True)
 

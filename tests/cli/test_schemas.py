@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -80,6 +81,31 @@ def test_json_schema_of_keys(with_registry: CommandLine, cluster: ClusterThread,
     schema.write_text('{"type": "integer"}')
     with_registry.fine("produce", "keyed", "-K", ":", "--key-schema", str(schema), "--register", stdin="7:v")
     assert with_registry.fine("consume", "keyed", *ALL, "--key-as", "schema", "-f", "%k=%v\\n").lines == ["7=v"]
+
+
+def test_json_schema_shows_and_keeps_the_text_itself(
+    with_registry: CommandLine, cluster: ClusterThread, tmp_path: Path
+) -> None:
+    cli = with_registry
+    schema = tmp_path / "any.json"
+    schema.write_text('{"type": ["number", "object", "string", "null"]}')
+    options = ("--value-schema", str(schema), "--register")
+    texts = ['{"n": 0.12345678901234567891, "n": 1.50}', "1e400", '{"cut": "\\ud83d"}', "null", '"\\u00e9"']
+    for topic in ("exact", "exact-again"):
+        cluster.create_topic(topic, 1)
+    cli.fine("produce", "exact", *options, stdin="5\n")
+    (first,) = cluster.records("exact")
+    assert first.value is not None
+    lines = [json.dumps({"value_base64": b64encode(first.value[:5] + text.encode()).decode()}) for text in texts]
+    cli.fine("produce", "exact", "--input-json", stdin="\n".join(lines))
+    plain = cli.fine("consume", "exact", "-o", "1", "--until", "end", "--value-as", "schema")
+    assert plain.lines == [*texts[:-1], "\u00e9"]
+    shown = cli.fine("consume", "exact", "-o", "1", "--until", "end", "--value-as", "schema", "--json")
+    assert json.loads(shown.lines[2])["value"] == {"cut": "\ud83d"}
+    keepable = [line for line in shown.lines if "1e400" not in line and "cut" not in line]
+    cli.fine("produce", "exact-again", "--input-json", *options, stdin="\n".join(keepable))
+    again = [record.value for record in cluster.records("exact-again")]
+    assert again == [first.value[:5] + texts[at].encode() for at in (0, 3, 4)]
 
 
 def test_what_is_missing_is_named(cli: CommandLine, cluster: ClusterThread, tmp_path: Path) -> None:

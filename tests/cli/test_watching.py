@@ -64,6 +64,16 @@ def test_live_displays_have_a_line_for_each_row_and_no_more_rows_than_fit(
     assert cli.fine("top", "--count", "1").out.count(name) >= 1
 
 
+def test_a_cut_name_fits_in_any_encoding(cli: CommandLine, cluster: ClusterThread) -> None:
+    group = f"group-{'n' * 80}"
+    cluster.create_topic("any-encoding", 1)
+    cli.fine("produce", "any-encoding", stdin="1\n")
+    cli.fine("consume", "any-encoding", "-g", group, "-n", "1")
+    cli.environment["PYTHONIOENCODING"] = "ascii"
+    watched = lines_of(cli, 80, "groups", "lag", group, "--watch", "--count", "1")
+    assert any("nn~ " in line for line in watched), watched
+
+
 def lines_of(cli: CommandLine, columns: int, *command: str) -> list[str]:
     """Return the lines that a live display left on a terminal of 24 lines."""
     ran = AtTerminal(cli, *command, columns=columns)

@@ -211,6 +211,16 @@ class Brokers:
             self.last_error(node_id) is None and self.state(node_id) is NodeState.READY for node_id in self._nodes
         )
 
+    def unanswered_s(self, node_id: int, now: float) -> float:
+        """Return the time since the last request on a connection that owes answers, the longest of the node's in s.
+
+        Zero if all requests are answered. The rebalance lane does not count: members of a group wait for each other.
+        """
+        node = self._nodes.get(node_id)
+        links = {} if node is None else node.links
+        asked = [link.connection for lane, link in links.items() if lane is not Lane.REBALANCE]
+        return max((now - each.used_at for each in asked if each is not None and each.in_flight), default=0.0)
+
     def offers(self) -> list[ApiVersions]:
         """Return the versions offered by the brokers with ready connections."""
         links = [link for node in self._nodes.values() for link in node.links.values()]

@@ -1,0 +1,76 @@
+"""JSON texts, whose numbers may be too large for Python, and whose digits must not get lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+__all__ = ["exact_json", "member_of", "read_json", "strict_json"]
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def _whole(digits: str) -> int | Decimal:
+    try:
+        return int(digits)
+    except ValueError:  # Python converts no more than 4,300 digits
+        return Decimal(digits)
+
+
+def _fraction(digits: str) -> Decimal | float:
+    try:
+        return Decimal(digits)
+    except ArithmeticError:  # an exponent beyond 10**18: infinity or zero
+        return float(digits)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_LENIENT = json.JSONDecoder(parse_int=_whole)
+_STRICT = json.JSONDecoder(parse_int=_whole, parse_constant=_refuse)
+_EXACT = json.JSONDecoder(parse_int=_whole, parse_float=_fraction)
+
+
+def read_json(text: str, decoder: json.JSONDecoder = _LENIENT) -> Any:
+    """Return the value of a JSON text; raise ValueError if it is none, or is nested too deeply."""
+    try:
+        return decoder.decode(text)
+    except RecursionError:
+        raise ValueError("it is too deep") from None
+
+
+def strict_json(text: str) -> Any:
+    """Do the same, but refuse what Python accepts beyond the standard: NaN and infinities."""
+    return read_json(text, _STRICT)
+
+
+def exact_json(text: str) -> Any:
+    """Do the same, with numbers that compare exactly: int and Decimal."""
+    return read_json(text, _EXACT)
+
+
+def member_of(text: str, name: str) -> str:
+    """Return the text of an object's member: encoding its value again would lose digits.
+
+    The last of several members with the same name counts, as in the value.
+    """
+    at = _after_space(text, text.index("{") + 1)
+    found = ""
+    while text[at] != "}":
+        this, at = _LENIENT.raw_decode(text, at)
+        begin = _after_space(text, text.index(":", at) + 1)
+        _, end = _LENIENT.raw_decode(text, begin)
+        if this == name:
+            found = text[begin:end]
+        at = _after_space(text, end)
+        if text[at] == ",":
+            at = _after_space(text, at + 1)
+    return found
+
+
+def _after_space(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]

@@ -1,0 +1,215 @@
+"""Standard output and standard error, whose readers may be slow or absent, and which may lack characters or space."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import select
+import sys
+from collections.abc import Callable
+from queue import SimpleQueue
+from stat import S_ISREG
+from threading import Event, Thread
+from typing import TextIO
+
+from .._io.loop import Signal, loop_caller
+from .failures import Failed
+
+__all__ = ["JSON_ESCAPES", "Stderr", "Stdout", "visible"]
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that can move a cursor, hide text or reverse it; line ends and tabs are harmless."""
+
+JSON_ESCAPES = "aiokafka_lead.json"
+"""Handler of encoding errors: writes characters as escapes of JSON, also halves of surrogate pairs."""
+
+
+_ELLIPSIS = "\u2026"
+"""Rich puts it where it cuts a name."""
+
+
+def visible(text: str) -> str:
+    """Return text with terminal controls as escapes."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def _json_escapes(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    units = (int.from_bytes(lacking[at : at + 2], "big") for at in range(0, len(lacking), 2))
+    return "".join(f"\\u{unit:04x}" for unit in units), error.end
+
+
+codecs.register_error(JSON_ESCAPES, _json_escapes)
+
+
+class _Descriptor:
+    """Writes to a descriptor in a thread of its own, so that no other task waits for the reader."""
+
+    def __init__(self, number: int) -> None:
+        self.failure: OSError | None = None
+        self._number = number
+        self._jobs: SimpleQueue[tuple[bytes | bytearray, Callable[[], object]]] | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """True if there is no reader to wait for."""
+        return S_ISREG(os.fstat(self._number).st_mode)
+
+    def put(self, content: bytes | bytearray, written: Callable[[], object]) -> None:
+        """Write bytes after all earlier ones, and then call the function in the thread."""
+        if self._jobs is None:
+            self._jobs = SimpleQueue()
+            # A daemon thread: a write that waits for its reader must not keep the program from ending.
+            Thread(target=self._work, args=(self._jobs,), daemon=True, name="output").start()
+        self._jobs.put((content, written))
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Wait until everything is written, outside of an event loop."""
+        if self._jobs is not None:
+            written = Event()
+            self.put(b"", written.set)
+            written.wait(timeout_s)
+
+    async def write_in_thread(self, content: bytes | bytearray) -> None:
+        """Write bytes, and wait until the reader has accepted them."""
+        if not content and self._jobs is None:
+            return
+        written = Signal()
+        call_in_loop = loop_caller()
+        self.put(content, lambda: call_in_loop(written.set))
+        await written.wait()
+
+    def write(self, content: bytes | bytearray) -> None:
+        """Write bytes in this thread; after a failure do nothing."""
+        if self.failure is not None:
+            return
+        left = memoryview(content)
+        try:
+            while left:
+                try:
+                    left = left[os.write(self._number, left) :]
+                except BlockingIOError:  # set by another user of the descriptor
+                    select.select([], [self._number], [])
+        except OSError as error:
+            self.failure = error
+
+    def _work(self, jobs: SimpleQueue[tuple[bytes | bytearray, Callable[[], object]]]) -> None:
+        while True:
+            content, written = jobs.get()
+            self.write(content)
+            written()
+
+
+def _descriptor(stream: TextIO) -> _Descriptor | None:
+    """Return the stream's descriptor; None for a stream without one, in tests."""
+    try:
+        return _Descriptor(stream.fileno())
+    except OSError:
+        return None
+
+
+class Stdout:
+    """Keeps output until `drain`. It also serves Rich as a text stream."""
+
+    def __init__(self) -> None:
+        stream = sys.stdout
+        self._buffer = stream.buffer
+        self._terminal = stream.isatty()
+        self.encoding = stream.encoding or "utf-8"
+        self._is_utf8 = codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig")
+        self._lacks_ellipsis = not _ELLIPSIS.encode(self.encoding, "ignore")
+        self._kept = bytearray()
+        self._descriptor = _descriptor(stream)
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    @property
+    def is_file(self) -> bool:
+        """True if the output goes to a file, where intermediate output is not visible to anyone."""
+        return self._descriptor is not None and self._descriptor.is_file
+
+    def encoded(self, text: str) -> bytes:
+        """Return the bytes of a text; characters missing in the encoding become escapes."""
+        return text.encode(self.encoding, "backslashreplace")
+
+    def write(self, text: str) -> int:
+        """Keep a text."""
+        if self._lacks_ellipsis:  # an escape would make a cut name longer than the terminal
+            text = text.replace(_ELLIPSIS, "~")
+        self._kept += self.encoded(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: see `drain`."""
+
+    def write_bytes(self, content: bytes) -> None:
+        """Keep bytes unchanged."""
+        self._kept += content
+
+    def write_json(self, text: str) -> None:
+        """Keep a JSON document: ASCII only for encodings other than UTF-8, which any parser reads."""
+        if self._terminal:
+            text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        self._kept += text.encode("utf-8" if self._is_utf8 else "ascii", JSON_ESCAPES)
+
+    async def drain(self) -> None:
+        """Write the kept output, and wait until the reader has accepted it.
+
+        Raises BrokenPipeError if the reader is gone, and `Failed` if the output cannot be written.
+        """
+        kept, self._kept = self._kept, bytearray()
+        if self._descriptor is None:
+            self._buffer.write(kept)
+            return
+        if self._descriptor.is_file:
+            self._descriptor.write(kept)
+        else:
+            await self._descriptor.write_in_thread(kept)
+        failure = self._descriptor.failure
+        if isinstance(failure, BrokenPipeError):
+            raise failure
+        if failure is not None:
+            raise Failed(f"standard output cannot be written: {failure.strerror}")
+
+
+class Stderr:
+    """Writes texts without waiting for the reader, and without errors, which could not be reported.
+
+    It also serves Rich and `logging` as a text stream.
+    """
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+        self._descriptor = _descriptor(self._stream)
+        self.encoding = self._stream.encoding or "utf-8"
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Begin to write a text."""
+        if self._descriptor is None:
+            self._stream.write(text)
+        else:
+            self._descriptor.put(text.encode(self.encoding, "backslashreplace"), _nothing)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: see `drain`."""
+
+    async def drain(self) -> None:
+        """Wait until the reader has accepted all texts."""
+        if self._descriptor is not None:
+            await self._descriptor.write_in_thread(b"")
+
+    def close(self, timeout_s: float | None) -> None:
+        """Do the same at the end of the program, when there is no event loop."""
+        if self._descriptor is not None:
+            self._descriptor.wait(timeout_s)
+
+
+def _nothing() -> None:
+    """Do nothing once a text is written."""

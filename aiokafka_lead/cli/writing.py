@@ -1,0 +1,156 @@
+"""Writes records of commands, and reports which one failed, and how many were written."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeVar
+
+import anyio
+
+from .._core.producer.delivery import Delivery
+from ..admin import AdminClient, ConfigResource, ConfigResourceType
+from ..errors import ConfigError, ConfigTypeError, KafkaError
+from ..producer import Producer
+from ..types import TopicPartition
+from .failures import ExitCode, Failed, exit_code, sentence
+from .names import missing_topic
+from .session import Session
+
+__all__ = ["Place", "Writing", "at_offset", "topic_to_write", "writing"]
+
+P = TypeVar("P")
+
+Place = tuple[TopicPartition, int]
+"""A record's partition and offset."""
+
+_IN_FLIGHT = 10_000
+"""Maximum number of unchecked deliveries; the producer's own memory bounds their bytes."""
+
+_CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
+"""Time until a missing topic exists after a write, by the brokers' configuration."""
+
+_MAYBE_CREATED_WITHIN_S = 0.7
+"""The same if the configuration is unknown."""
+
+_AUTO_CREATE = "auto.create.topics.enable"
+
+
+@asynccontextmanager
+async def writing(
+    session: Session,
+    producer: Producer[Any, Any],
+    name: Callable[[P], str],
+    acknowledged: Callable[[P], None] = lambda source: None,
+) -> AsyncIterator[Writing[P]]:
+    """Write records, and wait for all of them at the end. If it ends early, report how many were written.
+
+    ``name`` names the source of a record, for example its line; ``acknowledged`` is called with that of a written one.
+    """
+    made = Writing(producer, name, acknowledged)
+    try:
+        yield made
+        await made.settle()
+    except Exception as error:
+        await made.settle_all()
+        raise Failed(f"{sentence(error)}\n{made.written} records were written", exit_code(error)) from None
+    except BaseException:  # a signal, or brokers that are away for too long
+        made.collect()
+        if made.written or made.pending:
+            doubtful = f", and perhaps {made.pending} more" if made.pending else ""
+            session.out.note(f"{made.written} records were written{doubtful}")
+        raise
+
+
+def at_offset(place: Place) -> str:
+    """Return the name of a record in a topic, as a source of `writing`."""
+    where, offset = place
+    return f"{where.topic}-{where.partition} at offset {offset}"
+
+
+class Writing(Generic[P]):
+    """Records in flight, with their sources."""
+
+    def __init__(
+        self, producer: Producer[Any, Any], name: Callable[[P], str], acknowledged: Callable[[P], None]
+    ) -> None:
+        self._producer = producer
+        self._name = name
+        self._acknowledged = acknowledged
+        self._pending: deque[tuple[P, Delivery]] = deque()
+        self.written = 0
+
+    @property
+    def pending(self) -> int:
+        """Number of sent records without an acknowledgement."""
+        return len(self._pending)
+
+    async def send(self, topic: str, record: Mapping[str, Any], source: P) -> None:
+        """Send a record; raise `Failed` if it cannot be sent."""
+        try:
+            delivery = await self._producer.send(topic, **record)
+        except (ConfigError, ConfigTypeError, KafkaError) as error:
+            raise self._failed(source, error) from None
+        self._pending.append((source, delivery))
+
+    async def settle(self, *, leave: int = 0) -> None:
+        """Wait for acknowledgements, oldest first, until ``leave`` are pending; raise `Failed` for a failed one."""
+        while len(self._pending) > leave:
+            source, delivery = self._pending[0]
+            try:
+                await delivery
+            except KafkaError as error:
+                self._pending.popleft()
+                raise self._failed(source, error) from None
+            self._pending.popleft()
+            self.written += 1
+            self._acknowledged(source)
+
+    async def keep_up(self) -> None:
+        """Wait until few enough are pending."""
+        await self.settle(leave=_IN_FLIGHT)
+
+    def collect(self) -> None:
+        """Count what has been acknowledged, without waiting."""
+        while self._pending and self._pending[0][1].done():
+            source, delivery = self._pending.popleft()
+            if delivery.exception() is None:
+                self.written += 1
+                self._acknowledged(source)
+
+    async def settle_all(self) -> None:
+        """Wait for all acknowledgements, whatever fails."""
+        while self._pending:
+            try:
+                await self.settle()
+            except Failed:
+                continue
+
+    def _failed(self, source: P, error: Exception) -> Failed:
+        wrong = isinstance(error, (ConfigError, ConfigTypeError))
+        return Failed(f"{self._name(source)}: {sentence(error)}", ExitCode.FAILED if wrong else exit_code(error))
+
+
+async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: str) -> None:
+    """Return once the topic exists, which some clusters create now; raise `Failed` if they do not."""
+    async with session.admin() as admin:
+        if topic in await admin.list_topics(include_internal=True):
+            return
+        creates = await _auto_create(admin)
+        try:
+            with anyio.fail_after(_CREATED_WITHIN_S.get(creates, _MAYBE_CREATED_WITHIN_S)):
+                await producer.partitions_for(topic)
+        except TimeoutError:
+            raise await missing_topic(admin, topic) from None
+
+
+async def _auto_create(admin: AdminClient) -> str:
+    """Return the configuration of automatic creation; an empty text if this user may not read it."""
+    try:
+        brokers = (await admin.describe_cluster()).brokers
+        resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0].node_id))
+        entry = (await admin.describe_configs([resource]))[resource].get(_AUTO_CREATE)
+    except KafkaError:
+        return ""
+    return "" if entry is None or entry.value is None else entry.value

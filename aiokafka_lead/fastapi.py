@@ -17,8 +17,9 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from ._core.run.exactly_once import checked_producer
-from ._core.run.failures import quotes_input
+from ._core.run.failures import described, quotes_input
 from ._core.run.options import HandlingConfig, RunConfig
+from ._core.run.refusals import is_outage
 from ._core.run.routes import Route
 from ._core.share.run_options import ShareRunConfig
 from ._io.deadline import Deadline
@@ -33,6 +34,7 @@ from .errors import (
     IllegalStateError,
     KafkaError,
     MessageTooLargeError,
+    RecordSerializationError,
     RequestTimedOutError,
 )
 from .producer import Producer
@@ -404,10 +406,11 @@ class Kafka:
                 yield consuming.consumer
 
     def handle_errors(self, app: FastAPI) -> None:
-        """Answer a request that fails with a `KafkaError`: 413 for a record that is too large, else 503, Retry-After.
+        """Answer a request that fails with a `KafkaError`: 413, 500, or 503 with Retry-After.
 
-        Brokers' texts name hosts and principals: they only go to the log. After a 503 the record may or may not be
-        stored: the request's sender should send an id with it.
+        413 is for a record that is too large, and 500 for one that cannot be serialized, unless a schema registry is
+        away. Brokers' texts name hosts and principals: they only go to the log. After a 503 the record may or may
+        not be stored: the request's sender should send an id with it.
         """
         app.add_exception_handler(MessageTooLargeError, _too_large)
         app.add_exception_handler(KafkaError, _unavailable)
@@ -453,5 +456,7 @@ async def _too_large(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unavailable(request: Request, error: Exception) -> JSONResponse:
-    _log.warning("%s %s: %r", request.method, request.url.path, error)
+    _log.warning("%s %s: %s", request.method, request.url.path, described(error))
+    if isinstance(error, RecordSerializationError) and not is_outage(error):
+        return JSONResponse({"detail": "internal error"}, 500)
     return JSONResponse({"detail": "try again later"}, 503, headers={"Retry-After": str(RETRY_AFTER_S)})

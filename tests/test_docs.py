@@ -163,6 +163,16 @@ def test_the_pictures_are_those_of_the_results() -> None:
     assert stored == pictures.pictures()
 
 
+def test_the_manifests_of_a_deployment_have_the_environment_of_its_programs() -> None:
+    text = (ROOT / "docs/deployment.md").read_text()
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    reads = [names for program in programs if (names := set(re.findall(r'os\.environ\["(\w+)"\]', program)))]
+    manifests = re.findall(r"^```yaml\n(apiVersion.*?)^```", text, re.DOTALL | re.MULTILINE)
+    given = [set(re.findall(r"name: (\w+)", manifest)) for manifest in manifests]
+    assert len(reads) == len(given) == 2
+    assert [names - known for names, known in zip(reads, given, strict=True)] == [set(), set()]
+
+
 def test_the_times_of_a_deployment_fit_each_other() -> None:
     text = (ROOT / "docs/deployment.md").read_text()
     services = (ROOT / "docs/services.md").read_text()

@@ -29,6 +29,10 @@ class Columns:
         """Join the columns of successive batches; copies their records' bytes."""
         return cls(join_indexes([part.index for part in parts]))
 
+    def only(self, rows: Sequence[int]) -> Columns:
+        """Return the columns of these rows."""
+        return Columns(self.index.only(rows))
+
     def __len__(self) -> int:
         return len(self.index.offsets)
 

@@ -6,6 +6,7 @@ Hot: compiled through ``decoder.pxd`` if a compiler is available, else plain Pyt
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
 
 from .._cpython import collector, raw
@@ -270,6 +271,15 @@ class RecordIndex:
         self.timestamps_ms = timestamps_ms
         self.spans = spans
         """For each record: position and size of its key, of its value (-1: null), start and end of its headers."""
+
+    def only(self, rows: Sequence[int]) -> RecordIndex:
+        """Return an index of these records, over the same payload."""
+        offsets, timestamps_ms, span_array = array("q"), array("q"), array("i")
+        for row in rows:
+            offsets.append(self.offsets[row])
+            timestamps_ms.append(self.timestamps_ms[row])
+            span_array.extend(self.spans[row * _SPAN : (row + 1) * _SPAN])
+        return RecordIndex(self.payload, offsets, timestamps_ms, span_array)
 
     def keys(self) -> list[bytes | None]:
         """Return all records' keys."""

@@ -187,7 +187,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Start position if there is none: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``, KIP-1106)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"]
     """Action for a record that can never be deserialized: raise the error; skip the record with a warning in the log;
-    or send it to ``dead_letter_topic`` first. Reads of batches always raise (``"raise"``)."""
+    or send it to ``dead_letter_topic`` first (``"raise"``)."""
     dead_letter_topic: str | None
     """Topic for such records, with their original bytes and the cause in headers (see `DEAD_LETTER_HEADERS`); also the
     default for `Consumer.run` (None)."""

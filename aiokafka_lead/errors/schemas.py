@@ -15,6 +15,7 @@ __all__ = [
     "SchemaRegistryAuthenticationError",
     "SchemaRegistryError",
     "SchemaRegistryUnavailableError",
+    "SchemaRulesError",
 ]
 
 
@@ -75,6 +76,13 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
     at_fault = False
 
 
+class SchemaRulesError(SchemaRegistryError):
+    """The schema has rules that this client cannot apply, for example field encryption.
+
+    It does not become a record's fault: records wait, as for a registry that refuses the client.
+    """
+
+
 class SchemaNotReadyError(KafkaError, RuntimeError):
     """A serializer or deserializer that needs the registry was called without being awaited first."""
 
@@ -84,3 +92,9 @@ class SchemaContentError(KafkaError, ValueError):
 
     schema_id: int | str | None = None
     """The id or GUID of the schema that the bytes name."""
+
+    def __init__(self, message: str = "", quoting: str = "") -> None:
+        """Append ``quoting``, which may repeat a part of the value, to the message."""
+        super().__init__(f"{message}: {quoting}" if quoting else message)
+        self.unquoted = message
+        """The message without any part of the value, for logs."""

@@ -13,7 +13,7 @@ from .._options.serialization import WithHeaders
 from .deserializer import SchemaDeserializer
 from .registry import SchemaRegistry
 from .serializer import SchemaSerializer
-from .types import RegisteredSchema, Schema, SchemaReference
+from .types import RegisteredSchema, Schema, SchemaReference, SchemaRule
 from .values import NamedRecord
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "SchemaDeserializer",
     "SchemaReference",
     "SchemaRegistry",
+    "SchemaRule",
     "SchemaSerializer",
     "WithHeaders",
 ]

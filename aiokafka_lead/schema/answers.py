@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ..errors import SchemaRegistryError
-from .types import SCHEMA_TYPES, RegisteredSchema, Schema, SchemaReference, SchemaType
+from .types import SCHEMA_TYPES, RegisteredSchema, Schema, SchemaReference, SchemaRule, SchemaType
 
 __all__ = ["integers_of", "registered_of", "schema_body", "texts_of"]
+
+_PHASES = ("domainRules", "encodingRules")
 
 
 def schema_body(schema: Schema) -> dict[str, Any]:
@@ -41,8 +43,9 @@ def registered_of(
             guid if guid is not None else _optional(content, "guid", str),
             subject if subject is not None else _optional(content, "subject", str),
             _optional(content, "version", int),
+            _rules(_optional(content, "ruleSet", dict) or {}),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SchemaRegistryError(f"the registry's answer is no schema ({error}): {content!r:.200}") from None
 
 
@@ -55,6 +58,12 @@ def _schema(content: dict[str, Any]) -> Schema:
         for each in content.get("references") or ()
     )
     return Schema(content["schema"], cast(SchemaType, kind), references)
+
+
+def _rules(given: dict[str, Any]) -> tuple[SchemaRule, ...]:
+    every = [rule for phase in _PHASES for rule in _optional(given, phase, list) or ()]
+    enabled = [rule for rule in every if not rule.get("disabled")]
+    return tuple(SchemaRule(str(each["name"]), str(each.get("type")), str(each["mode"]).upper()) for each in enabled)
 
 
 def _optional(content: dict[str, Any], name: str, kind: type) -> Any:

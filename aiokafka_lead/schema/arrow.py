@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..errors import InvalidSchemaError
 from .avro import AvroReader, parsed
-from .avro_types import named_of, settled
+from .avro_types import DecimalType, decimal_of, named_of, settled
 from .resolved import ResolvedSchema
 
 __all__ = ["ArrowReader", "arrow_type"]
@@ -26,16 +26,16 @@ _PRIMITIVES: dict[str, Any] = {
     "string": pa.string(),
 }
 
-_TIMES: dict[str, Any] = {
-    "date": pa.date32(),
-    "time-millis": pa.time32("ms"),
-    "time-micros": pa.time64("us"),
-    "timestamp-millis": pa.timestamp("ms", tz="UTC"),
-    "timestamp-micros": pa.timestamp("us", tz="UTC"),
-    "timestamp-nanos": pa.timestamp("ns", tz="UTC"),
-    "local-timestamp-millis": pa.timestamp("ms"),
-    "local-timestamp-micros": pa.timestamp("us"),
-    "local-timestamp-nanos": pa.timestamp("ns"),
+_TIMES: dict[tuple[str, str], Any] = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("ms", tz="UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", tz="UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
 }
 """Logical types with the same unit in both: Avro's numbers are copied to the columns unchanged."""
 
@@ -70,11 +70,9 @@ def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
         if isinstance(node, list):
             return [without(each) for each in node]
         if isinstance(node, dict):
-            kind = node.get("logicalType")
             made = {name: node[name] if name == "default" else without(node[name]) for name in node}
-            if isinstance(kind, str) and kind in _TIMES:
-                del made["logicalType"]
-                made["arrow"] = kind
+            if _time_of(node, "logicalType") is not None:
+                made["arrow"] = made.pop("logicalType")
             return made
         return node
 
@@ -91,6 +89,12 @@ def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
     return ResolvedSchema(copy(resolved.schema), references)
 
 
+def _time_of(node: dict[str, Any], attribute: str) -> Any:
+    """Return the type for a logical type in `_TIMES`, else None; Avro ignores one of another type's."""
+    kind, logical = node.get("type"), node.get(attribute)
+    return _TIMES.get((kind, logical)) if isinstance(kind, str) and isinstance(logical, str) else None
+
+
 def arrow_type(node: Any, named: dict[str, Any], depth: int = 0) -> Any:
     """Return a column's type for an Avro type parsed by fastavro; raise `InvalidSchemaError` if there is none.
 
@@ -102,10 +106,11 @@ def arrow_type(node: Any, named: dict[str, Any], depth: int = 0) -> Any:
     if isinstance(node, list):
         return arrow_type(_only(node), named, depth + 1)
     kind = node["type"]
-    if node.get("arrow") in _TIMES:
-        return _TIMES[node["arrow"]]
-    if node.get("logicalType") == "decimal":
-        return pa.decimal128(node["precision"], node.get("scale", 0))
+    time, limits = _time_of(node, "arrow"), decimal_of(node)
+    if time is not None:
+        return time
+    if limits is not None:
+        return _decimal(limits)
     if kind == "record":
         fields = ((field["name"], arrow_type(field["type"], named, depth + 1)) for field in node["fields"])
         return pa.struct(list(fields))
@@ -113,9 +118,16 @@ def arrow_type(node: Any, named: dict[str, Any], depth: int = 0) -> Any:
         return pa.list_(arrow_type(node["items"], named, depth + 1))
     if kind == "map":
         return pa.map_(pa.string(), arrow_type(node["values"], named, depth + 1))
-    if kind == "enum" or node.get("logicalType") == "uuid":
+    if kind == "enum":
         return pa.string()
     return pa.binary(node["size"]) if kind == "fixed" else _PRIMITIVES[kind]
+
+
+def _decimal(limits: DecimalType) -> Any:
+    try:
+        return (pa.decimal128 if limits.precision <= 38 else pa.decimal256)(limits.precision, limits.scale)
+    except ValueError as error:
+        raise InvalidSchemaError(f"Arrow has no such decimal: {error}") from None
 
 
 def _only(union: list[Any]) -> Any:
@@ -143,7 +155,7 @@ def _builder(node: Any, named: dict[str, Any]) -> Callable[[Sequence[Any]], Any]
             return pa.StructArray.from_arrays([build([v[name] for v in values]) for name, build in parts], names)
 
         return struct
-    if node.get("logicalType") == "uuid":
+    if node["type"] == "string" and node.get("logicalType") == "uuid":
         return lambda values: pa.array([None if value is None else str(value) for value in values], kind)
     if node["type"] == "map":
         return lambda values: pa.array([None if value is None else list(value.items()) for value in values], kind)

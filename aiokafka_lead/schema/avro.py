@@ -83,8 +83,8 @@ class AvroReader:
             raise SchemaContentError(f"the bytes are not what their Avro schema describes ({reason})") from error
 
 
-_NAMES: dict[str, Any] = {"return_record_name": True, "return_record_name_override": True}
-"""fastavro then returns pairs of a name and a record, if a union has several."""
+_NAMES: dict[str, Any] = {"return_record_name": True}
+"""fastavro then returns pairs of a name and a record from unions."""
 
 
 def _named(value: Any) -> Any:
@@ -125,7 +125,7 @@ class AvroWriter:
         except Exception as error:
             self._fit.made(value)  # which knows the field
             reason = f"{type(error).__name__}: {shown(str(error))}"
-            raise SchemaContentError(f"the value does not fit its Avro schema: {reason}") from error
+            raise SchemaContentError("the value does not fit its Avro schema", reason) from error
         return target.getvalue()
 
 

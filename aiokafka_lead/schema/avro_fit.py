@@ -45,7 +45,8 @@ class AvroFit:
         try:
             return self._fit(value)
         except Misfit as error:
-            raise SchemaContentError(f"the value does not fit its Avro schema: {shown(str(error))}") from None
+            where = f": {shown(error.where)}" if error.path else ""
+            raise SchemaContentError(f"the value does not fit its Avro schema{where}", shown(error.reason)) from None
         except RecursionError:
             raise SchemaContentError("the value is too deep to be written, or holds itself") from None
 
@@ -241,6 +242,7 @@ class _Branch:
         schema = settled(given, fits._named)
         kind = schema["type"]
         self.is_record = kind in ("record", "error")
+        self.is_enum = kind == "enum"
         self.name: str = schema["name"] if self.is_record or kind in ("enum", "fixed") else kind
         self.fields = len(schema["fields"]) if self.is_record else 0
         self.rank = kind == "float"  # a value that also fits a double keeps its digits there
@@ -252,22 +254,34 @@ def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, 
     """Return the branch that a value names, and its content: by a pair, a key, its origin, or its class."""
     if isinstance(value, tuple):
         if len(value) == 2 and isinstance(value[0], str):
-            for branch in branches:
-                if _names(value[0], branch.name):
-                    return branch, value[1]
+            found = _with_name(branches, value[0])
+            if len(found) == 1:
+                return found[0], value[1]
         if not any(branch.name == "array" for branch in branches):
-            raise Misfit(f"the union has no branch {value[0] if value else ''!r:.100}")
+            raise _no_branch(value[0] if value else "", branches)
         return None, value
+    records = [branch for branch in branches if branch.is_record]
     if isinstance(value, NamedRecord):
-        name: Any = value.record_name
+        found = _with_name(records, value.record_name)
     elif isinstance(value, Mapping):
-        name = value.get(_HINT)
+        found = _with_name(records, value.get(_HINT))
+        if len(found) != 1 and _HINT in value:
+            raise _no_branch(value[_HINT], branches)
     else:
-        name = type(value).__name__
-    found = [branch for branch in branches if branch.is_record and _names(name, branch.name)]
-    if not found and isinstance(value, Mapping) and _HINT in value and not isinstance(value, NamedRecord):
-        raise Misfit(f"the union has no branch {name!r:.100}")
+        found = _with_name(records, type(value).__name__)
     return (found[0] if len(found) == 1 else None), value
+
+
+def _with_name(branches: list[_Branch], name: Any) -> list[_Branch]:
+    """Return the branches with this full name, else those that have it in any namespace."""
+    return [each for each in branches if each.name == name] or [each for each in branches if _names(name, each.name)]
+
+
+def _no_branch(name: Any, branches: list[_Branch]) -> Misfit:
+    found = _with_name(branches, name)
+    if found:
+        return Misfit(f"the union has several branches {name!r:.100}: {', '.join(each.name for each in found)}")
+    return Misfit(f"the union has no branch {name!r:.100}")
 
 
 def _names(given: Any, full_name: str) -> bool:
@@ -293,6 +307,8 @@ def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
             misfits.append(f"{branch.name} ({error})")
     if not found:
         raise Misfit(f"it fits no branch of the union: {'; '.join(misfits)}")
+    if isinstance(value, Enum):
+        found = [each for each in found if each[0].is_enum] or found
     branch, content = min(found, key=lambda each: (each[0].rank, each[0].fields if found[0][0].is_record else 0))
     return branch.name, content
 

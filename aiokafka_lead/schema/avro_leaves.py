@@ -23,11 +23,15 @@ class Misfit(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
+        self.reason = reason
         self.path: list[str] = []
 
+    @property
+    def where(self) -> str:
+        return "".join(reversed(self.path)).removeprefix(".")
+
     def __str__(self) -> str:
-        where = "".join(reversed(self.path)).removeprefix(".")
-        return f"{where}: {self.args[0]}" if where else str(self.args[0])
+        return f"{self.where}: {self.reason}" if self.path else self.reason
 
 
 def misfit(value: Any, wanted: str) -> Misfit:

@@ -62,14 +62,18 @@ def named_of(schema: Any) -> dict[str, Any]:
 
 
 def has_many_records(schema: Any) -> bool:
-    """Return True if the schema has a union of several records, among which a value must name its own."""
+    """Return True if the schema has a union of several records, or of a record and a map.
+
+    A value of one must name its record, since another branch could fit it, too.
+    """
     named = named_of(schema)
 
     def has(node: Any) -> bool:
         if isinstance(node, list):
-            kinds = [settled(each, named) for each in node]
-            records = sum(isinstance(each, dict) and each["type"] in ("record", "error") for each in kinds)
-            return records > 1 or any(map(has, node))
+            settled_ones = (settled(each, named) for each in node)
+            kinds = [each["type"] for each in settled_ones if isinstance(each, dict)]
+            records = sum(kind in ("record", "error") for kind in kinds)
+            return (records > 0 and records + kinds.count("map") > 1) or any(map(has, node))
         if not isinstance(node, dict):
             return False
         inner = [node["type"], node.get("items"), node.get("values")]

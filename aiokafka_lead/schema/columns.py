@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
-from typing import Any, NoReturn, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 from .._core.consumer.deserializers import cannot_be_deserialized
 from .._options.checks import boolean
 from ..errors import (
     ConfigError,
     InvalidSchemaError,
+    RecordDeserializationError,
     SchemaContentError,
     SchemaNotFoundError,
 )
+from ..errors.shown import shown
 from ..types import Headers
 from .avro import AvroReader, avro_schema
 from .deserializer import of_schema
 from .framing import id_of, key_of
-from .source import SchemaSource
+from .source import SchemaSource, usable
 
 try:
+    import pyarrow as pa
+
     from .arrow import ArrowReader
 except ImportError:
     raise ConfigError("columns for Arrow need pyarrow: pip install aiokafka-lead[arrow]") from None
@@ -30,6 +33,11 @@ __all__ = ["AvroColumns"]
 
 _RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
 """Errors of a record, rather than of an unavailable registry."""
+
+_NO_TYPE = "no row has a schema that its column could have: give one as schema="
+
+_NO_PLACE = (ValueError, TypeError, OverflowError)
+"""Errors of pyarrow about values that an array of its type cannot hold."""
 
 
 class Contents(Protocol):
@@ -41,14 +49,13 @@ class Contents(Protocol):
     def raw_column(self, *, is_key: bool) -> list[bytes | None]: ...
 
 
-class Named(Protocol):
-    """The names of records in errors."""
+class Batch(Contents, Protocol):
+    """The needed part of a `RecordBatch`."""
+
+    @property
+    def bury(self) -> Callable[[RecordDeserializationError], Awaitable[None]] | None: ...
 
     def raw(self) -> Iterable[Any]: ...
-
-
-class Batch(Contents, Named, Protocol):
-    """The needed part of a `RecordBatch`."""
 
     def to_arrow(self) -> Any: ...
 
@@ -60,104 +67,148 @@ class AvroColumns:
     """
 
     def __init__(self, registry: SchemaSource, schema: Any, *, values: bool, keys: bool) -> None:
-        self._registry = registry
         self._values = _Column(registry, schema, is_key=False) if boolean("values", values) else None
         self._keys = _Column(registry, schema if not values else None, is_key=True) if boolean("keys", keys) else None
 
     async def to_arrow(self, batch: Batch) -> Any:
         """Return the batch as a ``pyarrow.RecordBatch``.
 
-        Raises `RecordDeserializationError` for the first unreadable record, and the registry's errors.
+        Raises the registry's errors, and `RecordDeserializationError` for the first unreadable record. If the batch's
+        consumer has another ``on_bad_record`` than "raise", unreadable records are left out, or go to the dead letter
+        topic first; the result may be empty then.
         """
         made = batch.to_arrow()
-        for name, array in (await self.arrays(batch, batch)).items():
-            made = made.set_column(made.schema.get_field_index(name), name, array)
-        return made
+        bad: dict[int, RecordDeserializationError] = {}
+        bury = batch.bury
+        typed = True
+        for name, column in self._named():
+            array, errors = await column.read(batch)
+            for row, record in enumerate(batch.raw()) if errors else ():
+                if row in errors and row not in bad:
+                    bad[row] = cannot_be_deserialized(record, name, errors[row], "")
+            if array is None:
+                typed = False
+            else:
+                made = made.set_column(made.schema.get_field_index(name), name, array)
+        if bad and bury is None:
+            raise bad[min(bad)]
+        if not typed:
+            raise SchemaContentError(_NO_TYPE)
+        if not bad or bury is None:
+            return made
+        for row in sorted(bad):
+            await bury(bad[row])
+        return made.filter(pa.array([row not in bad for row in range(made.num_rows)]))
 
-    async def arrays(self, batch: Contents, named: Named | None = None) -> dict[str, Any]:
-        """Return only the typed columns, by name: "key", "value" or both.
-
-        With ``named``, errors of a record are a `RecordDeserializationError` that names it.
-        """
+    async def arrays(self, batch: Contents) -> dict[str, Any]:
+        """Return only the typed columns, by name: "key", "value" or both. Raises the error of an unreadable record."""
         made: dict[str, Any] = {}
-        for name, column in (("key", self._keys), ("value", self._values)):
-            if column is not None:
-                made[name] = await column.array(batch, named)
+        for name, column in self._named():
+            made[name], errors = await column.read(batch)
+            if errors:
+                raise errors[min(errors)]
+            if made[name] is None:
+                raise SchemaContentError(_NO_TYPE)
         return made
+
+    def _named(self) -> Iterator[tuple[str, _Column]]:
+        if self._keys is not None:
+            yield "key", self._keys
+        if self._values is not None:
+            yield "value", self._values
 
 
 class _Column:
     """Keys or values."""
 
     def __init__(self, registry: SchemaSource, schema: Any, *, is_key: bool) -> None:
-        self.is_key = is_key
+        self._is_key = is_key
         self._registry = registry
         self._schema = schema
         self._arrow: ArrowReader | None = None
         self._readers: dict[bytes, AvroReader] = {}
 
-    async def array(self, batch: Contents, named: Named | None) -> Any:
-        """Return the column; raise a record's error unchanged, or as an error that names the record."""
-        contents = batch.raw_column(is_key=self.is_key)
-        places: list[tuple[bytes, int] | None] = []
-        values: list[Any] = []
-        for content, headers in zip(contents, batch.headers, strict=True):
+    async def read(self, batch: Contents) -> tuple[Any, dict[int, Exception]]:
+        """Return the column, with nulls for unreadable rows, and the errors of these rows.
+
+        The column is None if it has no type yet: no schema was given, and no row has a known one.
+        """
+        contents = batch.raw_column(is_key=self._is_key)
+        bad: dict[int, Exception] = {}
+        places: list[tuple[bytes, int] | None] = [None] * len(contents)
+        for row, (content, headers) in enumerate(zip(contents, batch.headers, strict=True)):
+            if content is not None:
+                try:
+                    name, behind = key_of(content, headers, self._is_key)
+                    places[row] = name, len(name) if behind is None else 0
+                except SchemaContentError as error:
+                    bad[row] = error
+        unreadable = await self._prepare({place[0] for place in places if place is not None})
+        if self._arrow is None:
+            return None, {**bad, **{row: unreadable[place[0]] for row, place in enumerate(places) if place is not None}}
+        values: list[Any] = [None] * len(contents)
+        for row, (content, place) in enumerate(zip(contents, places, strict=True)):
+            if content is None or place is None:
+                continue
+            name, at = place
+            if name in unreadable:
+                bad[row] = unreadable[name]
+                continue
             try:
-                places.append(None if content is None else self._place(content, headers))
+                values[row] = self._readers[name].read(content, at, None)
             except SchemaContentError as error:
-                self._blame(len(places), error, named)
-        arrow = await self._reading(places, named)
-        readers = self._readers
-        try:
-            for content, place in zip(contents, places, strict=True):
-                if content is None or place is None:
-                    values.append(None)
-                    continue
-                name, at = place
-                if name not in readers:
-                    readers[name] = arrow.reader(await self._resolved(name))
-                values.append(self._read(readers[name], name, content, at))
-        except _RECORDS_OWN as error:
-            self._blame(len(values), error, named)
-        return arrow.array(values)
+                bad[row] = of_schema(error, name)
+        return _built(self._arrow, values, bad), bad
 
-    def _blame(self, row: int, error: Exception, named: Named | None) -> NoReturn:
-        if named is None:
-            raise error
-        record = next(islice(named.raw(), row, None))
-        raise cannot_be_deserialized(record, "key" if self.is_key else "value", error, "") from error
-
-    @staticmethod
-    def _read(reader: AvroReader, name: bytes, content: bytes, at: int) -> Any:
-        try:
-            return reader.read(content, at, None)
-        except SchemaContentError as error:
-            raise of_schema(error, name) from (error.__cause__ or error)
-
-    def _place(self, content: bytes, headers: Headers) -> tuple[bytes, int]:
-        """Return the name of the content's schema, and the start of its data."""
-        name, behind = key_of(content, headers, self.is_key)
-        return name, len(name) if behind is None else 0
-
-    async def _reading(self, places: list[tuple[bytes, int] | None], named: Named | None) -> ArrowReader:
-        if self._arrow is not None:
-            return self._arrow
-        if self._schema is not None:
-            resolved = await self._registry.resolved(avro_schema(self._schema))
-        else:
-            known = [(place[0], row) for row, place in enumerate(places) if place is not None]
-            if not known:
-                raise SchemaContentError("no row has a schema that its column could have: give one as schema=")
-            name, row = max(known)
+    async def _prepare(self, names: set[bytes]) -> dict[bytes, Exception]:
+        """Request these schemas; return the errors of unusable ones."""
+        if self._arrow is None and self._schema is not None:
+            self._arrow = ArrowReader(await self._registry.resolved(avro_schema(self._schema)))
+        unusable: dict[bytes, Exception] = {}
+        for name in sorted(names - self._readers.keys(), reverse=True):
             try:
                 resolved = await self._resolved(name)
-            except SchemaNotFoundError as error:
-                self._blame(row, error, named)
-        self._arrow = ArrowReader(resolved)
-        return self._arrow
+            except _RECORDS_OWN as error:
+                unusable[name] = error
+                continue
+            if self._arrow is None:  # by the highest id
+                self._arrow = ArrowReader(resolved)
+            try:
+                self._readers[name] = self._arrow.reader(resolved)
+            except InvalidSchemaError as error:
+                unusable[name] = error
+        return unusable
 
     async def _resolved(self, name: bytes) -> Any:
         registered = await self._registry.schema(id_of(name))
         if registered.schema.type != "AVRO":
             raise InvalidSchemaError(f"the schema {id_of(name)} is of type {registered.schema.type}, and not of Avro")
-        return await self._registry.resolved(registered.schema)
+        return await usable(self._registry, registered, "READ")
+
+
+def _built(arrow: ArrowReader, values: list[Any], bad: dict[int, Exception]) -> Any:
+    """Return the array; values that it cannot hold become null, and their errors are added to ``bad``."""
+    try:
+        return arrow.array(values)
+    except _NO_PLACE as error:
+        unfit = _unfit(arrow, values, 0, len(values), error)
+        if not unfit:  # the values are too many
+            raise
+    for row, each in unfit.items():
+        values[row] = None
+        bad[row] = SchemaContentError("the value has no place in a column of Arrow", shown(str(each)))
+    return arrow.array(values)
+
+
+def _unfit(arrow: ArrowReader, values: list[Any], first: int, end: int, error: Exception) -> dict[int, Exception]:
+    """Find the values that an array cannot hold by halving: the error does not name them."""
+    if end - first == 1:
+        return {first: error}
+    middle = (first + end) // 2
+    found: dict[int, Exception] = {}
+    for start, stop in ((first, middle), (middle, end)):
+        try:
+            arrow.array(values[start:stop])
+        except _NO_PLACE as half:
+            found |= _unfit(arrow, values, start, stop, half)
+    return found

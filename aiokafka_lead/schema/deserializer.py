@@ -17,7 +17,7 @@ from .cache import MAX_ABSENT
 from .framing import id_of, key_of
 from .making import Making, making
 from .resolved import ResolvedSchema
-from .source import SchemaSource
+from .source import SchemaSource, usable
 
 __all__ = ["Reader", "SchemaDeserializer", "of_schema"]
 
@@ -38,6 +38,7 @@ class Reader(Protocol):
 def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
     """Return the error of bytes that name their schema by ``key``."""
     made = SchemaContentError(f"schema {id_of(key)}: {error.message}")
+    made.unquoted = f"schema {id_of(key)}: {error.unquoted}"
     made.schema_id = id_of(key)
     return made
 
@@ -125,7 +126,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
     async def _resolve_one(self, key: bytes) -> None:
         try:
             registered = await self._registry.schema(id_of(key))
-            resolved = await self._registry.resolved(registered.schema)
+            resolved = await usable(self._registry, registered, "READ")
             self._readers[key] = await self._reader(resolved)
         except KafkaError as error:
             if isinstance(error, InvalidSchemaError):

@@ -55,15 +55,16 @@ def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes
         for name, value in reversed(headers):
             if name == wanted and value is not None:
                 if len(value) < GUID_SIZE or value[0] != 1:
-                    raise SchemaContentError(f"the header {wanted} does not hold a schema's GUID: {value[:20].hex()}")
+                    raise SchemaContentError(f"the header {wanted} does not hold a schema's GUID", value[:20].hex())
                 return value[:GUID_SIZE], value[GUID_SIZE:]
     if content[:1] == b"\x00" and len(content) >= ID_SIZE:
         return content[:ID_SIZE], None
     if content[:1] == b"\x01" and len(content) >= GUID_SIZE:
         return content[:GUID_SIZE], None
-    raise SchemaContentError(
-        f"the bytes begin with {content[:8].hex() or 'nothing'}, and not with a schema's id (a zero byte and four more)"
-    )
+    begin = content[:8].hex() or "nothing"
+    error = SchemaContentError(f"the bytes begin with {begin}, and not with a schema's id (a zero byte and four more)")
+    error.unquoted = "the bytes do not begin with a schema's id"
+    raise error
 
 
 def id_of(key: bytes) -> int | str:

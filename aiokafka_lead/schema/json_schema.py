@@ -76,7 +76,7 @@ class _Validator:
                 raise SchemaContentError(f"{what}: it is too deep to be checked") from None
             raise InvalidSchemaError("the JSON Schema cannot be used: it leads to itself without end") from None
         if found is not None:
-            raise SchemaContentError(f"{what} at {found.json_path}: {shown(found.message)}")
+            raise SchemaContentError(f"{what} at {found.json_path}", shown(found.message))
 
 
 def _registry(parts: dict[str, Any]) -> Any:

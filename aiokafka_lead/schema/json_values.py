@@ -18,6 +18,9 @@ __all__ = ["jsonable"]
 
 _AS_THEY_ARE = (str, bool, int)
 
+_WHOLE_DIGITS = 18
+"""Maximum number of digits of a `Decimal` that becomes an integer: any client can read it."""
+
 
 def jsonable(value: Any) -> Any:
     """Return dicts, lists, str, numbers and None. Raises `SchemaContentError` for a value that JSON would change.
@@ -47,7 +50,9 @@ def _jsonable(value: Any, path: str) -> Any:
     if isinstance(value, (int, float)):
         return _number(value, path)
     if isinstance(value, decimal.Decimal):
-        made = float(value)
+        exponent = value.as_tuple().exponent
+        whole = isinstance(exponent, int) and exponent >= 0 and value.adjusted() < _WHOLE_DIGITS
+        made = int(value) if whole else float(value)
         if decimal.Decimal(repr(made)) != value:
             raise _refused(path, value, "a number of JSON is read as a float, which does not hold it")
         return _number(made, path)
@@ -76,4 +81,4 @@ def _number(value: float, path: str) -> float:
 
 def _refused(path: str, value: Any, reason: str) -> SchemaContentError:
     what = f"{value!r:.80} ({type(value).__name__})"
-    return SchemaContentError(f"the value cannot be written as JSON at {path}: {shown(what)}: {reason}")
+    return SchemaContentError(f"the value cannot be written as JSON at {path}", f"{shown(what)}: {reason}")

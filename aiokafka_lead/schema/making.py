@@ -22,6 +22,9 @@ __all__ = ["Making", "making"]
 
 Make = Callable[[Any], Any]
 
+_OF_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
+"""Attributes of generic classes that have fields."""
+
 
 class Making:
     """Creates the application's objects."""
@@ -38,7 +41,7 @@ class Making:
         try:
             return self._call(value)
         except Exception as error:
-            raise SchemaContentError(f"what was read cannot be used: {shown(str(error))}") from error
+            raise SchemaContentError("what was read cannot be used", shown(str(error))) from error
 
 
 def making(into: Any) -> Making:
@@ -66,8 +69,10 @@ class _Makers:
 
     def of(self, hint: Any) -> Make | None:
         """Return a function that creates values of this type; None if they are left unchanged."""
+        for plainer in ("__supertype__", "__value__"):  # of NewType, and of a type statement
+            hint = getattr(hint, plainer, hint)
         origin, inner = typing.get_origin(hint), typing.get_args(hint)
-        if origin is typing.Annotated:
+        if origin in (typing.Annotated, typing.Required, typing.NotRequired):
             return self.of(inner[0])
         if origin in (typing.Union, types.UnionType):
             return _one_of(inner, self)
@@ -75,11 +80,14 @@ class _Makers:
             return self._items(origin, inner)
         if inspect.isclass(origin) and issubclass(origin, Mapping) and len(inner) == 2:
             return self._members(inner[1])
+        if inspect.isclass(origin) and any(hasattr(origin, each) for each in _OF_FIELDS):
+            return self._class(origin, hint)
         if inspect.isclass(origin):
-            return self.of(origin) if dataclasses.is_dataclass(origin) else self._items(list, inner)
-        return self._class(hint) if inspect.isclass(hint) else None
+            return self._items(list, inner)
+        return self._class(hint, hint) if inspect.isclass(hint) else None
 
-    def _class(self, kind: Any) -> Make | None:
+    def _class(self, kind: Any, hint: Any) -> Make | None:
+        """Return the function for a class; ``hint`` is the class itself, or its generic form with types."""
         if is_model_class(kind):
             names = {name: (field.alias or name) for name, field in kind.model_fields.items()}
             return self._or_with_members(kind, kind.model_validate, names)
@@ -88,9 +96,11 @@ class _Makers:
         if hasattr(kind, "__struct_fields__"):
             convert = importlib.import_module("msgspec").convert
             names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-            return self._or_with_members(kind, lambda value: convert(value, type=kind), names)
+            return self._or_with_members(hint, lambda value: convert(value, type=hint), names)
         if dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"):
-            return self._classes.get(kind) or self._fields(kind)
+            return self._classes.get(hint) or self._fields(kind, hint)
+        if typing.is_typeddict(kind):
+            return self._classes.get(kind) or self._entries(kind)
         return _OF_TEXT.get(kind)
 
     def _or_with_members(self, kind: Any, make: Make, names: dict[str, str]) -> Make:
@@ -118,7 +128,21 @@ class _Makers:
         hints = _hints(kind)
         return {outside: self.of(hints.get(name)) for name, outside in names.items()}
 
-    def _fields(self, kind: Any) -> Make:
+    def _entries(self, kind: Any) -> Make:
+        """Return a function that creates the values of a TypedDict."""
+        makes: dict[str, Make | None] = {}
+
+        def make(value: Any) -> Any:
+            if not isinstance(value, Mapping):
+                raise TypeError(f"{kind.__name__} is made of a record, and not of {type(value).__name__}")
+            found = ((name, content, makes.get(name)) for name, content in value.items())
+            return {name: content if each is None else each(content) for name, content, each in found}
+
+        self._classes[kind] = make
+        makes.update(self._makes(kind, {name: name for name in kind.__annotations__}))
+        return make
+
+    def _fields(self, kind: Any, hint: Any) -> Make:
         makes: dict[str, Make | None] = {}
         if hasattr(kind, "__attrs_attrs__"):
             arguments = {each.name: each.alias for each in kind.__attrs_attrs__ if each.init}
@@ -137,8 +161,8 @@ class _Makers:
                     given[arguments[name]] = content if each is None else each(content)
             return kind(**given)
 
-        self._classes[kind] = make
-        makes.update(self._makes(kind, {name: name for name in arguments}))
+        self._classes[hint] = make
+        makes.update(self._makes(hint, {name: name for name in arguments}))
         return make
 
     def _items(self, kind: Any, inner: tuple[Any, ...]) -> Make | None:
@@ -156,7 +180,24 @@ class _Makers:
         return lambda value: {name: each(content) for name, content in value.items()}
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(hint: Any) -> dict[str, Any]:
+    """Return the annotations of a class, or of its generic form, with the types of the latter."""
+    kind = typing.get_origin(hint) or hint
+    types_of = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(hint), strict=False))
+    found = _annotations(kind)
+    return {name: _with_types(each, types_of) for name, each in found.items()} if types_of else found
+
+
+def _with_types(hint: Any, types_of: dict[Any, Any]) -> Any:
+    if isinstance(hint, typing.TypeVar):
+        return types_of.get(hint, hint)
+    variables = getattr(hint, "__parameters__", ())
+    if not variables or inspect.isclass(hint):
+        return hint
+    return hint[tuple(types_of.get(each, each) for each in variables)]
+
+
+def _annotations(kind: type) -> dict[str, Any]:
     """Return a class's annotations, without any that cannot be evaluated: their fields are left unchanged."""
     try:
         return typing.get_type_hints(kind, include_extras=True)

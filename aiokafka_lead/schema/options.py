@@ -12,7 +12,6 @@ from .._options.checks import (
     Checked,
     Secret,
     boolean,
-    hidden,
     instance,
     milliseconds,
     option,
@@ -48,7 +47,7 @@ def _headers(name: str, value: Any) -> Mapping[str, str]:
         raise ConfigTypeError(f"{name} must map str to str")
     for key, content in value.items():
         if not _HEADER.fullmatch(key):
-            raise ConfigError(f"{name} has a name that is no header's: {key!r:.100}")
+            raise ConfigError(f"{name} has a name that is no header's, with a character other than letters and '-'")
         if not content.isprintable() or not _is_latin(content):
             raise ConfigError(f"{name}: the value of {key} has a line end, or another character that cannot be sent")
     return {key: Secret(content) for key, content in value.items()}
@@ -64,17 +63,15 @@ def _is_latin(content: str) -> bool:
 def _url(name: str, value: Any) -> str:
     url = checked_url(name, value, allow_http=True)
     if "?" in url or "#" in url:
-        value = url = Secret(url)
         raise ConfigError(f"{name} must end with its path")
     return url.rstrip("/")
 
 
 def _urls(name: str, value: Any) -> tuple[str, ...]:
-    items = hidden(str(value).split(",")) if isinstance(value, str) else value
+    items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable) or isinstance(items, (bytes, bytearray, Mapping)):
         raise ConfigTypeError(f"{name} must be a str or a list of str, not {type(value).__name__}")
-    items = hidden(list(items))
-    found = tuple(_url(name, hidden(item.strip()) if isinstance(item, str) else item) for item in items if item != "")
+    found = tuple(_url(name, item.strip() if isinstance(item, str) else item) for item in items if item != "")
     if not found:
         raise ConfigError(f"{name} names no registry")
     return found
@@ -98,6 +95,7 @@ class RegistryOptions(TypedDict, total=False):
     retry_backoff_max_ms: float
     latest_max_age_ms: float
     absent_max_age_ms: float
+    ignore_rules: bool
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -120,6 +118,7 @@ class RegistryConfig(Checked):
     retry_backoff_max_ms: float = option(2_000, milliseconds(1))
     latest_max_age_ms: float = option(300_000, milliseconds(0))
     absent_max_age_ms: float = option(30_000, milliseconds(0))
+    ignore_rules: bool = option(False, boolean)
 
     def _check(self) -> None:
         secret = next((name for name in ("basic_auth", "token_provider", "headers") if getattr(self, name)), None)

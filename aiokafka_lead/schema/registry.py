@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from .._options.checks import build, hidden, hide_secrets, instance
+from .._options.checks import build, discreet, instance
 from ..errors import ConfigError, IncompatibleSchemaError, SchemaRegistryError
 from .answers import integers_of, registered_of, schema_body, texts_of
 from .cache import Cache
@@ -43,16 +43,20 @@ class SchemaRegistry:
     id never changes, and is requested once; a subject's latest version is requested again after ``latest_max_age_ms``
     (300000), and a missing item after ``absent_max_age_ms`` (30000).
 
+    Schemas with rules (Confluent's data contracts, for example field encryption) raise `SchemaRulesError`, since this
+    client cannot apply them; with ``ignore_rules`` values are written and read without them.
+
     It keeps no connection and needs no start or stop, and works on any event loop.
     """
 
+    @discreet
     def __init__(self, urls: str | Iterable[str], **options: Unpack[RegistryOptions]) -> None:
-        urls = hidden(urls)
-        hide_secrets(RegistryConfig, options)
         self._config = build(RegistryConfig, {"urls": urls, **options})
         self._transport = Transport(self._config)
         self.absent_s = absent_s = self._config.absent_max_age_ms / 1000
         """Time in seconds before a missing item is requested again."""
+        self.ignore_rules = self._config.ignore_rules
+        """True if values may be written and read without the rules of their schemas."""
         latest_s = self._config.latest_max_age_ms / 1000
         self._by_name: Cache[int | str, RegisteredSchema] = Cache(self._fetch_by_name, absent_s=absent_s)
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(self._fetch_version, absent_s=absent_s)

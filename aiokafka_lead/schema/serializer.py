@@ -13,7 +13,7 @@ from ..errors import ConfigError, SchemaNotReadyError, SchemaRegistryError
 from ..types import Header, Headers, SerializationContext
 from .framing import KEY_HEADER, VALUE_HEADER, header_of, prefix_of
 from .resolved import ResolvedSchema
-from .source import SchemaSource
+from .source import SchemaSource, usable
 from .subjects import Subject, subject_strategy
 from .types import RegisteredSchema, Schema
 
@@ -175,7 +175,7 @@ class SchemaSerializer(Prepared, Generic[T]):
                 registered = await registry.register(subject, schema, normalize=self._normalize)
             else:
                 registered = await registry.lookup(subject, schema, normalize=self._normalize)
-        writer = self._format.writer(await registry.resolved(registered.schema))
+        writer = self._format.writer(await usable(registry, registered, "WRITE"))
         if not self._in_headers:
             before = prefix_of(_known_id(registered, subject)) + writer.indexes
             self._ready[topic, is_key] = _Ready(writer, before, None, subject, registered, until)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
+from ..errors import SchemaRulesError
+from ..errors.shown import shown
 from .resolved import ResolvedSchema
 from .types import RegisteredSchema, Schema
 
-__all__ = ["SchemaSource"]
+__all__ = ["SchemaSource", "usable"]
 
 
 class SchemaSource(Protocol):
@@ -16,6 +18,11 @@ class SchemaSource(Protocol):
     @property
     def absent_s(self) -> float:
         """Time in seconds before an item missing in the registry is requested again."""
+        ...
+
+    @property
+    def ignore_rules(self) -> bool:
+        """True if values may be written and read without the rules of their schemas."""
         ...
 
     async def schema(self, name: int | str) -> RegisteredSchema: ...
@@ -29,3 +36,18 @@ class SchemaSource(Protocol):
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema: ...
 
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema: ...
+
+
+async def usable(
+    registry: SchemaSource, registered: RegisteredSchema, mode: Literal["READ", "WRITE"]
+) -> ResolvedSchema:
+    """Return the schema with its references; raise `SchemaRulesError` if values need its rules."""
+    rules = [rule for rule in registered.rules if mode in rule.mode]
+    if rules and not registry.ignore_rules:
+        names = ", ".join(f"{rule.name} ({rule.type}, {rule.mode})" for rule in rules)
+        which = registered.subject or (registered.guid if registered.id is None else registered.id)
+        raise SchemaRulesError(
+            f"the schema {which} has rules, which this client cannot apply: {shown(names)}. With them, its values may "
+            "be encrypted or checked: ignore_rules=True writes and reads them as they are"
+        )
+    return await registry.resolved(registered.schema)

@@ -7,7 +7,15 @@ from typing import Literal, get_args
 
 from ..errors import ConfigError, ConfigTypeError
 
-__all__ = ["COMPATIBILITY_LEVELS", "SCHEMA_TYPES", "RegisteredSchema", "Schema", "SchemaReference", "SchemaType"]
+__all__ = [
+    "COMPATIBILITY_LEVELS",
+    "SCHEMA_TYPES",
+    "RegisteredSchema",
+    "Schema",
+    "SchemaReference",
+    "SchemaRule",
+    "SchemaType",
+]
 
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF"]
 
@@ -50,6 +58,19 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaRule:
+    """A rule of a schema for written or read values, for example field encryption (``"ENCRYPT"``) or ``"CEL"``.
+
+    This client cannot apply rules, and refuses schemas that have one, unless told to ignore them.
+    """
+
+    name: str
+    type: str
+    mode: str
+    """"WRITE", "READ" or "WRITEREAD"."""
+
+
+@dataclass(frozen=True, slots=True)
 class RegisteredSchema:
     """A schema with its identification in the registry, as far as the answer contained it."""
 
@@ -59,3 +80,5 @@ class RegisteredSchema:
     """The schema's identity in all registries (Confluent's from 8.0 on)."""
     subject: str | None = None
     version: int | None = None
+    rules: tuple[SchemaRule, ...] = ()
+    """The enabled rules for values and their bytes, without rules of migrations between versions."""

@@ -70,7 +70,7 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
             return value.item()
     except Exception as error:
         reason = f"{type(error).__name__}: {shown(str(error))}"
-        raise SchemaContentError(f"the value's content cannot be taken out of it ({reason})") from error
+        raise SchemaContentError("the value's content cannot be taken out of it", reason) from error
     return None
 
 

@@ -7,6 +7,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -36,7 +37,7 @@ class EmbeddedSchemaRegistry:
     ``compatibility`` is the default level of subjects. Avro's rules are checked, but not the rules of JSON Schema and
     Protobuf: such schemas are always compatible. ``basic_auth`` (name and secret) or ``tokens`` (the accepted ones,
     changeable at any time) protect it; ``ssl_context`` makes it speak TLS. ``guids=False`` leaves out the schemas'
-    GUIDs, as Apicurio and older registries do.
+    GUIDs, as Apicurio and older registries do. Rules of schemas (``ruleSet``) are kept, but have no effect here.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class EmbeddedSchemaRegistry:
                 {"name": name, "subject": subject, "version": version} for name, subject, version in schema.references
             ],
             **({"guid": schema.guid} if self._guids else {}),
+            **({"ruleSet": json.loads(schema.rule_set)} if schema.rule_set else {}),
         }
 
     def _version(self, subject: str, version: int, schema_id: int) -> dict[str, Any]:
@@ -200,7 +202,8 @@ def _sent(body: bytes) -> Stored:
     try:
         content = json.loads(body)
         references = tuple((each["name"], each["subject"], each["version"]) for each in content.get("references", ()))
-        return Stored(content["schema"], content.get("schemaType", "AVRO"), references)
+        rule_set = json.dumps(content["ruleSet"]) if content.get("ruleSet") else ""
+        return Stored(content["schema"], content.get("schemaType", "AVRO"), references, rule_set)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Refusal(422, 42201, "Invalid schema: the request holds none") from None
 
@@ -213,13 +216,14 @@ def _handler(registry: EmbeddedSchemaRegistry) -> Callable[..., BaseHTTPRequestH
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, content = registry.answer(self.command, self.path, dict(self.headers.items()), body)
             data = b"" if content is None else json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", _CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(data)
             self.close_connection = True
+            with suppress(ConnectionError):  # of a client that has not waited
+                self.send_response(status)
+                self.send_header("Content-Type", _CONTENT_TYPE)
+                self.send_header("Content-Length", str(len(data)))
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.wfile.write(data)
 
         do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815  # http.server's names
 

@@ -6,7 +6,8 @@
 Brokers get SIGKILL or SIGTERM, workers of uvicorn and consumers SIGTERM. It prints the outcomes of the requests, and
 their p50, p99 and longest time. The exit status is 0 only if every accepted order was billed once, requests were only
 accepted or refused, the programs ended in order, and no request took longer than the order service promises, apart from
-time that this machine withheld: the lateness of a timer beside the request.
+time that this machine withheld: the lateness of a timer beside the request. Meanwhile each page of metrics must be
+valid, and afterwards the workers' counters must grow by what the last requests have sent.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.ports import PortPool
 from tests.programs import Program
@@ -35,8 +37,10 @@ from .broker_trouble import ALL_KINDS, ENDS, KEEP_ACKNOWLEDGED, BrokerTrouble
 from .harness import NEWEST, KafkaCluster
 from .support import in_thread
 
-PROMISE_S = 10.0
-"""Longest time for an answer of the order service, in seconds."""
+PROMISE_S = 20.0
+"""Longest time for an answer of the order service, in seconds: its ``max_block_ms`` and ``delivery_timeout_ms``."""
+LAST = 50
+"""Number of requests after the trouble, for the comparison with the counters."""
 TOPIC = "orders"
 PARTITIONS = 6
 TICK_S = 0.05
@@ -79,10 +83,11 @@ class Clock:
 class Customers:
     """Send the requests."""
 
-    def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock) -> None:
+    def __init__(self, client: httpx.AsyncClient, url: str, clock: Clock, name: str = "order") -> None:
         self._client = client
         self._url = url
         self._clock = clock
+        self._name = name
         self.answers: list[Answer] = []
         """Attempts: after a lost connection, the same order is sent again."""
 
@@ -95,7 +100,7 @@ class Customers:
                 requests.start_soon(self._order, number)
 
     async def _order(self, number: int) -> None:
-        order_id = f"order-{number}"
+        order_id = f"{self._name}-{number}"
         while True:
             answer = await self._try(order_id, {"customer": f"customer-{number % 50}", "cents": 1})
             self.answers.append(answer)
@@ -112,6 +117,48 @@ class Customers:
             status, what = 0, repr(error)
         now = time.monotonic()
         return Answer(order_id, status, began, now - began, self._clock.late_since(began), what)
+
+
+class Scrapes:
+    """Read the metrics of all workers."""
+
+    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
+        self._client = client
+        self._url = url
+        self.pages = 0
+        self.problems: list[str] = []
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            with suppress(httpx.TransportError):  # of the worker that just ended
+                await self.acked()
+            await anyio.sleep(0.5)
+
+    async def acked(self) -> dict[int, float]:
+        """Return the number of records that each worker's producer counts as acknowledged, by process."""
+        accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+        page = (await self._client.get(self._url, headers=accept)).text
+        self.pages += 1
+        try:
+            families = list(text_string_to_metric_families(page))  # type: ignore[no-untyped-call]
+        except ValueError as error:
+            self.problems.append(f"a page of metrics is invalid: {error}:\n{page[:2000]}")
+            return {}
+        samples = [sample for family in families for sample in family.samples]
+        found = {int(each.labels["pid"]): 0.0 for each in samples if each.name == "kafka_producer_healthy"}
+        for each in samples:
+            if each.name == "kafka_producer_records_acked_total":
+                found[int(each.labels["pid"])] += each.value
+        return found
+
+    async def of_two(self, server: Program) -> dict[int, float]:
+        """Return the same once two workers answer, which are those that run."""
+        while True:
+            found = await self.acked()
+            if len(found) == 2 and found.keys() == {*server.children("spawn_main")}:
+                return found
+            await anyio.sleep(0.1)
 
 
 class Endings:
@@ -195,7 +242,10 @@ async def serve(
 
     uvicorn = ("-m", "uvicorn", "examples.fastapi_orders:app", "--workers", "2", "--port", str(port))
     graceful = ("--timeout-graceful-shutdown", str(int(PROMISE_S)), "--no-access-log")
-    server = programs.enter_context(Program(*uvicorn, *graceful, BOOTSTRAP_SERVERS=kafka.bootstrap()))
+    metrics = ledger.parent / "metrics"
+    metrics.mkdir()
+    environment = {"BOOTSTRAP_SERVERS": kafka.bootstrap(), "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
+    server = programs.enter_context(Program(*uvicorn, *graceful, **environment))
     for _ in range(2):
         await in_thread(server.read_until, "Application startup complete")
     consumers = [await in_thread(start_consumer) for _ in range(2)]
@@ -205,16 +255,27 @@ async def serve(
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
     async with httpx.AsyncClient(timeout=PROMISE_S * 6, limits=limits) as client:
         customers = Customers(client, f"http://127.0.0.1:{port}/orders", clock)
+        scrapes = Scrapes(client, f"http://127.0.0.1:{port}/metrics")
         async with anyio.create_task_group() as trouble:
             trouble.start_soon(clock.run)
             trouble.start_soon(endings.run, (3.0, 8.0))
             trouble.start_soon(brokers.run, (1.0, 3.0))
+            trouble.start_soon(scrapes.run)
             await customers.run(options.requests, options.per_second)
             trouble.cancel_scope.cancel()
-    await in_thread(kafka.start_missing)
+        await in_thread(kafka.start_missing)
+        before = await scrapes.of_two(server)
+        afterwards = Customers(client, f"http://127.0.0.1:{port}/orders", clock, "last")
+        await afterwards.run(LAST, options.per_second)
+        grown = sum((await scrapes.acked()).values()) - sum(before.values())
+    sent = sum(answer.status == 202 for answer in afterwards.answers)
+    if grown != sent:
+        scrapes.problems.append(f"the workers count {grown:.0f} records more, and {sent} requests were accepted")
+    customers.answers += afterwards.answers
+    print(f"pages of metrics: {scrapes.pages}; the last {sent} accepted orders are {grown:.0f} in their counters")
     accepted = {answer.order_id for answer in customers.answers if answer.status == 202}
     missing = await wait_until_billed(ledger, accepted, 120)
-    problems = endings.problems
+    problems = endings.problems + scrapes.problems
     for program in (*endings.consumers, server):
         status = await in_thread(program.end)
         if status != 0:

@@ -329,6 +329,37 @@ def test_a_record_goes_to_the_branch_that_it_fills() -> None:
     assert written([more, CANCELLED], {"id": "7", "note": "n"})[0] == 0
 
 
+SAME = [{**CREATED, "name": name} for name in ("a.Event", "Event", "b.Other", "c.Other")]
+
+
+@pytest.mark.parametrize(
+    ("union", "value", "branch"),
+    [
+        (SAME, ("Event", {"id": "7"}), 1),
+        (SAME, ("a.Event", {"id": "7"}), 0),
+        (SAME, {"-type": "Event", "id": "7"}, 1),
+        (SAME, NamedRecord("Event", {"id": "7"}), 1),
+        (SAME, NamedRecord("c.Other", {"id": "7"}), 3),
+        (["string", COLOUR], Colour.BLUE, 1),
+        (["string", COLOUR], "BLUE", 0),
+        ([NUMBERS, INNER], Inner(1), 1),
+        ([NUMBERS, INNER], {"x": 1}, 0),
+        ([INNER, NUMBERS], {"y": 1}, 1),
+    ],
+)
+def test_a_full_name_and_a_type_decide(union: Any, value: Any, branch: int) -> None:
+    content = written(union, value)
+    assert content[0] == 2 * branch
+    if isinstance(union[branch], dict) and union[branch]["type"] == "record":
+        assert written(union, read(union, content)) == content
+
+
+@pytest.mark.parametrize("value", [("Other", {"id": "7"}), {"-type": "Other", "id": "7"}])
+def test_a_name_of_several_branches_is_refused(value: Any) -> None:
+    with pytest.raises(SchemaContentError, match=r"several branches 'Other': b\.Other, c\.Other"):
+        written(SAME, value)
+
+
 def test_values_of_other_records_are_read_by_name() -> None:
     """Named types that are referred to, also in unions read with another schema."""
     union = {

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 import anyio
 import pytest
 
 from aiokafka_lead import Consumer, Producer, ShareConsumer, TopicPartition
-from aiokafka_lead.errors import ConfigError, HandlerError, RecordDeserializationError
-from aiokafka_lead.schema import SchemaRegistry
+from aiokafka_lead.errors import ConfigError, HandlerError, RecordDeserializationError, SchemaContentError
+from aiokafka_lead.schema import Schema, SchemaRegistry
 from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry
 from tests.share.support import configure
 
-from .material import ORDER, order
+from .material import ORDER, ORDER_TEXT, order
 
 pytestmark = pytest.mark.anyio
 
 O0 = TopicPartition("orders", 0)
-READERS = ["async for", "getone", "getmany"]
+READERS = ["async for", "getone", "getmany", "batches", "rows of batches"]
 SECRET = b"PRIVATE"
 
 
@@ -46,6 +47,10 @@ def consumer_of(cluster: EmbeddedCluster, deserializer: Any, **options: Any) -> 
     return consumer
 
 
+class Valued(NamedTuple):
+    value: Any
+
+
 async def read(consumer: Consumer[Any, Any], way: str, count: int) -> list[int]:
     found: list[Any] = []
     with anyio.fail_after(20):
@@ -57,6 +62,10 @@ async def read(consumer: Consumer[Any, Any], way: str, count: int) -> list[int]:
         while len(found) < count:
             if way == "getone":
                 found.append(await consumer.getone())
+            elif way == "batches":
+                found += map(Valued, (await anext(consumer.batches())).values)
+            elif way == "rows of batches":
+                found += await anext(consumer.batches())
             else:
                 found += (await consumer.getmany(timeout_ms=1000)).get(O0, [])
     return [record.value["id"] for record in found]
@@ -180,6 +189,44 @@ async def test_in_a_run(
     assert letters() == (set() if fate == "skip" else {b"0", b"1", b"3", b"6"})
 
 
+async def test_the_log_has_no_values(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has the paths of the fields instead: of values that are read, and of those that a handler sends."""
+    caplog.set_level(logging.INFO)
+    cluster.create_topic("dead", partitions=1)
+    registry = SchemaRegistry(schema_registry.url)
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    lax = registry.json_serializer(schema, auto_register=True, validate=False)
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for value in ({"id": SECRET.decode()}, {"id": 1}):
+            await producer.send_and_wait("orders", await lax.encode(value, "orders"))
+        await producer.send_and_wait("orders", SECRET)
+    async with (
+        Producer(cluster.bootstrap_servers, value_serializer=registry.avro_serializer(ORDER)) as results,
+        consumer_of(cluster, registry.deserializer(), group_id="workers") as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        consumer.subscribe(["orders"])
+        await registry.register("copies-value", Schema(ORDER_TEXT))
+
+        async def handle(record: Any) -> None:
+            await results.send_and_wait("copies", {**order(1), "customer": SECRET})
+
+        async def run() -> None:
+            await consumer.run(handle, dead_letter_topic="dead", retries=1, retry_backoff_ms=1)
+
+        tasks.start_soon(run)
+        with anyio.fail_after(20):
+            while cluster.end_offset("dead") < 3:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        await consumer.stop()
+    assert SECRET.decode() not in caplog.text
+    assert SECRET[:8].hex() not in caplog.text
+    for part in ("JSON Schema describes at $.id", "Avro schema: customer", "do not begin with a schema's id"):
+        assert part in caplog.text
+
+
 async def test_the_consumers_choice_is_that_of_its_runs(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
 ) -> None:
@@ -210,13 +257,159 @@ def test_dead_letters_need_a_topic() -> None:
             Consumer("orders", bootstrap_servers="localhost", **options)
 
 
-async def test_batches_raise_in_any_case(
+async def test_batches_raise_by_default(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
 ) -> None:
     deserializer = SchemaRegistry(schema_registry.url).deserializer()
-    async with consumer_of(cluster, deserializer, on_bad_record="skip") as consumer:
+    async with consumer_of(cluster, deserializer) as consumer:
         consumer.assign([O0])
         with anyio.fail_after(20):
             batch = await anext(consumer.batches())
         with pytest.raises(RecordDeserializationError, match="at offset 0 of orders-0"):
             _ = batch.values
+
+
+@pytest.mark.parametrize("way", ["schema", "function", "coroutine function"])
+async def test_batches_keep_the_columns_of_the_readable_records(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, way: str
+) -> None:
+    """Every column has them, also after a join of batches, and a batch without any is passed over."""
+    registry = SchemaRegistry(schema_registry.url)
+    serializer = registry.avro_serializer(ORDER, auto_register=True)
+    async with Producer(cluster.bootstrap_servers, linger_ms=10_000) as producer:
+        for bad in ((), range(10), range(0, 10, 3), range(9, 10)):
+            good = [await serializer.encode(order(number), "orders") for number in range(10)]
+            await producer.send_many(
+                "orders",
+                [SECRET if number in bad else good[number] for number in range(10)],
+                keys=[b"k%d" % number for number in range(10)],
+                headers=[[("n", b"%d" % number)] for number in range(10)],
+                timestamps_ms=[1_000 + number for number in range(10)],
+            )
+            await producer.flush()
+
+    def read(content: bytes) -> Any:
+        if content == SECRET:
+            raise ValueError("bad")
+        return content
+
+    async def waits(content: bytes) -> Any:
+        return read(content)
+
+    deserializer = {"schema": registry.deserializer(), "function": read, "coroutine function": waits}[way]
+    expected = [*range(10), *(20 + n for n in range(10) if n % 3), *range(30, 39)]
+    for most in (1, None):  # as they are in the log, and joined
+        async with consumer_of(cluster, deserializer, on_bad_record="skip", max_poll_records=most) as consumer:
+            consumer.assign([O0])
+            found: list[Any] = []
+            with anyio.fail_after(20):
+                while len(found) < len(expected):
+                    batch = await anext(consumer.batches())
+                    assert len(batch) == len(batch.values) == len(list(batch))
+                    assert batch.base_offset == batch.offsets[0]
+                    arrow = batch.to_arrow()
+                    assert arrow.column("offset").to_pylist() == batch.offsets
+                    assert arrow.column("key").to_pylist() == batch.keys
+                    assert [headers for _, headers in batch.headers[0]] == [batch.keys[0][1:]]
+                    found += zip(batch.offsets, batch.keys, batch.timestamps_ms, strict=True)
+                assert await consumer.position(O0) == batch.next_offset
+        assert found == [(offset, b"k%d" % (offset % 10), 1_000 + offset % 10) for offset in expected]
+
+
+async def test_a_batch_that_waits_for_the_registry_is_not_handed_out(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
+) -> None:
+    registry = SchemaRegistry(schema_registry.url, timeout_ms=50, request_timeout_ms=50, retry_backoff_ms=1)
+    async with consumer_of(cluster, registry.deserializer(lambda value: value)) as consumer:
+        consumer.assign([O0])
+        consumer.seek(O0, 2)
+        schema_registry.stop()
+        for _ in range(2):
+            with anyio.fail_after(20), pytest.raises(RecordDeserializationError, match="offset 2 of orders-0"):
+                await anext(consumer.batches())
+        assert await consumer.position(O0) == 2
+        schema_registry.start()
+        with anyio.fail_after(20):
+            batch = await anext(consumer.batches())
+        assert batch.base_offset == 2
+
+
+async def test_a_group_is_done_with_what_its_batches_leave_out(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
+) -> None:
+    deserializer = SchemaRegistry(schema_registry.url).deserializer()
+    options: dict[str, Any] = {"group_id": "workers", "on_bad_record": "dead_letter", "dead_letter_topic": "dead"}
+    seen: list[int] = []
+    async with consumer_of(cluster, deserializer, enable_auto_commit=False, **options) as consumer:
+        consumer.subscribe(["orders"])
+        with anyio.fail_after(20):
+            while len(seen) < len(records):
+                batch = await anext(consumer.batches())
+                seen += [value["id"] for value in batch.values]
+                assert await batch.commit()
+        stored = await consumer.committed(O0)
+    assert seen == records
+    assert stored is not None
+    committed = stored.offset
+    assert committed in (6, 7)  # the last record may have come after the others
+    assert len(cluster.records("dead")) == committed - len(records)
+
+
+@pytest.mark.parametrize("fate", ["raise", "skip", "dead_letter"])
+async def test_columns_of_arrow_follow_the_consumer(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int], fate: str
+) -> None:
+    columns = SchemaRegistry(schema_registry.url).columns()
+    options: dict[str, Any] = {"on_bad_record": fate, "dead_letter_topic": "dead" if fate == "dead_letter" else None}
+    found: list[Any] = []
+    async with consumer_of(cluster, None, **options) as consumer:
+        consumer.assign([O0])
+        with anyio.fail_after(20):
+            while await consumer.position(O0) < 2:
+                await consumer.getone()
+            while await consumer.position(O0) < 7:
+                batch = await anext(consumer.batches())
+                if fate == "raise" and batch.next_offset > 3:
+                    with pytest.raises(RecordDeserializationError, match="offset 3 of orders-0") as raised:
+                        await columns.to_arrow(batch)
+                    assert raised.value.record.value == SECRET
+                    return
+                arrow = await columns.to_arrow(batch)
+                arrow.validate(full=True)
+                assert arrow.num_rows == len(arrow.column("offset")) <= len(batch)
+                found += arrow.column("value").to_pylist()
+    assert [value["id"] for value in found] == records
+    letters = [dict(letter.headers)["dead_letter.offset"] for letter in cluster.records("dead")]
+    assert letters == ([] if fate == "skip" else [b"3", b"6"])
+
+
+async def test_a_value_without_a_place_in_its_column_is_a_bad_record(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry
+) -> None:
+    wide = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}
+    serializer = SchemaRegistry(schema_registry.url).avro_serializer(wide, auto_register=True)
+    amounts = [Decimal(n if n % 5 else 10**15) for n in range(1, 20)]
+    async with Producer(cluster.bootstrap_servers, value_serializer=serializer) as producer:
+        await (await producer.send_many("orders", amounts))
+    columns = SchemaRegistry(schema_registry.url).columns({**wide, "precision": 9})
+    async with consumer_of(cluster, None) as consumer, consumer_of(cluster, None, on_bad_record="skip") as skipping:
+        consumer.assign([O0])
+        skipping.assign([O0])
+        with anyio.fail_after(20):
+            with pytest.raises(RecordDeserializationError, match="offset 4 of orders-0"):
+                await columns.to_arrow(await anext(consumer.batches()))
+            arrow = await columns.to_arrow(await anext(skipping.batches()))
+    assert arrow.column("value").to_pylist() == [amount for amount in amounts if amount < 10**9]
+
+
+async def test_columns_without_a_type_yet_say_what_to_do(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    async with consumer_of(cluster, None, on_bad_record="skip", max_poll_records=1) as consumer:
+        consumer.assign([O0])
+        with anyio.fail_after(20):
+            batch = await anext(consumer.batches())
+            with pytest.raises(SchemaContentError, match="schema="):
+                await registry.columns().to_arrow(batch)
+            assert (await registry.columns(ORDER).to_arrow(batch)).num_rows == 0

@@ -128,6 +128,27 @@ async def test_every_type_is_a_column(cluster: EmbeddedCluster, schema_registry:
     assert third == {**EMPTY, "counts": [], "name": str(VALUE["name"])}
 
 
+async def test_a_logical_type_counts_on_its_own_type_alone(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry
+) -> None:
+    types: dict[str, tuple[dict[str, Any], Any, str]] = {
+        "date": (logical("date", "string"), "soon", "string"),
+        "time": (logical("timestamp-millis", "int"), 5, "int32"),
+        "name": ({**logical("uuid", "fixed"), "name": "U", "size": 16}, bytes(16), "fixed_size_binary[16]"),
+        "price": ({**logical("decimal", "bytes"), "precision": 40}, decimal.Decimal(10**39), "decimal256(40, 0)"),
+    }
+    fields = [{"name": name, "type": kind} for name, (kind, _, _) in types.items()]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    registry = SchemaRegistry(schema_registry.url)
+    value = {name: each for name, (_, each, _) in types.items()}
+    batch = await batch_of(cluster, "orders", registry.avro_serializer(schema, auto_register=True), [value])
+    column = (await registry.columns().to_arrow(batch)).column("value")
+    assert {field.name: str(field.type) for field in column.type} == {
+        name: kind for name, (_, _, kind) in types.items()
+    }
+    assert column.to_pylist() == [value]
+
+
 async def test_batches_of_two_schemas_have_one_type(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry
 ) -> None:

@@ -8,7 +8,7 @@ import decimal
 import enum
 import json
 import uuid
-from typing import Any
+from typing import Any, Generic, NewType, NotRequired, TypedDict, TypeVar
 
 import attrs
 import pytest
@@ -179,6 +179,55 @@ async def test_a_class_reads_what_has_more_fields(schema_registry: EmbeddedSchem
     assert await registry.deserializer(Local).decode(content) == Local([Line("a", decimal.Decimal(1))])
 
 
+Content = TypeVar("Content")
+Name = NewType("Name", uuid.UUID)
+
+
+@dataclasses.dataclass
+class Box(Generic[Content]):
+    item: Content
+    others: list[Content]
+
+
+class Entry(TypedDict):
+    line: Line
+    name: NotRequired[Name]
+
+
+@dataclasses.dataclass
+class Shelf:
+    box: Box[Line]
+    entry: Entry
+
+
+@pytest.mark.parametrize("kind", ["avro", "json"])
+async def test_types_within_generic_classes_and_typed_dicts(schema_registry: EmbeddedSchemaRegistry, kind: str) -> None:
+    box = {
+        "type": "record",
+        "name": "Box",
+        "fields": [{"name": "item", "type": LINE}, {"name": "others", "type": {"type": "array", "items": "Line"}}],
+    }
+    entry = {
+        "type": "record",
+        "name": "Entry",
+        "fields": [{"name": "line", "type": "Line"}, {"name": "name", "type": FIELDS["id"]}],
+    }
+    shelf = {
+        "type": "record",
+        "name": "Shelf",
+        "fields": [{"name": "box", "type": box}, {"name": "entry", "type": entry}],
+    }
+    registry = SchemaRegistry(schema_registry.url)
+    serializer: Any = (
+        registry.avro_serializer(shelf, auto_register=True)
+        if kind == "avro"
+        else registry.json_serializer({"type": "object"}, auto_register=True)
+    )
+    value = Shelf(Box(LINES[0], LINES), {"line": LINES[1], "name": Name(UUID)})
+    content = await serializer.encode(value, "orders")
+    assert await registry.deserializer(Shelf).decode(content) == value
+
+
 @dataclasses.dataclass
 class Created:
     id: str
@@ -265,6 +314,7 @@ async def test_json_writes_only_what_fits(
         ({"type": "array"}, ("a", "b"), ["a", "b"]),
         ({"type": "array"}, {"a"}, ["a"]),
         ({"type": "number"}, decimal.Decimal("12.50"), 12.5),
+        ({"type": "integer"}, decimal.Decimal("1E+2"), 100),
         ({"type": "string"}, Colour.RED, "RED"),
         ({"type": "integer"}, Colour.BLUE, 2),
         ({"type": "string", "format": "uuid"}, UUID, str(UUID)),

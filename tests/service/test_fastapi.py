@@ -20,7 +20,8 @@ from aiokafka_lead.errors import (
     KafkaConnectionError,
 )
 from aiokafka_lead.fastapi import Kafka
-from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.schema import Schema, SchemaRegistry
+from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry
 from tests.share.support import configure
 
 from ..ports import PortPool
@@ -78,6 +79,34 @@ class App:
     def __exit__(self, *_: object) -> None:
         self._put.close()
         self.handled.close()
+
+
+async def test_a_value_that_does_not_fit_is_no_outage(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    with EmbeddedSchemaRegistry() as embedded:
+        registry = SchemaRegistry(embedded.url, timeout_ms=50, request_timeout_ms=50, retry_backoff_ms=1)
+        await registry.register("orders-value", Schema('"int"'))
+        kafka = Kafka(cluster.bootstrap_servers, client_id="api")
+        orders = kafka.producer(linger_ms=0, value_serializer=registry.avro_serializer('"int"'))
+        with_orders: Any = Depends(orders)
+        app = FastAPI(lifespan=kafka.lifespan)
+        kafka.handle_errors(app)
+
+        @app.post("/orders")
+        async def accept(request: Request, producer: Producer[Any, Any] = with_orders) -> int:
+            body = (await request.body()).decode()
+            return (await producer.send_and_wait("orders", int(body) if body.isdecimal() else body)).offset
+
+        async with running(app) as http:
+            embedded.stop()
+            away = await http.post("/orders", content="1")
+            assert (away.status_code, away.headers["retry-after"]) == (503, "5")
+            embedded.start()
+            assert (await http.post("/orders", content="1")).status_code == 200
+            refused = await http.post("/orders", content="PRIVATE")
+            assert (refused.status_code, "retry-after" in refused.headers) == (500, False)
+    assert "PRIVATE" not in caplog.text
 
 
 async def test_a_share_group_does_what_requests_enqueue(cluster: EmbeddedCluster) -> None:

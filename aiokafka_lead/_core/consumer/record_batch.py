@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
@@ -18,7 +18,7 @@ from .position import Position
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["RecordBatch"]
+__all__ = ["Bury", "RecordBatch"]
 
 K = TypeVar("K", covariant=True)
 V = TypeVar("V", covariant=True)
@@ -37,17 +37,21 @@ class Lease(Protocol):
         ...
 
 
+Bury = Callable[[RecordDeserializationError], Coroutine[Any, Any, None]]
+"""Is awaited before a record that cannot be deserialized is left out."""
+
+
 class RecordBatch(Generic[K, V]):
     """Successive records of one partition, in offset order and never empty.
 
     They come from one batch of its log, or several buffered ones, joined up to ``max_poll_records``, or 500 if that is
     None. The columns are lists of equal length, created on first use and kept; do not modify them. ``keys`` and
-    ``values`` are deserialized as a whole at first use and raise `RecordDeserializationError` if one of them cannot be;
-    by a coroutine function before the batch is handed out. Iterating over the batch yields its records one by one. A
+    ``values`` are deserialized as a whole at first use, or before the batch is handed out if that may wait, and raise
+    `RecordDeserializationError` if one of them cannot be: unless ``on_bad_record`` leaves such records out. Iterating over the batch yields its records one by one. A
     batch may keep the bytes of its whole fetch answer in memory, so keep columns, not batches, for long.
     """
 
-    __slots__ = ("_columns", "_key_of", "_keys", "_last", "_tp", "_value_of", "_values", "lease")
+    __slots__ = ("_columns", "_key_of", "_keys", "_last", "_tp", "_value_of", "_values", "bury", "lease")
 
     def __init__(
         self,
@@ -65,6 +69,8 @@ class RecordBatch(Generic[K, V]):
         self._values: list[V] | RecordDeserializationError | None = None
         self.lease: Lease | None = None
         """Set by a consumer with a group. Internal."""
+        self.bury: Bury | None = None
+        """Set by a consumer that leaves bad records out. Internal."""
 
     async def commit(self) -> bool:
         """Commit this batch, that is the offset after it: everything before it in its partition counts as done, too.
@@ -177,6 +183,10 @@ class RecordBatch(Generic[K, V]):
     ) -> None:
         """Set the deserialized keys and values, or their errors, before the batch is handed out. Internal."""
         self._keys, self._values = keys, values
+
+    def leave_only(self, rows: Sequence[int]) -> None:
+        """Drop all other records, before the batch is handed out. Internal."""
+        self._columns = self._columns.only(rows)
 
     def to_arrow(self) -> pyarrow.RecordBatch:
         """Return the batch for Apache Arrow, keys and values as bytes; needs the ``arrow`` extra (pyarrow).

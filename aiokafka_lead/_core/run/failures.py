@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...errors import HandlerError, PermanentError
+from ...errors import HandlerError, PermanentError, SchemaContentError
 from ...errors.shown import shown_cause, some_of
 from .options import Fate
 
@@ -45,7 +45,7 @@ def blamed(error: BaseException) -> BaseException:
 
 def quotes_input(error: BaseException) -> bool:
     """Return True if a message in the error's chain repeats its input, which belongs in no log."""
-    return any(_name(each) in QUOTING for each in _chain(error))
+    return any(map(_quotes, _chain(error)))
 
 
 def described(error: BaseException) -> str:
@@ -62,7 +62,9 @@ def innermost_frames(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of a parser's error, without its input."""
+    """Return the message of a parser's error, or of a schema's, without its input."""
+    if isinstance(error, SchemaContentError):
+        return error.unquoted
     text = shown_cause(error, str)
     if _name(error) != PYDANTIC:
         return _QUOTED.sub(r"\1", text) if _name(error) == MSGSPEC else text
@@ -72,7 +74,11 @@ def reason_of(error: BaseException) -> str:
 
 def _without_input(error: BaseException) -> str:
     name = type(error).__name__
-    return f"{name}: {reason_of(error)}" if _name(error) in QUOTING else name
+    return f"{name}: {reason_of(error)}" if _quotes(error) else name
+
+
+def _quotes(error: BaseException) -> bool:
+    return _name(error) in QUOTING or (isinstance(error, SchemaContentError) and error.unquoted != error.message)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

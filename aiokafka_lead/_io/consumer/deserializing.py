@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.deserializers import SEEK_ON, Deserializers, bound, cannot_be_deserialized
-from ..._core.consumer.record_batch import RecordBatch
+from ..._core.consumer.record_batch import Bury, RecordBatch
 from ..._options.serialization import Function
 from ..._records import ConsumerRecord
 from ...errors import RecordDeserializationError
@@ -54,9 +54,7 @@ async def _make_ready_together(chunk: Chunk, by: Deserializers, until: float) ->
     first = at = chunk.handed_out()
     while at < len(chunk.records) and (at == first or time.monotonic() < until):
         raw = chunk.records[at : at + TOGETHER]
-        headers = [record.headers for record in raw]
-        await prepared(by.key, [record.key for record in raw], headers, chunk.tp.topic, is_key=True)
-        await prepared(by.value, [record.value for record in raw], headers, chunk.tp.topic, is_key=False)
+        await _prepare(raw, by)
         made, failure = by.apply_prepared(raw)
         for record in made:
             chunk.deserialized(at, record)
@@ -65,6 +63,13 @@ async def _make_ready_together(chunk: Chunk, by: Deserializers, until: float) ->
             if at == first:
                 raise failure
             return
+
+
+async def _prepare(records: Sequence[Record], by: Deserializers) -> None:
+    """Wait until the deserializers can be called for these records of one topic, of which there is at least one."""
+    topic, headers = records[0].topic, [record.headers for record in records]
+    await prepared(by.key, [record.key for record in records], headers, topic, is_key=True)
+    await prepared(by.value, [record.value for record in records], headers, topic, is_key=False)
 
 
 async def prepared(
@@ -77,14 +82,58 @@ async def prepared(
             await waiting
 
 
-async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers) -> None:
-    """Deserialize a batch, or prepare its deserializers for later; an error is raised when its column is read."""
-    if not by.awaited:
+async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers, bury: Bury | None) -> bool:
+    """Deserialize a batch, before it is handed out; return False if no record is left in it.
+
+    Without ``bury``, a record's error is raised when its column is read; otherwise ``bury`` is awaited with each error,
+    and the record is left out. An error that may pass is raised at once, so that the batch is not handed out.
+    """
+    if bury is not None:
+        return await _fill_with_readable(batch, by, bury)
+    if by.awaited:
+        batch.fill(await _column(batch.raw(), by.key, "key"), await _column(batch.raw(), by.value, "value"))
+    else:
         for one, is_key in ((by.key, True), (by.value, False)):
             if one is not None and one.prepare is not None:
                 await prepared(one, batch.raw_column(is_key=is_key), batch.headers, batch.topic, is_key=is_key)
-        return
-    batch.fill(await _column(batch.raw(), by.key, "key"), await _column(batch.raw(), by.value, "value"))
+    for name in ("keys", "values"):
+        try:
+            getattr(batch, name)
+        except RecordDeserializationError as error:
+            if not error.lasts:
+                raise
+    return True
+
+
+async def _fill_with_readable(batch: RecordBatch[Any, Any], by: Deserializers, bury: Bury) -> bool:
+    raw = list(batch.raw())
+    made: list[Record] = []
+    rows: list[int] = []
+    at = 0
+    while at < len(raw):
+        some = raw[at : at - at % TOGETHER + TOGETHER]
+        failure: RecordDeserializationError | None = None
+        if by.awaited:
+            try:
+                found = [await of_application(some[0], by)]
+            except RecordDeserializationError as error:
+                found, failure = [], error
+        else:
+            if at % TOGETHER == 0:
+                await _prepare(some, by)
+            found, failure = by.apply_prepared(some)
+        made += found
+        rows += range(at, at + len(found))
+        at += len(found)
+        if failure is not None:
+            if not failure.lasts:
+                raise failure
+            await bury(failure)
+            at += 1
+    if len(rows) < len(raw):
+        batch.leave_only(rows)
+    batch.fill([record.key for record in made], [record.value for record in made])
+    return bool(rows)
 
 
 async def _column(records: Iterable[Record], one: Function | None, part: str) -> list[Any] | RecordDeserializationError:

@@ -14,7 +14,7 @@ from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.fetched import NotLoaded
 from ..._core.consumer.position import Position
 from ..._core.consumer.prefetch import BatchAhead, Prefetch
-from ..._core.consumer.record_batch import RecordBatch
+from ..._core.consumer.record_batch import Bury, RecordBatch
 from ..._core.group.member import PollInterval
 from ..._core.tracing import BatchLoop, RecordLoop
 from ..._records import ConsumerRecord
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 MANY = 1024
 """Maximum number of records that iteration hands out between two looks at the clock, since a loop body may be slow."""
@@ -100,7 +101,7 @@ class Reader(Generic[K, V]):
         """Set when there may be something to hand out, or a reason to stop waiting."""
         self.stopped = False
         """True after the consumer was stopped: iterations end."""
-        self.bury: Callable[[RecordDeserializationError], Coroutine[Any, Any, None]] | None = None
+        self.bury: Bury | None = None
         """Awaited before a record that cannot be deserialized is left out; None raises its error instead."""
 
     @property
@@ -246,12 +247,19 @@ class Reader(Generic[K, V]):
                     await self._loading.load(large.view)
                     continue
                 if ahead is not None:
-                    await self._unless_stopped(fill_batch(ahead.batch, self._prefetch.deserializers))
+                    try:
+                        readable = await self._unless_stopped(
+                            fill_batch(ahead.batch, self._prefetch.deserializers, self.bury)
+                        )
+                    except RecordDeserializationError as error:
+                        self._prefetch.pass_turn(TopicPartition(error.topic, error.partition))
+                        raise
                     self.begin()
                     batch = self._prefetch.take_batch(ahead)
-                    if batch is None:
+                    if batch is None or not readable:
                         continue
                 if batch is not None:
+                    batch.bury = self.bury
                     if self._listener is not None:
                         self._listener.handed_out(batch.topic_partition, Position(batch.base_offset))
                     return batch
@@ -307,13 +315,12 @@ class Reader(Generic[K, V]):
         if self._deserializing is not None:
             self._deserializing.cancel()
 
-    async def _unless_stopped(self, deserializing: Coroutine[Any, Any, None]) -> None:
+    async def _unless_stopped(self, deserializing: Coroutine[Any, Any, T]) -> T:
         """Await the application's functions; raise `ClientClosedError` if the consumer is stopped meanwhile."""
         with anyio.CancelScope() as scope:
             self._deserializing = scope
             try:
-                await deserializing
-                return
+                return await deserializing
             finally:
                 self._deserializing = None
         raise ClientClosedError

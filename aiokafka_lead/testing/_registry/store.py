@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .avro_rules import AvroSchema, unreadable
@@ -37,11 +37,18 @@ class Stored:
     kind: str = "AVRO"
     references: tuple[tuple[str, str, int], ...] = ()
     """Name, subject and version of each reference."""
+    rule_set: str = ""
+    """The rules as JSON, if there are any."""
 
     @property
     def guid(self) -> str:
         """The GUID, the same in every registry."""
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, repr((self.text, self.kind, self.references))))
+        return str(
+            uuid.uuid5(
+                uuid.NAMESPACE_URL,
+                repr((self.text, self.kind, self.references) + (self.rule_set,) * bool(self.rule_set)),
+            )
+        )
 
     @property
     def normal(self) -> Stored:
@@ -50,7 +57,12 @@ class Stored:
             text = json.dumps(json.loads(self.text), sort_keys=True)
         except ValueError:
             text = " ".join(self.text.split())
-        return Stored(text, self.kind, self.references)
+        return Stored(text, self.kind, self.references, self.rule_set)
+
+    def is_like(self, other: Stored, *, normalize: bool) -> bool:
+        """Return True if this schema, as sent, is another one; without rules it is like one with any."""
+        mine, stored = (self.normal, other.normal) if normalize else (self, other)
+        return mine == (stored if self.rule_set else replace(stored, rule_set=""))
 
 
 @dataclass
@@ -111,7 +123,7 @@ class Store:
         for number in [] if found is None else reversed(found.live()):
             assert found is not None
             other = self.schemas[found.versions[number]]
-            if other == schema or (normalize and other.normal == schema.normal):
+            if schema.is_like(other, normalize=normalize):
                 return number, found.versions[number]
         return None
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -194,10 +195,10 @@ def main(arguments: list[str]) -> None:
         runs: dict[str, Callable[[], float]] = {}
         for case in CASES:
             command = (sys.executable, "-m", "benchmarks", "handlers", "--records", str(given.records))
-            runs[case] = lambda command=command, case=case: took(*command, "--case", case, "--servers", servers)
+            runs[case] = partial(took, *command, "--case", case, "--servers", servers)
         for case in FASTSTREAM_CASES if given.faststream else ():
             command = (given.faststream, "-c", FASTSTREAM, servers, str(given.records), case)
-            runs[f"FastStream, {case}"] = lambda command=command: took(*command)
+            runs[f"FastStream, {case}"] = partial(took, *command)
         found: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(given.rounds):
             for name, run in runs.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -135,7 +136,7 @@ async def test_retry_partitions_belong_to_the_member_of_their_partition(
             began.set()
 
         for member in members:
-            tasks.start_soon(lambda member=member: member.run(handle, **IN_ORDER))
+            tasks.start_soon(partial(member.run, handle, **IN_ORDER))
         with anyio.fail_after(30):
             await began.wait()
             while not all(member.assignment() for member in members):  # noqa: ASYNC110

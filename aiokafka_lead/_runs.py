@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ._core.consumer.subscription import SubscriptionKind
 from ._options.checks import INT32_MAX
-from .errors import ConfigError, KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
-from .types import TopicPartition
+from .errors import (
+    ConfigError,
+    InvalidPartitionsError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 
 if TYPE_CHECKING:
     from ._core.run.options import HandlingConfig, RunConfig
@@ -108,7 +113,7 @@ async def outlets(
 async def retry_topics(
     engine: ConsumerEngine[Any, Any], config: RunConfig, group_id: str | None, routing: Routing
 ) -> AsyncIterator[None]:
-    """Have the consumer read retry topics, too, for as long as this lasts. Creates those that are missing.
+    """Have the consumer read the retry topics of its partitions while this lasts. Creates those that are missing.
 
     Raises `ConfigError` where there can be none, and the error of a topic that is missing and cannot be created.
     """
@@ -117,8 +122,7 @@ async def retry_topics(
         return
     from ._core.run.later import RetryTopics
 
-    subscription = engine.subscription
-    kind, topics, assigned = subscription.kind, subscription.topics, subscription.assigned
+    kind = engine.subscription.kind
     if group_id is None:
         raise ConfigError("retry_topics need a group_id: their names, and what is done of them, are the group's")
     if kind not in (SubscriptionKind.TOPICS, SubscriptionKind.ASSIGNED):
@@ -126,59 +130,60 @@ async def retry_topics(
     if routing.batches:
         raise ConfigError("retry_topics are for handlers of single records: max_records is not")
     found = RetryTopics(group_id, config.retry_topics)
-    names = {topic: found.add(topic) for topic in topics}
+    found.add(engine.subscription.topics)
+    names = [name for each in found.names.values() for name in each]
+
+    async def make(topics: Iterable[str]) -> None:
+        await _make_retry_topics(engine.client, {topic: found.names[topic] for topic in map(found.original, topics)})
+
     with engine.client.beginnings.within(math.inf):
-        await _create_missing(engine.client, names)
-    listener = subscription.listener
-    if kind is SubscriptionKind.TOPICS:
-        subscription.subscribe([*topics, *(name for each in names.values() for name in each)], listener)
-    else:
-        more = [TopicPartition(name, tp.partition) for tp in assigned for name in names[tp.topic]]
-        subscription.assign([*assigned, *more])
-    ours = subscription.topics, subscription.assigned
-    engine.reading.from_beginning.update(name for each in names.values() for name in each)
-    engine.subscription_changed()
+        await make(found.names)
+    engine.client.metadata.add_topics(names)
+    engine.reading.from_beginning.update(names)
+    engine.reading.accompany(found.names)
     routing.retry_topics = found
+    routing.make_retry_topics = make
     try:
         yield
     finally:
-        if not engine.reader.stopped and (subscription.topics, subscription.assigned) == ours:
-            if kind is SubscriptionKind.TOPICS:
-                subscription.subscribe(topics, listener)
-            else:
-                subscription.assign(assigned)
-            engine.subscription_changed()
+        engine.reading.accompany({})
+        engine.client.metadata.remove_topics(names)
 
 
-async def _create_missing(client: Client, wanted: Mapping[str, Sequence[str]]) -> None:
-    """Create the missing retry topics of each topic, with its number of partitions."""
+async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]) -> None:
+    """Create the missing retry topics of each topic, and their missing partitions.
+
+    Raises `UnknownTopicOrPartitionError` for a topic that does not exist, and the cluster's refusals, with the names of
+    the topics as a note.
+    """
+    from ._core.run.later import RETRY_TOPIC_CONFIG
     from ._io.admin import Calls
     from ._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
     from .admin.topics import NewTopic, TopicCalls
 
-    asked = [MetadataRequestTopic(name=name) for origin, those in wanted.items() for name in (origin, *those)]
+    asked = [MetadataRequestTopic(name=name) for origin, names in wanted.items() for name in (origin, *names)]
     response = await client.request_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
     there = {topic.name: len(topic.partitions) for topic in response.topics if not topic.error_code}
     missing: list[NewTopic] = []
-    for origin, those in wanted.items():
+    grown: dict[str, int] = {}
+    for origin, names in wanted.items():
         partitions = there.get(origin)
         if partitions is None:
             raise UnknownTopicOrPartitionError(f"there is no topic {origin} to make retry topics for")
-        for name in those:
-            if name not in there:
-                missing.append(NewTopic(name, partitions))
-            elif there[name] < partitions:
-                raise ConfigError(f"{name} has {there[name]} partitions, and needs the {partitions} of {origin}")
-    if not missing:
-        return
+        missing += [NewTopic(name, partitions, topic_configs=RETRY_TOPIC_CONFIG) for name in names if name not in there]
+        grown.update((name, partitions) for name in names if there.get(name, partitions) < partitions)
     topics = TopicCalls()
     topics._calls = Calls(client, client.config.request_timeout_ms)
     try:
-        await topics.create_topics(missing)
-    except TopicAlreadyExistsError:
-        return  # by another member
+        if missing:
+            await topics.create_topics(missing)
+        if grown:
+            await topics.create_partitions(grown)
+    except (TopicAlreadyExistsError, InvalidPartitionsError):
+        pass  # another member was faster
     except KafkaError as error:
-        error.add_note(
-            f"retry topics that are missing, and cannot be created: {', '.join(topic.name for topic in missing)}"
-        )
+        names = ", ".join([*(topic.name for topic in missing), *grown])
+        error.add_note(f"retry topics that cannot be created, or lack partitions: {names}")
         raise
+    if missing or grown:
+        client.metadata.request_update()

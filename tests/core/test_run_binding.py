@@ -234,7 +234,7 @@ def test_what_could_not_be_decoded_is_in_no_text() -> None:
 
 
 def test_a_partition_that_is_asked_for_no_more_does_not_open_again_and_again() -> None:
-    closed = Closed(lambda record: 5_000.0)
+    closed = Closed(lambda record, now_ms: 5_000.0)
     assert closed.due(TopicPartition("t", 0), [record()], 1.0) == 0
     assert closed.opens_in_s(2.0) == 3.0
     assert closed.opens_in_s(6.0) == float("inf")
@@ -243,13 +243,32 @@ def test_a_partition_that_is_asked_for_no_more_does_not_open_again_and_again() -
 def test_another_group_s_record_in_a_retry_topic_of_the_same_name_is_left_out() -> None:
     """ "a.b" of the group "c", and "a" of "b.c"."""
     ours, others = RetryTopics("c", delays("d", ["1s"])), RetryTopics("b.c", delays("d", ["1s"]))
-    assert ours.add("a.b") == others.add("a")
+    ours.add(["a.b"])
+    others.add(["a"])
+    assert ours.names["a.b"] == others.names["a"]
     for topic, by in (("a.b", ours), ("a", others)):
-        letter = by.letter(record(topic=topic), LookupError(), 1, 0.0)
+        letter = by.letter(record(topic=topic), LookupError(), 1, *delays("d", ["1s"]), 0.0)
         waiting = record(topic=letter.topic, headers=tuple(letter.headers))
         assert by.origin(waiting).topic == topic
         with pytest.raises(DropRecordError, match=f"it came from {topic}"):
             (others if by is ours else ours).origin(waiting)
+
+
+@pytest.mark.parametrize("kind", TimestampType)
+@pytest.mark.parametrize("ahead_s", [0, 4, 86_400])
+def test_a_clock_that_is_ahead_holds_nobody_up(kind: TimestampType, ahead_s: int) -> None:
+    """New retry topics have the brokers' times. In others, a record is due early if its time cannot be right."""
+    topics = RetryTopics("g", delays("d", ["10s"]))
+    topics.add(["t"])
+    now_ms = 1_700_000_000_000
+    letter = topics.letter(record(), LookupError(), 1, *delays("d", ["10s"]), now_ms / 1000 + ahead_s)
+    stamp = now_ms if kind is TimestampType.LOG_APPEND_TIME else now_ms + 1000 * ahead_s
+    waiting = ConsumerRecord(letter.topic, 0, 0, stamp, kind, b"k", b"", tuple(letter.headers), None)
+    due_in_ms = max(0, topics.due_ms(waiting, now_ms) - now_ms)
+    if kind is TimestampType.LOG_APPEND_TIME:
+        assert due_in_ms == 10_000
+    else:
+        assert due_in_ms == (0 if ahead_s > 5 else 10_000 + 1000 * ahead_s)
 
 
 async def test_a_handler_of_records_is_called_itself() -> None:

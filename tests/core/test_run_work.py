@@ -34,7 +34,7 @@ class World:
         self.calm = 0
         self.rooms = 0
         given: Any = {"order": order, **options}
-        self.work = Work(RunConfig.from_options(given), self.positions, self._on_room, self._on_calm)
+        self.work = Work(RunConfig.from_options(given), self.positions, self._on_room, self._on_calm, lambda: 0.0)
         self.slots = [HandlerSlot() for _ in range(SLOTS)]
         self.ends = {T0: 0, T1: 0}
         self.open: dict[TopicPartition, dict[int, Record]] = {T0: {}, T1: {}}

@@ -368,6 +368,38 @@ async def test_concurrency_limits_batches_too(cluster: EmbeddedCluster) -> None:
     assert most == 1
 
 
+async def test_batches_and_single_records_share_the_handlers(cluster: EmbeddedCluster) -> None:
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for number in range(40):
+            for topic, partition in (("events", number % 3), ("failed", 0)):
+                await producer.send(topic, b"%d" % number, partition=partition)
+    handlers = Handlers()
+    running = most = done = 0
+    async with member(cluster, "events", "failed") as consumer, until(consumer) as stop:
+
+        async def work(count: int) -> None:
+            nonlocal running, most, done
+            running += 1
+            most = max(most, running)
+            await anyio.sleep(0.005)
+            running -= 1
+            done += count
+            if done == 80:
+                stop()
+
+        @handlers.on("events", max_records=4, max_wait_ms=5)
+        async def batch(records: list[Record]) -> None:
+            await work(len(records))
+
+        @handlers.on("failed")
+        async def single(record: Record) -> None:
+            await work(1)
+
+        with anyio.fail_after(30):
+            await consumer.run(handlers, concurrency=3, order="none")
+    assert most == 3
+
+
 async def test_a_batch_is_not_tried_again_while_the_consumer_stops(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 4)
     handlers = Handlers()

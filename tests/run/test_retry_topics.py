@@ -190,12 +190,5 @@ async def test_a_pattern_is_not_enough(cluster: EmbeddedCluster) -> None:
             await consumer.run(never, **LATER)
 
 
-async def test_a_topic_with_too_few_partitions_is_told(cluster: EmbeddedCluster) -> None:
-    cluster.create_topic(SECOND, partitions=1)
-    async with runner_of(cluster) as consumer:
-        with pytest.raises(ConfigError, match=f"{SECOND} has 1 partitions, and needs the 3 of events"):
-            await consumer.run(never, **LATER)
-
-
 async def never(record: Record) -> None:
     raise AssertionError("nothing is handed out")

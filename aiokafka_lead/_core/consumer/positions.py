@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
 from ...errors import IllegalStateError
@@ -37,6 +37,9 @@ class Positions:
         """Called when `touched` becomes non-empty."""
         self._on_settle = on_settle
         """Called when a partition has got a position, or an error instead, or is no longer read."""
+        self._companions: Mapping[str, Sequence[str]] = {}
+        """Topics whose partitions accompany the partitions of a topic, by that topic."""
+        self._accompanying: frozenset[str] = frozenset()
 
     def _touch(self, state: PartitionState) -> None:
         if not self.touched:
@@ -72,8 +75,37 @@ class Positions:
             raise IllegalStateError(f"partition {tp[0]}-{tp[1]} is not assigned to this consumer")
         return state
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
-        """Replace the assignment, keeping the states of partitions that stay. Returns the added and removed states."""
+    def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
+        """From the next `assign` on, read the same partitions of these topics with each partition of a topic.
+
+        The group does not assign the companions: the member with the partition itself has them, under every assignor.
+        """
+        self._companions = companions
+        self._accompanying = frozenset(name for names in companions.values() for name in names)
+
+    def own(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return these partitions without companions of others."""
+        return [tp for tp in partitions if tp[0] not in self._accompanying]
+
+    def with_companions(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
+        """Return these partitions with their companions, and without companions of others."""
+        if not self._companions:
+            return partitions
+        own = self.own(partitions)
+        more = [TopicPartition(name, tp[1]) for tp in own for name in self._companions.get(tp[0], ())]
+        return [*own, *more]
+
+    @property
+    def companions(self) -> Iterator[PartitionState]:
+        """The states of partitions that accompany others."""
+        return (state for state in self._states.values() if state.tp.topic in self._accompanying)
+
+    def assign(self, partitions: Collection[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
+        """Replace the assignment, keeping the states of partitions that stay. Returns the added and removed states.
+
+        Companions come and go with their partitions.
+        """
+        partitions = self.with_companions(partitions)
         # There may be thousands, so the group's assignment and this one share the same objects.
         wanted = dict.fromkeys(tp if type(tp) is TopicPartition else TopicPartition(*tp) for tp in partitions)
         removed = [state for tp, state in self._states.items() if tp not in wanted]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...metrics import ConsumerMetrics, ConsumerTopicMetrics, MetadataMetrics, PartitionMetrics
@@ -47,12 +47,18 @@ class Reading:
         self.from_beginning: set[str] = set()
         """Topics whose partitions are read from the beginning if they have no position, whatever the reset policy."""
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
+    def assign(self, partitions: Collection[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
         """Replace the assignment; partitions that stay continue unchanged. Returns the added and removed states."""
         added, removed = self.positions.assign(partitions)
         for state in removed:
             self.prefetch.drop(state)
         return added, removed
+
+    def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
+        """Read partitions of these topics together with the same partitions of others; see `Positions.accompany`."""
+        own = self.positions.own(self.positions.assigned)
+        self.positions.accompany(companions)
+        self.assign(own)
 
     def move(self, state: PartitionState, to: Position) -> None:
         """Continue from that position."""

@@ -7,7 +7,7 @@ from typing import Any
 from ..._records import ConsumerRecord
 from ...errors.shown import shown_cause
 from ...types import Header
-from .failures import blamed, innermost_frames
+from .failures import blamed, class_name, innermost_frames
 
 __all__ = ["DEAD_LETTER_HEADERS", "dead_letter_headers"]
 
@@ -41,7 +41,6 @@ def dead_letter_headers(
 ) -> list[Header]:
     """Return the record's headers, followed by the cause. A record that was a dead letter before has both causes."""
     error = blamed(error)
-    kind = type(error)
     cause: tuple[object, ...] = (
         record.topic,
         record.partition,
@@ -49,7 +48,7 @@ def dead_letter_headers(
         record.timestamp_ms,
         group_id or "",
         attempts,
-        kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
+        class_name(error),
         shown_cause(error, str)[:MESSAGE_CHARACTERS],
         innermost_frames(error),
     )

@@ -45,8 +45,8 @@ def delays(name: str, value: Any) -> tuple[Delay, ...]:
 class Closed:
     """Partitions of retry topics whose next record is not due. Times are Unix seconds."""
 
-    def __init__(self, due_ms: Callable[[Any], float]) -> None:
-        """``due_ms`` returns the Unix time in milliseconds at which a record is due."""
+    def __init__(self, due_ms: Callable[[Any, float], float]) -> None:
+        """``due_ms`` returns the time at which a record is due, given the present time, both in milliseconds."""
         self._due_ms = due_ms
         self._until: dict[TopicPartition, float] = {}
 
@@ -57,7 +57,7 @@ class Closed:
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
         """Return how many of these records, the partition's next, are due; the rest have to be taken again."""
         for index, record in enumerate(records):
-            due_at = self._due_ms(record) / 1000
+            due_at = self._due_ms(record, now * 1000) / 1000
             if due_at > now:
                 self._until[tp] = max(due_at, now + TOGETHER_S)
                 return index

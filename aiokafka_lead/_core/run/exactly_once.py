@@ -10,7 +10,7 @@ from ...errors import ConfigError, ConfigTypeError, KafkaError, RecordDeserializ
 from ...types import OffsetAndMetadata, TopicPartition
 from ..backoff import Backoff
 from .later import RetryTopics
-from .options import Fate, RunConfig
+from .options import Ruling, RunConfig
 
 __all__ = ["Attempts", "HandlerFailure", "TransactionalProducer", "checked_producer"]
 
@@ -54,6 +54,8 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
         )
     if config.retry_topics and not producer.takes_bytes:
         raise ConfigError("retry_topics need an exactly_once producer without serializers: they get bytes as they are")
+    if config.retry_order != "none":
+        raise ConfigError('retry_order="key" is not for exactly_once')
     checked: TransactionalProducer = producer
     return checked
 
@@ -65,7 +67,7 @@ class HandlerFailure(NamedTuple):
     error: BaseException
     attempts: int
     """Number of times that its handler has raised."""
-    fate: Fate
+    ruling: Ruling
 
 
 class Attempts:
@@ -89,17 +91,17 @@ class Attempts:
         later = self._retry_topics
         earlier = before.attempts if before is not None else 0 if later is None else later.attempts(record)
         attempts = earlier + (not isinstance(error, RecordDeserializationError))
-        delayed = 0 if later is None else later.level(record.topic)
-        failure = HandlerFailure(record, error, attempts, self._config.fate(error, attempts, delayed))
+        delays = 0 if later is None else later.delays(record)
+        failure = HandlerFailure(record, error, attempts, self._config.ruling(error, attempts, delays))
         self._failed[place] = failure
-        if failure.fate != "retry":
+        if failure.ruling.fate != "retry":
             self._settled.add(place)
         return failure
 
     def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
         """Note that the record has to be handled again, without counting an attempt."""
         self._postponed.add(_place(record))
-        return HandlerFailure(record, error, 0, "retry")
+        return HandlerFailure(record, error, 0, Ruling("retry"))
 
     def waits(self, record: Record) -> bool:
         """Return True if the record was postponed, and no record behind it has been committed."""
@@ -114,7 +116,9 @@ class Attempts:
 
     def delay_s(self, failures: list[HandlerFailure]) -> float:
         """Return the wait in seconds before these failed records are handled again."""
-        return self._backoff.delay_s(max((each.attempts for each in failures if each.fate == "retry"), default=0))
+        return self._backoff.delay_s(
+            max((each.attempts for each in failures if each.ruling.fate == "retry"), default=0)
+        )
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Forget the records before these offsets: they are done."""

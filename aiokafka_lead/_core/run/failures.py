@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from ...errors import HandlerError, PermanentError, SchemaContentError
 from ...errors.shown import shown_cause, some_of
+from .delays import Delay
 from .options import Fate
 
-__all__ = ["Verdict", "blamed", "described", "innermost_frames", "quotes_input", "reason_of"]
+__all__ = ["Verdict", "blamed", "class_name", "described", "innermost_frames", "quotes_input", "reason_of"]
 
 FRAMES = 10
 """Number of innermost frames of a traceback that are kept."""
@@ -35,12 +36,20 @@ class Verdict(NamedTuple):
     """Wait before a record is handled again because a schema registry is away; None for its backoff."""
     failure: HandlerError | None = None
     """Error that ends the run."""
+    delay: Delay | None = None
+    """Delay of the retry topic in which the record waits."""
 
 
 def blamed(error: BaseException) -> BaseException:
     """Return the error to name as the reason: the cause of a `PermanentError` that has one."""
     cause = error.__cause__
     return cause if isinstance(error, PermanentError) and cause is not None else error
+
+
+def class_name(error: BaseException) -> str:
+    """Return the qualified name of an error's class, without a module if it is a builtin."""
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else _name(error)
 
 
 def quotes_input(error: BaseException) -> bool:

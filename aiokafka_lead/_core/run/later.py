@@ -1,8 +1,12 @@
-"""Retry topics, for records whose retries take longer than their partition can be held up."""
+"""Retry topics, for records whose retries take longer than their partition can be held up.
+
+The member of the group that has a partition also reads the same partition of its retry topics (`Positions.accompany`).
+So it knows of every record of its partition that waits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..._records import ConsumerRecord
@@ -10,10 +14,10 @@ from ...errors import DropRecordError, RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Header, TimestampType
 from .delays import Delay
-from .failures import blamed
+from .failures import blamed, class_name
 from .handler import place_of
 
-__all__ = ["RETRY_HEADERS", "Letter", "RetryTopics", "due_ms"]
+__all__ = ["RETRY_HEADERS", "RETRY_TOPIC_CONFIG", "Letter", "RetryTopics"]
 
 Record = ConsumerRecord[Any, Any]
 
@@ -21,17 +25,25 @@ PREFIX = "retry."
 
 RETRY_HEADERS = tuple(
     PREFIX + name
-    for name in ("topic", "partition", "offset", "timestamp_ms", "attempts", "due_ms", "exception", "message")
+    for name in ("topic", "partition", "offset", "timestamp_ms", "attempts", "delays", "due_ms", "exception", "message")
 )
 """Headers of a record in a retry topic besides its own, as UTF-8 text.
 
-They give the place and time of the original record, the number of attempts, the time of the next attempt (Unix time in
-milliseconds), and the first error of its handler: the class and the message (at most 2,000 characters).
+They give the place and time of the original record, the number of attempts and of delays because of its own failures,
+the time of the next attempt (Unix time in milliseconds), and the first error of its handler: the class and the message
+(at most 2,000 characters). A record that follows another one of its key has no error until it fails itself, and is due
+behind that one.
 """
 
-_TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DUE, _EXCEPTION, _MESSAGE = RETRY_HEADERS
+RETRY_TOPIC_CONFIG = {"message.timestamp.type": "LogAppendTime"}
+"""Configuration of new retry topics: delays count from the broker's time, whatever the clock of the sender says."""
+
+_TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _MESSAGE = RETRY_HEADERS
 
 MESSAGE_CHARACTERS = 2_000
+
+TOLERANCE_MS = 5_000
+"""Accepted difference between clocks."""
 
 
 class Letter(NamedTuple):
@@ -51,25 +63,42 @@ class RetryTopics:
         self._group_id = group_id
         self._delays = delays
         self._levels: dict[str, int] = {}
-        """Number of delays that a record in this topic has had."""
+        """Number of each retry topic, from 1 for the first delay."""
         self._origins: dict[str, str] = {}
         """Topic from which the records of this topic come."""
+        self.names: dict[str, list[str]] = {}
+        """Retry topics of each topic, in the order of its delays."""
 
-    def add(self, topic: str) -> list[str]:
-        """Return the names of the retry topics of a topic that the group reads."""
-        names = [self._name(topic, delay) for delay in self._delays]
-        self._levels.update(zip(names, range(1, len(names) + 1), strict=True))
-        self._origins.update(dict.fromkeys(names, topic))
-        return names
+    def add(self, topics: Iterable[str]) -> None:
+        """Add topics that the group reads."""
+        for topic in topics:
+            names = self.names[topic] = [self._name(topic, delay) for delay in self._delays]
+            self._levels.update(zip(names, range(1, len(names) + 1), strict=True))
+            self._origins.update(dict.fromkeys(names, topic))
+
+    def original(self, topic: str) -> str:
+        """Return the topic from which the records of a retry topic come, or the topic itself if it is none."""
+        return self._origins.get(topic, topic)
 
     def level(self, topic: str) -> int:
-        """Return the number of delays that this topic's records have had: 0 if it is no retry topic."""
+        """Return the number of a retry topic in the order of delays, from 1; 0 for any other topic."""
         return self._levels.get(topic, 0)
 
     def attempts(self, record: Record) -> int:
         """Return the number of attempts at a record before it came here."""
-        said = _said(record).get(_ATTEMPTS, "") if self.level(record.topic) else ""
-        return int(said) if said.isdecimal() else 0
+        return self._number(record, _ATTEMPTS, 0)
+
+    def delays(self, record: Record) -> int:
+        """Return the number of delays that a record has had because of its own failures."""
+        return self._number(record, _DELAYS, self.level(record.topic))
+
+    def offset(self, record: Record) -> int:
+        """Return the record's offset in its original partition; that in the retry topic if the headers lack it."""
+        return self._number(record, _OFFSET, record.offset)
+
+    def _number(self, record: Record, name: str, default: int) -> int:
+        said = _said(record).get(name, "") if record.topic in self._levels else ""
+        return int(said) if said.isdecimal() else default
 
     def __contains__(self, topic: object) -> bool:
         return topic in self._levels
@@ -94,33 +123,52 @@ class RetryTopics:
         except RecordDeserializationError:
             return record
 
-    def letter(self, record: Record, error: BaseException, attempts: int, now: float) -> Letter:
-        """Return the letter to the next retry topic for a record that has failed here; ``now`` is Unix time."""
-        level = self.level(record.topic)
-        delay = self._delays[level]
-        origin = _said(record)[_TOPIC] if level else record.topic
-        headers = _headers(record, error, attempts, int(now * 1000) + delay.ms)
-        return Letter(self._name(origin, delay), record.value, record.key, record.partition, headers)
+    def letter(self, record: Record, error: BaseException, attempts: int, delay: Delay, now: float) -> Letter:
+        """Return the letter to a retry topic for a record that has failed here; ``now`` is Unix time."""
+        error = blamed(error)
+        cause = {_EXCEPTION: class_name(error), _MESSAGE: shown_cause(error, str)[:MESSAGE_CHARACTERS]}
+        delays = self.delays(record) + 1
+        present = {_ATTEMPTS: attempts, _DELAYS: delays, _DUE: int(now * 1000) + delay.ms}
+        told = {**_place(record), **cause, **_said(record), **present}
+        return self._letter(record, told, self._name(self.original(record.topic), delay))
+
+    def follower(self, record: Record, topic: str) -> Letter:
+        """Return the letter to this retry topic for a record that follows one of its key there."""
+        told = {**_place(record), _ATTEMPTS: 0, _DELAYS: 0, **_said(record), _DUE: 0}
+        return self._letter(record, told, topic)
+
+    def due_ms(self, record: Record, now_ms: float) -> float:
+        """Return the due time of a record in a retry topic (Unix time in milliseconds).
+
+        A time beyond the topic's delay comes from a clock that is ahead of this one: the record is due now, since it
+        would hold up all records behind it.
+        """
+        said = _said(record)
+        if said.get(_DUE) == "0":
+            return 0.0
+        delay_ms = self._delays[self.level(record.topic) - 1].ms
+        if record.timestamp_type == TimestampType.LOG_APPEND_TIME:
+            due = float(record.timestamp_ms + delay_ms)
+        else:
+            text = said.get(_DUE, "")
+            due = float(text) if text.isdecimal() else 0.0
+        return due if due <= now_ms + delay_ms + TOLERANCE_MS else 0.0
+
+    def _letter(self, record: Record, told: Mapping[str, object], topic: str) -> Letter:
+        more = [(name, str(told[name]).encode(errors="replace")) for name in RETRY_HEADERS if name in told]
+        return Letter(topic, record.value, record.key, record.partition, [*_own(record), *more])
 
     def _name(self, origin: str, delay: Delay) -> str:
         return f"{origin}.{self._group_id}.retry.{delay.text}"
 
 
-def _headers(record: Record, error: BaseException, attempts: int, due_ms: int) -> list[Header]:
-    """Return the headers of a record that waits in a retry topic."""
-    said = _said(record)
-    error = blamed(error)
-    kind = type(error)
-    first = {
+def _place(record: Record) -> dict[str, object]:
+    return {
         _TOPIC: record.topic,
         _PARTITION: record.partition,
         _OFFSET: record.offset,
         _TIMESTAMP: record.timestamp_ms,
-        _EXCEPTION: kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
-        _MESSAGE: shown_cause(error, str)[:MESSAGE_CHARACTERS],
     }
-    now = {**first, **said, _ATTEMPTS: attempts, _DUE: due_ms}
-    return [*_own(record), *((name, str(now[name]).encode(errors="replace")) for name in RETRY_HEADERS)]
 
 
 def _restored(record: Record) -> Record:
@@ -131,14 +179,6 @@ def _restored(record: Record) -> Record:
         text = f"{place_of(record)} does not say where it came from: {error!r}"
         raise RecordDeserializationError(text, record=record, part="headers") from None
     return ConsumerRecord(*place, TimestampType.CREATE_TIME, record.key, record.value, tuple(_own(record)), None)
-
-
-def due_ms(record: Record) -> float:
-    """Return the due time of a record in a retry topic (Unix time in milliseconds)."""
-    try:
-        return int(_said(record)[_DUE])
-    except (KeyError, ValueError):
-        return 0.0
 
 
 def _said(record: Record) -> Mapping[str, str]:

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, TypedDict
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypedDict
 
 from ..._options.arguments import topic_name
-from ..._options.checks import Checked, boolean, build, integer, milliseconds, one_of, option, optional, text
+from ..._options.checks import (
+    Checked,
+    boolean,
+    build,
+    function,
+    integer,
+    milliseconds,
+    number,
+    one_of,
+    option,
+    optional,
+    text,
+)
 from ...errors import ConfigError, ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
 from ...types import Header
 from .delays import Delay, delays
 
-__all__ = ["DeadLetterProducer", "Fate", "HandlingConfig", "HandlingOptions", "Order", "RunConfig", "RunOptions"]
+__all__ = [
+    "DeadLetterProducer",
+    "Fate",
+    "HandlingConfig",
+    "HandlingOptions",
+    "Order",
+    "Ruling",
+    "RunConfig",
+    "RunOptions",
+]
 
 Order = Literal["key", "partition", "none"]
 
-Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise"]
+Fate = Literal["retry", "later", "follow", "dead_letter", "skip", "drop", "reject", "raise"]
 """Fate of a record whose handler has raised: it is handled again, waits in a retry topic, goes to the dead letters,
 counts as done because it cannot be read or because its handler says so, is rejected in a share group, or ends the run.
+"follow" is for a record that is not handled, because one of its key waits in a retry topic.
 """
+
+
+class Ruling(NamedTuple):
+    """Fate of a record whose handler has raised."""
+
+    fate: Fate
+    delay: Delay | None = None
+    """Delay of the retry topic in which it waits."""
+    failed: Exception | None = None
+    """Error of ``retry_delay``, which ends the run."""
 
 
 class DeadLetterProducer(Protocol):
@@ -100,8 +132,18 @@ class RunOptions(HandlingOptions, total=False):
     """Delays, such as ``["10s", "1m", "10m"]``: a record whose ``retries`` are exhausted leaves its partition for a
     topic of the first delay, is handled once after that delay, and so on with the next; after the last it is dropped
     like without retry topics. Needs a group, and topics subscribed by name. The topics ("orders.billing.retry.10s" of
-    the group "billing") are created with the partitions of their origin. Other records of its key do not wait for it
-    (none)."""
+    the group "billing") are created with the partitions of their origin (none)."""
+    retry_delay: Callable[[int, BaseException], str | None] | None
+    """Function that chooses one of ``retry_topics`` for a record, given its number of attempts and the error of the
+    latest; None gives the record up. Without it, a record waits in each of them once (None)."""
+    retry_order: Literal["none", "key"]
+    """Order of records whose key has a record in ``retry_topics``: with "none" they do not wait for it; with "key" they
+    follow it, and are handled in the order of their offsets. Needs ``order="key"``, and is not for ``exactly_once``
+    ("none")."""
+    retry_share: float
+    """Part of the ``concurrency`` for retries, and for records of keys whose handlers have lately taken more than a
+    tenth of the time of one, while other records wait, too. Each part is at least one handler; a single handler takes
+    both in turn (0.3)."""
     max_transaction_records: int
     """With ``exactly_once``: number of records after which a transaction is committed (1000)."""
     max_transaction_ms: float
@@ -160,25 +202,29 @@ class HandlingConfig(Checked):
         """True if signals or probes have to be answered."""
         return self.stop_on_signals or self.health_port is not None
 
-    def fate(self, error: BaseException, attempts: int, delayed: int = 0) -> Fate:
+    def ruling(self, error: BaseException, attempts: int, delays: int = 0) -> Ruling:
         """Return the fate of a record whose handler has raised this for the ``attempts``-th time.
 
-        ``delayed`` is the number of retry topics in which it has been.
+        ``delays`` is the number of retry topics in which it has waited because of its own failures.
         """
         if isinstance(error, DropRecordError):
-            return "drop"
+            return Ruling("drop")
         if isinstance(error, RecordDeserializationError):
-            return self._unreadable
+            return Ruling(self._unreadable)
         if not isinstance(error, PermanentError) and self._may_help(error):
-            if attempts <= self.retries and not delayed:
-                return "retry"
-            if delayed < len(self._delays):
-                return "later"
-        return self._given_up
+            if attempts <= self.retries:
+                return Ruling("retry")
+            try:
+                delay = self._delay(error, attempts, delays)
+            except Exception as failed:
+                return Ruling("raise", failed=failed)
+            if delay is not None:
+                return Ruling("later", delay)
+        return Ruling(self._given_up)
 
-    @property
-    def _delays(self) -> Sequence[Delay]:
-        return ()
+    def _delay(self, error: BaseException, attempts: int, delays: int) -> Delay | None:
+        """Return the delay of the retry topic in which a record waits next, or None."""
+        return None
 
     def _may_help(self, error: BaseException) -> bool:
         """Return True if a retry may help."""
@@ -216,7 +262,24 @@ class RunConfig(HandlingConfig):
     max_transaction_ms: float = option(100, milliseconds(1))
     transaction_retries: int = option(10, integer(0))
     retry_topics: tuple[Delay, ...] = option((), delays)
+    retry_delay: Callable[[int, BaseException], str | None] | None = option(None, optional(function))
+    retry_share: float = option(0.3, number(0, 1))
+    retry_order: Literal["none", "key"] = option("none", one_of("none", "key"))
 
-    @property
-    def _delays(self) -> Sequence[Delay]:
-        return self.retry_topics
+    def _delay(self, error: BaseException, attempts: int, delays: int) -> Delay | None:
+        if self.retry_delay is None:
+            return self.retry_topics[delays] if delays < len(self.retry_topics) else None
+        chosen = self.retry_delay(attempts, error)
+        for delay in self.retry_topics:
+            if delay.text == chosen:
+                return delay
+        if chosen is not None:
+            raise ConfigError(f"retry_delay must return one of retry_topics, or None, and not {chosen!r}")
+        return None
+
+    def _check(self) -> None:
+        super()._check()
+        if self.retry_delay is not None and not self.retry_topics:
+            raise ConfigError("retry_delay chooses from retry_topics, which are missing")
+        if self.retry_order == "key" and not (self.retry_topics and self.order == "key"):
+            raise ConfigError('retry_order="key" needs retry_topics, and order="key"')

@@ -9,6 +9,7 @@ cdef class Lanes:
     cdef readonly object line
     cdef readonly dict heavy
     cdef readonly object ready
+    cdef readonly object aside
     cdef readonly dict pending
 
     @cython.locals(record=ConsumerRecord)
@@ -18,6 +19,7 @@ cdef class Lanes:
     cpdef hold(self, ConsumerRecord record)
     cpdef int64_t passed(self, ConsumerRecord record) except -1
     cpdef int64_t finished(self, ConsumerRecord record) except -1
+    cpdef spent(self, ConsumerRecord record, double seconds, double now)
     @cython.locals(offset=object)
     cdef _remember(self, ConsumerRecord record)
     cpdef Py_ssize_t count(self)
@@ -31,11 +33,17 @@ cdef class Lanes:
 cdef class KeyLanes(Lanes):
     cdef int64_t _begun
     cdef dict _waiting
+    cdef dict _spent
+    cdef dict _before
+    cdef double _until
+    cdef set _slow
 
     @cython.locals(record=ConsumerRecord, waiting=dict)
     cpdef ConsumerRecord next(self)
     cpdef hold(self, ConsumerRecord record)
     cpdef int64_t finished(self, ConsumerRecord record) except -1
+    @cython.locals(spent=double)
+    cpdef spent(self, ConsumerRecord record, double seconds, double now)
     cpdef tuple cut(self, int64_t end)
     cpdef bar(self, int64_t first)
     cpdef int64_t give_up(self) except -1

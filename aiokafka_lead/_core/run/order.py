@@ -23,7 +23,7 @@ class Lanes:
     A record that has to be handled again stays at the head of its lane: it holds up that lane alone.
     """
 
-    __slots__ = ("heavy", "line", "parallel", "pending", "ready")
+    __slots__ = ("aside", "heavy", "line", "parallel", "pending", "ready")
 
     def __init__(self) -> None:
         self.parallel = True
@@ -34,6 +34,8 @@ class Lanes:
         """Weights above 1, by offset."""
         self.ready: deque[Record] = deque()
         """Pending records that may be handled now. A record that is taken out is put back, or `finished`."""
+        self.aside: deque[Record] = deque()
+        """Like `ready`, for records that are handled again, and for keys that have taken more than their share."""
         self.pending: dict[int, int] = {}
         """Weights by offset of the records that have left `line` and are not done. Offsets ascend, since a dict
         keeps the order of insertion."""
@@ -66,6 +68,9 @@ class Lanes:
         """Note that a held record is done; return its weight, or 0 if it was given up meanwhile."""
         return self.pending.pop(record.offset, 0)
 
+    def spent(self, record: Record, seconds: float, now: float) -> None:
+        """Note the time that the handler of a held record has taken until now."""
+
     def _remember(self, record: Record) -> None:
         offset = record.offset
         self.pending[offset] = self.heavy.pop(offset, 1) if self.heavy else 1
@@ -93,9 +98,10 @@ class Lanes:
 
     def bar(self, first: int) -> None:
         """Begin no more records from this offset on; those that wait stay in hand."""
-        kept = [record for record in self.ready if record.offset < first]
-        self.ready.clear()
-        self.ready.extend(kept)
+        for waiting in (self.ready, self.aside):
+            kept = [record for record in waiting if record.offset < first]
+            waiting.clear()
+            waiting.extend(kept)
 
     def give_up(self) -> int:
         """Forget all records; return their weight."""
@@ -103,14 +109,25 @@ class Lanes:
         self.line.clear()
         self.heavy.clear()
         self.ready.clear()
+        self.aside.clear()
         self.pending.clear()
         return weight
+
+
+SHARE_S = 0.2
+"""Time that the handlers of one key may take within `WINDOW_S`, or two of these. Then its records wait aside of others:
+they would get a handler for each of their turns, however many other keys wait for one."""
+
+WINDOW_S = 2.0
+
+LEAST_S = 0.001
+"""Shorter times are not counted, which saves memory: fast handlers do not hold up others."""
 
 
 class KeyLanes(Lanes):
     """One lane for each key that is being handled. Records without a key do not wait."""
 
-    __slots__ = ("_begun", "_waiting")
+    __slots__ = ("_before", "_begun", "_slow", "_spent", "_until", "_waiting")
 
     def __init__(self) -> None:
         Lanes.__init__(self)
@@ -118,15 +135,27 @@ class KeyLanes(Lanes):
         """Offset of the last record that left `line` to be handled, or of a later one that is done."""
         self._waiting: dict[bytes, deque[Record] | None] = {}
         """Records that wait behind the held one, by key; None if there are none."""
+        self._spent: dict[bytes, float] = {}
+        """Seconds that handlers have taken by key, in the present window."""
+        self._before: dict[bytes, float] = {}
+        """The same of the last window."""
+        self._until = 0.0
+        """End of the present window."""
+        self._slow: set[bytes] = set()
+        """Keys that have taken more than their share."""
 
     def next(self) -> Record | None:
         line, waiting = self.line, self._waiting
         while line:
             record = line.popleft()
             key = record.key
-            if not waiting or key is None or key not in waiting:
-                self._begun = record.offset
-                return record
+            if key is None or not waiting or key not in waiting:
+                if key is None or not self._slow or key not in self._slow:
+                    self._begun = record.offset
+                    return record
+                self.hold(record)
+                self.aside.append(record)
+                continue
             self._remember(record)
             queue = waiting[key]
             if queue is None:
@@ -145,13 +174,26 @@ class KeyLanes(Lanes):
         if key is not None:
             queue = self._waiting.pop(key, None)
             if queue:
-                self.ready.append(queue.popleft())
+                (self.aside if key in self._slow else self.ready).append(queue.popleft())
                 self._waiting[key] = queue or None
         return self.pending.pop(record.offset, 0)
 
+    def spent(self, record: Record, seconds: float, now: float) -> None:
+        key = record.key
+        if key is None or seconds < LEAST_S:
+            return
+        if now >= self._until:
+            self._before = self._spent if now < self._until + WINDOW_S else {}
+            self._slow = {slow for slow, spent in self._before.items() if spent > SHARE_S}
+            self._spent = {}
+            self._until = now + WINDOW_S
+        spent = self._spent[key] = self._spent.get(key, 0.0) + seconds
+        if spent + self._before.get(key, 0.0) > SHARE_S:
+            self._slow.add(key)
+
     def cut(self, end: int) -> tuple[int, int]:
         weight, first = Lanes.cut(self, end)
-        idle = {record.offset for record in self.ready}
+        idle = {record.offset for waiting in (self.ready, self.aside) for record in waiting}
         for queue in self._waiting.values():
             idle.update([record.offset for record in queue or ()])
         for offset in reversed(list(self.pending)):

@@ -7,6 +7,7 @@ from aiokafka_lead._records.record cimport ConsumerRecord
 
 @cython.final
 cdef class PartitionWork:
+    cdef readonly bint is_retry
     cdef readonly object state
     cdef readonly Lanes lanes
     cdef readonly object progress
@@ -14,6 +15,7 @@ cdef class PartitionWork:
     cdef readonly dict attempts
     cdef readonly Py_ssize_t handled
     cdef readonly bint queued
+    cdef readonly bint queued_aside
     cdef readonly bint closed
     cdef readonly bint shut
     cdef readonly bint cut
@@ -21,12 +23,17 @@ cdef class PartitionWork:
 
 
 cdef class HandlerSlot:
+    cdef readonly bint aside
+    cdef readonly double began_at
     cdef readonly PartitionWork partition
     cdef readonly ConsumerRecord record
 
 
 @cython.final
 cdef class Work:
+    cdef object _retry_topics
+    cdef object _clock
+    cdef object _shares
     cdef object _order
     cdef object _order_of
     cdef Py_ssize_t _limit
@@ -39,9 +46,11 @@ cdef class Work:
     cdef double _mean_weight
     cdef readonly int64_t in_hand
     cdef readonly object turns
+    cdef readonly object aside
     cdef int _left
     cdef ConsumerRecord _fresh
     cdef PartitionWork _fresh_in
+    cdef HandlerSlot _fresh_slot
     cdef dict _partitions
 
     cdef bint _has_share(self, PartitionWork partition) except -1
@@ -58,20 +67,26 @@ cdef class Work:
 
     @cython.locals(partition=PartitionWork, lanes=Lanes, record=ConsumerRecord)
     cpdef ConsumerRecord take(self, HandlerSlot slot)
+    @cython.locals(partition=PartitionWork, lanes=Lanes, record=ConsumerRecord)
+    cdef bint _take_aside(self, HandlerSlot slot) except -1
     cdef _end_turn(self, PartitionWork partition)
 
     @cython.locals(record=ConsumerRecord, partition=PartitionWork)
     cdef _settle(self)
 
-    @cython.locals(record=ConsumerRecord, partition=PartitionWork)
+    @cython.locals(record=ConsumerRecord, partition=PartitionWork, now=double)
     cpdef finished(self, HandlerSlot slot)
 
     @cython.locals(partition=PartitionWork)
     cpdef given_up(self, HandlerSlot slot)
+    cdef _ended(self, HandlerSlot slot)
     cdef _came_back(self, PartitionWork partition)
     cpdef bint in_line(self, PartitionWork partition)
     cpdef again(self, PartitionWork partition, ConsumerRecord record)
     cdef _queue(self, PartitionWork partition)
+    @cython.locals(lanes=Lanes)
+    cdef bint _waits_aside(self, PartitionWork partition) except -1
+    cdef _unqueue(self, PartitionWork partition)
     @cython.locals(weight=int64_t)
     cpdef wind_up(self, PartitionWork partition)
     cpdef close(self, PartitionWork partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..._records.record import ConsumerRecord
@@ -14,6 +14,7 @@ from ..consumer.positions import Positions
 from .options import Order, RunConfig
 from .order import Lanes, lanes_for
 from .progress import Progress
+from .shares import Shares
 
 __all__ = ["HandlerSlot", "PartitionWork", "Work"]
 
@@ -36,15 +37,19 @@ class PartitionWork:
         "committed",
         "cut",
         "handled",
+        "is_retry",
         "lanes",
         "progress",
         "queued",
+        "queued_aside",
         "resume_at",
         "shut",
         "state",
     )
 
-    def __init__(self, state: PartitionState, start: Position, order: Order) -> None:
+    def __init__(self, state: PartitionState, start: Position, order: Order, is_retry: bool) -> None:
+        self.is_retry = is_retry
+        """True if all its records are retries."""
         self.state = state
         """Assignment that the records belong to."""
         self.lanes: Lanes = lanes_for(order)
@@ -57,6 +62,8 @@ class PartitionWork:
         """Number of its records that handlers hold now."""
         self.queued = False
         """True while it is in `Work.turns`."""
+        self.queued_aside = False
+        """True while it is in `Work.aside`."""
         self.closed = False
         """True once no more records are taken, and at most those in hand are handed out."""
         self.shut = False
@@ -70,9 +77,13 @@ class PartitionWork:
 class HandlerSlot:
     """Holds the one record that a handler works on. Modified only by `Work`."""
 
-    __slots__ = ("partition", "record")
+    __slots__ = ("aside", "began_at", "partition", "record")
 
     def __init__(self) -> None:
+        self.aside = False
+        """True if the record is a retry, or of a key that has taken more than its share."""
+        self.began_at = -1.0
+        """Time at which the record was handed out; -1 for one that has been the last record taken since then."""
         self.partition: PartitionWork | None = None
         """Partition of the record, or None while there is no record."""
         self.record: Record | None = None
@@ -92,6 +103,9 @@ class Work:
     in hand and for the offsets from its first unfinished record on. So a partition that is stuck, or whose records wait
     for a retry, does not hold up other partitions.
 
+    Shares: retries, and records of keys that have taken more than their share of time, wait aside of all others. While
+    both kinds wait, each has its part of the handlers (`Shares`).
+
     A handler that never waits is done before the next record is taken. The last record taken is `_fresh` until then,
     and costs next to no bookkeeping. Every method but `take` and `finished` settles it first.
 
@@ -104,9 +118,14 @@ class Work:
         positions: Positions,
         on_room: Callable[[], None],
         on_calm: Callable[[], None],
+        clock: Callable[[], float],
         order_of: Callable[[str], Order] | None = None,
+        retry_topics: Container[str] = (),
     ) -> None:
         """``order_of`` returns the order of a topic's records; None applies the run's order to all."""
+        self._retry_topics = retry_topics
+        self._clock = clock
+        self._shares = Shares(config.concurrency, config.retry_share)
         self._order: Order = config.order
         self._order_of = order_of
         self._limit = config.max_in_hand
@@ -125,12 +144,16 @@ class Work:
         """Weight of all unfinished records."""
         self.turns: deque[PartitionWork] = deque()
         """Partitions with records to take."""
+        self.aside: deque[PartitionWork] = deque()
+        """Partitions with records to take that wait aside."""
         self._left = RUN
         """Number of records that the first of them may still hand out in its turn."""
         self._fresh: Record | None = None
         """Record taken last, unless it had to be held already."""
         self._fresh_in: PartitionWork | None = None
         """Partition of `_fresh`."""
+        self._fresh_slot: HandlerSlot | None = None
+        """Slot of `_fresh`."""
         self._partitions: dict[TopicPartition, PartitionWork] = {}
 
     def __iter__(self) -> Iterator[PartitionWork]:
@@ -205,7 +228,8 @@ class Work:
             if partition is not None:
                 self.drop(partition)
             order = self._order if self._order_of is None else self._order_of(tp.topic)
-            partition = self._partitions[tp] = PartitionWork(state, Position(first.offset), order)
+            start = Position(first.offset)
+            partition = self._partitions[tp] = PartitionWork(state, start, order, tp.topic in self._retry_topics)
         return partition
 
     def _weights(self, records: list[Record]) -> list[int] | None:
@@ -225,6 +249,8 @@ class Work:
             self._settle()
             if turns and turns[0] is self._fresh_in:
                 self._end_turn(turns[0])  # handlers take time, so each partition gets its share of them
+        if self.aside and (not turns or self._shares.aside_is_next()) and self._take_aside(slot):
+            return slot.record
         while turns:
             partition = turns[0]
             lanes = partition.lanes
@@ -232,19 +258,50 @@ class Work:
             if lanes.ready:
                 record = lanes.ready.popleft()
                 partition.handled += 1
+                slot.began_at = self._clock()
             else:
                 record = self._fresh = lanes.next()
                 if record is None:
                     self._end_turn(partition)
                     continue
                 self._fresh_in = partition
+                self._fresh_slot = slot
             self._left -= 1
             if not self._left or not lanes.parallel or not (lanes.line or lanes.ready):
                 self._end_turn(partition)
             slot.partition = partition
             slot.record = record
             return record
-        return None
+        return slot.record if self._take_aside(slot) else None
+
+    def _take_aside(self, slot: HandlerSlot) -> bool:
+        """Give the slot a record that waits aside; return False if there is none."""
+        while self.aside:
+            partition = self.aside[0]
+            lanes = partition.lanes
+            record: Record | None = None
+            if lanes.aside:
+                record = lanes.aside.popleft()
+            elif partition.is_retry:
+                if lanes.ready:
+                    record = lanes.ready.popleft()
+                else:
+                    record = lanes.next()
+                    if record is not None:
+                        lanes.hold(record)
+            self.aside.popleft()
+            partition.queued_aside = False
+            self._queue(partition)
+            if record is None:
+                continue
+            partition.handled += 1
+            slot.partition = partition
+            slot.record = record
+            slot.aside = True
+            slot.began_at = self._clock()
+            self._shares.began()
+            return True
+        return False
 
     def _end_turn(self, partition: PartitionWork) -> None:
         """End this partition's turn; it gets another if a record can be taken before one is finished."""
@@ -254,6 +311,8 @@ class Work:
             self.turns.append(partition)
         else:
             partition.queued = False
+        if partition.lanes.aside:
+            self._queue(partition)
 
     def _settle(self) -> None:
         """Hold the record taken last: its handler waits, since something else happens first."""
@@ -262,6 +321,8 @@ class Work:
             self._fresh = None
             partition.lanes.hold(record)
             partition.handled += 1
+            if self._fresh_slot is not None:
+                self._fresh_slot.began_at = self._clock()
 
     def finished(self, slot: HandlerSlot) -> None:
         """Note that the record in this slot is done."""
@@ -269,6 +330,11 @@ class Work:
         assert partition is not None
         assert record is not None
         slot.partition = None
+        if slot.began_at >= 0:
+            now = self._clock()
+            self._ended(slot)
+            partition.lanes.spent(record, now - slot.began_at, now)
+            slot.began_at = -1.0
         if partition.attempts:
             partition.attempts.pop(record.offset, None)
         if record is self._fresh:
@@ -277,7 +343,7 @@ class Work:
         else:
             partition.handled -= 1
             self.in_hand -= partition.lanes.finished(record)
-        if not partition.queued:
+        if not partition.queued or partition.lanes.aside:
             self._queue(partition)
         if partition.closed:
             self._came_back(partition)
@@ -294,11 +360,18 @@ class Work:
         partition = slot.partition
         assert partition is not None
         slot.partition = None
+        self._ended(slot)
+        slot.began_at = -1.0
         partition.handled -= 1
         if partition.closed:
             assert slot.record is not None
             partition.lanes.bar(slot.record.offset)  # later records are delivered again, handled or not
             self._came_back(partition)
+
+    def _ended(self, slot: HandlerSlot) -> None:
+        if slot.aside:
+            slot.aside = False
+            self._shares.ended()
 
     def _came_back(self, partition: PartitionWork) -> None:
         if not partition.handled and not self.in_line(partition):
@@ -306,18 +379,37 @@ class Work:
 
     def in_line(self, partition: PartitionWork) -> bool:
         """Return True if a record of a closed partition will be handed out as soon as a handler is free."""
-        return not partition.shut and partition.lanes.available()
+        return not partition.shut and bool(partition.lanes.available() or partition.lanes.aside)
 
     def again(self, partition: PartitionWork, record: Record) -> None:
         """Hand out the record again, before other records of its lane."""
         if not partition.closed:
-            partition.lanes.ready.appendleft(record)
+            partition.lanes.aside.append(record)
             self._queue(partition)
 
     def _queue(self, partition: PartitionWork) -> None:
-        if not partition.queued and not partition.shut and partition.lanes.available():
+        """Have the partition take turns, if it has records to take."""
+        if partition.shut:
+            return
+        if not partition.queued and not partition.is_retry and partition.lanes.available():
             partition.queued = True
             self.turns.append(partition)
+        if not partition.queued_aside and self._waits_aside(partition):
+            partition.queued_aside = True
+            self.aside.append(partition)
+
+    def _waits_aside(self, partition: PartitionWork) -> bool:
+        lanes = partition.lanes
+        return bool(lanes.aside) or (partition.is_retry and lanes.available())
+
+    def _unqueue(self, partition: PartitionWork) -> None:
+        """End the turns of a partition without records to take, or of a shut one."""
+        if partition.queued and (partition.shut or not partition.lanes.available()):
+            partition.queued = False
+            self.turns.remove(partition)
+        if partition.queued_aside and (partition.shut or not self._waits_aside(partition)):
+            partition.queued_aside = False
+            self.aside.remove(partition)
 
     # --- letting go --------------------------------------------------------------------------------------------------
 
@@ -339,19 +431,14 @@ class Work:
             partition.progress.cut(first)
         if partition.attempts:
             partition.lanes.bar(min(partition.attempts))
-        if partition.queued and not partition.lanes.available():
-            partition.queued = False
-            self.turns.remove(partition)
+        self._unqueue(partition)
 
     def close(self, partition: PartitionWork) -> None:
         """Hand out no more of the partition. Handlers may still finish their records."""
         self._settle()
         partition.closed = True
-        if not partition.shut:
-            partition.shut = True
-            if partition.queued:
-                partition.queued = False
-                self.turns.remove(partition)
+        partition.shut = True
+        self._unqueue(partition)
 
     def done(self) -> Iterator[tuple[PartitionWork, Position]]:
         """Yield each partition with the position before which all its records are done."""

@@ -15,6 +15,7 @@ cdef class Jobs:
     cdef object _backoff
     cdef object _decide
     cdef readonly object turns
+    cdef readonly tuple aside
     cdef set _slots
     cdef list _kept_back
     cdef list _postponed

@@ -57,6 +57,8 @@ class Jobs:
         """Called with the decision about a record that was in hand."""
         self.turns: deque[Record] = deque()
         """Taken records that wait for a handler."""
+        self.aside: tuple[()] = ()
+        """No record waits aside of others."""
         self._slots: set[JobSlot] = set()
         """Slots with a record."""
         self._kept_back: list[tuple[float, int, Record]] = []

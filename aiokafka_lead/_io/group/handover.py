@@ -76,14 +76,15 @@ class Handover:
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
         """Return False if another step became necessary while this waited, as ``still`` tells."""
         deadline = time.monotonic() + step.timeout_s
+        partitions = frozenset(self._positions.with_companions(step.partitions))
         # Withheld before the wait: otherwise the application would get more of their records, and might never be done.
-        for tp in step.partitions:
+        for tp in partitions:
             state = self._positions.get(tp)
             if state is not None:
                 self._prefetch.withhold(state)
         work = self._run.work
         if work is not None:
-            await work.release(step.partitions, deadline if self.hurry_until is None else self.hurry_until)
+            await work.release(partitions, deadline if self.hurry_until is None else self.hurry_until)
         elif self.hurry_until is None:
             await self._wait_for_hands(step.partitions, deadline, still)
         if not still():
@@ -93,9 +94,9 @@ class Handover:
             # Before the listener, as in Java: afterwards it would overwrite offsets that the listener has committed.
             await self._auto_commit.commit_last(self._left(within_s), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
-        self._in_hand.note_lost(self._drop(step.partitions))
+        self._in_hand.note_lost(self._drop(partitions))
         if work is not None:
-            work.forget(step.partitions)
+            work.forget(partitions)
         self._log.info("gave up %s", some_of(sorted(step.partitions), PARTITIONS_NAMED))
         return True
 
@@ -117,11 +118,12 @@ class Handover:
     async def lose(self, step: Lose) -> None:
         """Forget partitions that may already belong to other members."""
         self._log.warning("lost %s: %s", some_of(sorted(step.partitions), PARTITIONS_NAMED), step.reason)
-        held = self._drop(step.partitions)
+        partitions = frozenset(self._positions.with_companions(step.partitions))
+        held = self._drop(partitions)
         work = self._run.work
         if work is not None:
-            await work.release(step.partitions, time.monotonic())
-            work.forget(step.partitions)
+            await work.release(partitions, time.monotonic())
+            work.forget(partitions)
         # As in Java: a listener without on_partitions_lost gets on_partitions_revoked.
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
         # Not before: a listener may still commit the remaining part of the assignment.

@@ -16,7 +16,7 @@ import anyio
 from ..._core.run.failures import Verdict, described, quotes_input
 from ..._core.run.handler import NoAwaitableError, place_of
 from ..._core.run.later import RetryTopics
-from ..._core.run.options import Fate, HandlingConfig
+from ..._core.run.options import Fate, HandlingConfig, Ruling
 from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
 from ..._core.share.record import ShareRecord
 from ..._core.tracing import ReadTracing, RunTracing
@@ -41,7 +41,7 @@ CANCELLED_WITHIN_S = 1.0
 IDLE_MS = 60_000.0
 """Time limit of one look for records without another event."""
 
-SENT: tuple[Fate, ...] = ("dead_letter", "later")
+SENT: tuple[Fate, ...] = ("dead_letter", "later", "follow")
 """Fates of a record that is sent to another topic."""
 
 _SAYS: dict[Fate, tuple[int, str]] = {
@@ -99,18 +99,24 @@ class Judge(Generic[R]):
         text = f"{place_of(record)} has waited for a schema registry for registry_patience_ms: {shown_cause(error)}"
         return Verdict("raise", failure=_failure(text, record, error, attempts))
 
-    def judge(self, record: Any, error: BaseException, attempts: int) -> Verdict:
+    def judge(self, record: Any, error: BaseException, attempts: int, ruling: Ruling | None = None) -> Verdict:
         """Judge a record whose handler has raised this error, for the ``attempts``-th time.
 
-        If the record has to be sent to another topic, `sent` logs that once it is done.
+        With a ``ruling``, its fate is decided already. If the record has to be sent to another topic, `sent` logs that
+        once it is done.
         """
-        delayed = 0 if self.retry_topics is None else self.retry_topics.level(record.topic)
-        fate = self.config.fate(error, attempts, delayed)
+        if ruling is None:
+            delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)
+            ruling = self.config.ruling(error, attempts, delays)
+        fate, delay, failed = ruling
         if fate == "raise":
             self._give_up(record, error)
-            return Verdict(fate, failure=_failure(self._text(record, error, attempts), record, error, attempts))
+            text = self._text(record, error, attempts)
+            if failed is not None:
+                text = f"{text}; retry_delay has failed: {failed!r}"
+            return Verdict(fate, failure=_failure(text, record, failed or error, attempts))
         if fate in SENT:
-            return Verdict(fate)
+            return Verdict(fate, delay=delay)
         self._log(fate, record, error, attempts)
         if fate != "retry":
             self._give_up(record, error)
@@ -120,6 +126,8 @@ class Judge(Generic[R]):
 
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
         """Note that a record's dead letter is written, or that it waits in a retry topic."""
+        if fate == "follow":
+            return
         self._log(fate, record, error, attempts)
         if self.tracing is not None and fate == "dead_letter":
             self.tracing.dead_letter(record, error, str(self.config.dead_letter_topic))
@@ -364,29 +372,29 @@ class WorkersRun(ABC, Generic[S, R]):
             self._wait(slot, record, error, verdict.delay_s)
             self._waiting.set()
         elif verdict.fate in SENT:
-            await self._send_away(verdict.fate, slot, record, error, attempts)
+            await self._send_away(verdict, slot, record, error, attempts)
         else:
             self._leave(slot)
 
-    async def _send_away(self, fate: Fate, slot: S, record: R, error: BaseException, attempts: int) -> None:
+    async def _send_away(self, verdict: Verdict, slot: S, record: R, error: BaseException, attempts: int) -> None:
         """Finish with the record once it is written to another topic. A task cancelled meanwhile may write it twice."""
         judge = self._judge
         try:
             while True:
                 try:
                     with nullcontext() if judge.tracing is None else judge.tracing.within(record):
-                        await self._send(fate, record, error, attempts)
+                        await self._send(verdict, record, error, attempts)
                     break
                 except asyncio.CancelledError:
                     if not await outlives_cancellation():
                         raise
         except Exception as refusal:
-            self._end(slot, judge.refused(fate, record, error, attempts, refusal))
+            self._end(slot, judge.refused(verdict.fate, record, error, attempts, refusal))
         else:
-            judge.sent(fate, record, error, attempts)
+            judge.sent(verdict.fate, record, error, attempts)
             self._leave(slot)
 
-    async def _send(self, fate: Fate, record: R, error: BaseException, attempts: int) -> None:
+    async def _send(self, verdict: Verdict, record: R, error: BaseException, attempts: int) -> None:
         """Write the record's dead letter."""
         assert self._dead_letters is not None
         await self._dead_letters.send(_raw(record), error, attempts, self._judge.refusals)

@@ -27,7 +27,7 @@ from ...errors import (
 )
 from ...types import OffsetAndMetadata, TopicPartition
 from ..loop import Signal, Waiter
-from .handling import Intake
+from .handling import Intake, standing_still
 from .workers import Worker, Workers
 
 __all__ = ["Batch"]
@@ -41,7 +41,9 @@ class Batch:
     If a handler fails, the transaction is lost: running handlers continue to their end, and no other starts.
     """
 
-    def __init__(self, config: RunConfig, reading: Reading, intake: Intake, attempts: Attempts) -> None:
+    def __init__(
+        self, config: RunConfig, reading: Reading, intake: Intake, attempts: Attempts, retry_topics: Container[str] = ()
+    ) -> None:
         self._config = config
         self._reading = reading
         self._intake = intake
@@ -49,9 +51,13 @@ class Batch:
         self._until = math.inf
         """Time after which no more records are taken (``time.monotonic()``)."""
         self._left = config.max_transaction_records
+        self.commits_unchanged = False
+        """True if positions in retry partitions are committed that have not changed."""
         self._room = Signal()
         self._calm = Signal()
-        self._work = Work(config, reading.positions, self._room.set, self._calm.set)
+        self._work = Work(
+            config, reading.positions, self._room.set, self._calm.set, time.monotonic, retry_topics=retry_topics
+        )
         self._workers: Workers[HandlerSlot, Record] | None = None
         self._taking = anyio.CancelScope()
         self.scope = anyio.CancelScope()
@@ -166,6 +172,8 @@ class Batch:
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets behind all records; raise `CommitFailedError` if a partition was taken away meanwhile."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
+        if self.commits_unchanged:
+            found.update(standing_still(self._reading, self._work))
         for partition, position in self._work.done():
             if not self._reading.positions.owns(partition.state):
                 raise CommitFailedError(f"{partition.state.tp} was taken away while its records were handled")

@@ -66,7 +66,6 @@ class Batches:
         self._deserialize = deserialize
         self._settle = settle
         self._changed = changed
-        self._at_once = anyio.Semaphore(self._config.concurrency)
         self._gathering: Gathering[BatchRoute] = Gathering()
         self.next_due = self._gathering.next_due
 
@@ -82,16 +81,18 @@ class Batches:
     def begin_due(self, workers: Workers[HandlerSlot, Record], now: float) -> None:
         """Begin the batches that are due."""
         for batch in self._gathering.due(now):
-            workers.begin(Worker(batch.slots[0]), partial(self._run, batch))
+            workers.begin(Worker(batch.slots[0]), partial(self._run, batch, workers))
 
     def give_up(self, partitions: Collection[PartitionWork] | None = None) -> None:
         """Begin no more batches of these partitions, or of any; their waiting records are not done."""
         for slot in self._gathering.give_up(partitions):
             self._work.given_up(slot)
 
-    async def _run(self, batch: Gathered[BatchRoute], worker: Worker[HandlerSlot]) -> None:
+    async def _run(
+        self, batch: Gathered[BatchRoute], workers: Workers[HandlerSlot, Record], worker: Worker[HandlerSlot]
+    ) -> None:
         try:
-            async with self._at_once:
+            async with workers.place():
                 members = await self._members(worker, batch)
                 if members and not await self._handle_together(worker, batch.by, members):
                     for member in members:
@@ -144,7 +145,7 @@ class Batches:
             if not first.slot.busy:
                 return True
             attempts += 1
-            if self._config.fate(error, attempts) != "retry":
+            if self._config.ruling(error, attempts).fate != "retry":
                 if len(members) > 1:
                     return False
                 await self._settle(first.slot, first.record, error, attempts)

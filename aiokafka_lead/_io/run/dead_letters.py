@@ -55,15 +55,13 @@ class DeadLetters:
         await send(self._producer, refusals, self.topic, record.value, record.key, headers=headers)
 
 
-async def send(producer: DeadLetterProducer, refusals: Refusals, *record: Any, **more: Any) -> None:
-    """Send a record and wait for its acknowledgement; send it again after each tolerated refusal."""
+async def send(producer: DeadLetterProducer, refusals: Refusals, *record: Any, **more: Any) -> Any:
+    """Send a record and return its acknowledgement; send it again after each tolerated refusal."""
     while True:
         try:
-            await producer.send_and_wait(*record, **more)
+            return await producer.send_and_wait(*record, **more)
         except REFUSALS as refused:
             await anyio.sleep(refusals.bear(refused, time.monotonic()))
-        else:
-            return
 
 
 async def check_writable(client: Client, topic: str) -> int:

@@ -25,7 +25,7 @@ from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
 from .base import CANCELLED_WITHIN_S, IDLE_MS, Judge
 from .batch import Batch
-from .handling import Intake, begin, deserialized, in_charge
+from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
 from .part import BatchPart, RunSource
 from .routing import Routing
 
@@ -93,6 +93,7 @@ class ExactlyOnceRun:
         self._config = config
         self._handler = routing.handle
         self._retry_topics = routing.retry_topics
+        self._make_retry_topics = routing.make_retry_topics
         self._intake = Intake(engine.reading, engine.reader, routing.retry_topics)
         self._producer = producer
         self._deserializers = engine.reading.prefetch.deserializers
@@ -107,6 +108,8 @@ class ExactlyOnceRun:
         """Batch whose records are being handled."""
         self._in_flight: list[Batch] = []
         """That batch, and earlier ones whose transactions have not ended."""
+        self._again_at = 0.0
+        """Time at which unchanged positions in retry partitions are committed, too."""
         self._aborted = 0
         """Number of consecutive transactions aborted without a failed handler."""
         self._over_soon = Signal()
@@ -132,7 +135,9 @@ class ExactlyOnceRun:
                 await self._end_in_flight()
 
     async def _one_batch(self) -> None:
-        batch = Batch(self._config, self._reading, self._intake, self._attempts)
+        batch = Batch(self._config, self._reading, self._intake, self._attempts, self._retry_topics or ())
+        # Positions behind transactions in flight are not committable yet.
+        batch.commits_unchanged = not self._in_flight and time.monotonic() >= self._again_at
         part = BatchPart(batch, self._commits, self._source, self._part_over)
         try:
             most_ms = IDLE_IN_FLIGHT_MS if self._in_flight else IDLE_MS
@@ -211,6 +216,8 @@ class ExactlyOnceRun:
         self._in_flight.remove(part.batch)
         if committed:
             self._aborted = 0
+            if part.batch.commits_unchanged:
+                self._again_at = time.monotonic() + COMMIT_AGAIN_S
             self._attempts.committed(part.offsets)
 
     def _handle_with(self, txn: Any) -> Callable[[Record], Awaitable[object]]:
@@ -226,9 +233,12 @@ class ExactlyOnceRun:
                 record = later.origin(record)
             await self._handler(await deserialized(record, self._deserializers), txn)
             return
-        error, attempts, fate = failure[1:]
-        if fate == "later" and later is not None:
-            await txn.send(**later.letter(record, error, attempts, time.time())._asdict())
+        error, attempts, (fate, delay, _) = failure[1:]
+        if delay is not None and later is not None:
+            letter = later.letter(record, error, attempts, delay, time.time())
+            if letter.partition >= self._engine.client.metadata.snapshot.partition_count(letter.topic):
+                await self._make_retry_topics([letter.topic])
+            await txn.send(**letter._asdict())
         elif fate == "dead_letter":
             told = record if later is None else later.named(record)
             headers = dead_letter_headers(told, error, attempts, self._engine.config.group_id)
@@ -240,8 +250,11 @@ class ExactlyOnceRun:
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
         """Return the wait before the batch is handled again; raise `HandlerError` if that would be in vain."""
         delay_s = self._attempts.delay_s(failures)
-        for record, error, attempts, _ in failures:
-            verdict = (self._judge.outage if is_outage(error) else self._judge.judge)(record, error, attempts)
+        for record, error, attempts, ruling in failures:
+            if is_outage(error):
+                verdict = self._judge.outage(record, error, attempts)
+            else:
+                verdict = self._judge.judge(record, error, attempts, ruling)
             if verdict.failure is not None:
                 raise verdict.failure
             delay_s = max(delay_s, verdict.delay_s or 0.0)

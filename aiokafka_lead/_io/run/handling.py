@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.position import Position
 from ..._core.consumer.reading import Reading
 from ..._core.run.delays import Closed
-from ..._core.run.later import RetryTopics, due_ms
+from ..._core.run.following import Following, Scan
+from ..._core.run.later import RetryTopics
 from ..._core.run.work import Work
 from ..._core.tracing import RunTracing
 from ..._records import ConsumerRecord
 from ...errors import IllegalStateError
-from ...types import TopicPartition
+from ...types import OffsetAndMetadata, TopicPartition
 from ..consumer.deserializing import of_application
 from ..consumer.reader import Reader
 from ..group.commits import ParallelWork
@@ -25,9 +27,16 @@ from ..loop import Waiter
 if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
 
-__all__ = ["Intake", "begin", "deserialized", "in_charge"]
+__all__ = ["COMMIT_AGAIN_S", "Intake", "begin", "deserialized", "in_charge", "standing_still"]
 
 Record = ConsumerRecord[Any, Any]
+
+COMMIT_AGAIN_S = 43_200.0
+"""Interval of commits of unchanged positions in retry partitions. Brokers forget offsets of topics to which no member
+subscribes, by default after a week, and would have all their records handled again."""
+
+LOOK_MS = 100.0
+"""Time limit of a read with ``retry_order``: neither another assignment nor the end of a scan wakes it."""
 
 
 class _Run(ParallelWork, Protocol):
@@ -71,31 +80,85 @@ def in_charge(
 class Intake:
     """Takes records from a consumer, except records in retry topics before they are due."""
 
-    def __init__(self, reading: Reading, reader: Reader[Any, Any], retry_topics: RetryTopics | None) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        reader: Reader[Any, Any],
+        retry_topics: RetryTopics | None,
+        following: Following | None = None,
+        on_scan: Callable[[dict[TopicPartition, Scan]], None] = lambda scans: None,
+    ) -> None:
+        """``on_scan`` is called with scans of retry partitions whose ends have to be found."""
         self._reading = reading
         self._reader = reader
         self._retry_topics = retry_topics
-        self._closed = Closed(due_ms)
+        self._closed = Closed(_never if retry_topics is None else retry_topics.due_ms)
+        self._following = following
+        self._on_scan = on_scan
+        self._assignment: object = None
+        """Assignment that `_following` knows."""
 
     async def take(self, work: Work, most_ms: float, room: int, *, from_all: bool = False) -> int:
         """Put up to ``room`` records in hand; return their number, which is 0 if none came within the time.
 
         With ``from_all``, also take from partitions that ``work`` has enough of.
         """
-        retry_topics = self._retry_topics
+        retry_topics, following = self._retry_topics, self._following
         if retry_topics is None:
             return self._add(work, await self._reader.getmany(None if from_all else work, most_ms, room))
+        if following is not None:
+            most_ms = min(most_ms, LOOK_MS)
+            self._begin_scans(following)
         most_ms = min(most_ms, self._closed.opens_in_s(time.time()) * 1000 + 1)
-        wanted = _Open(self._closed, () if from_all else work, from_all)
+        wanted = _Open(partial(self._may_take, None if from_all else work))
         taken = await self._reader.getmany(wanted, most_ms, room)
         now = time.time()
         for tp, records in list(taken.items()):
-            if tp.topic in retry_topics and (due := self._closed.due(tp, records, now)) < len(records):
+            if following is not None and following.reads(tp):
+                following.found(records)
+                taken[tp] = []
+            elif tp.topic in retry_topics and (due := self._closed.due(tp, records, now)) < len(records):
                 first = records[due]
                 epoch = -1 if first.leader_epoch is None else first.leader_epoch
                 self._reading.move(self._reading.positions.require(tp), Position(first.offset, epoch))
                 taken[tp] = records[:due]
+        if following is not None:
+            if self._reading.positions.by_topic is self._assignment:
+                self._end_scans(following)
+            for records in taken.values():
+                if records:
+                    following.taken(records)
         return self._add(work, taken)
+
+    def _may_take(self, work: Work | None, tp: TopicPartition) -> bool:
+        following = self._following
+        if following is not None:
+            if self._reading.positions.by_topic is not self._assignment:
+                return False  # the partition may have been assigned again, and has to be scanned first
+            if not following.is_open(tp):
+                return following.reads(tp)
+        return not self._closed.is_closed(tp, time.time()) and (work is None or tp in work)
+
+    def _begin_scans(self, following: Following) -> None:
+        """Follow the assignment."""
+        positions = self._reading.positions
+        if positions.by_topic is not self._assignment:  # replaced at each change
+            self._assignment = positions.by_topic
+            new = following.assigned(positions)
+            if new:
+                self._on_scan(new)
+        for tp in following.scans():
+            state = positions.get(tp)
+            if state is not None and state.position is not None:
+                following.starts_at(tp, state.position)
+
+    def _end_scans(self, following: Following) -> None:
+        """Move the partitions back whose scans have reached their ends."""
+        for tp in following.scans():
+            state = self._reading.positions.get(tp)
+            start = None if state is None else following.scanned(tp, state.position)
+            if state is not None and start is not None and start != state.position:
+                self._reading.move(state, start)
 
     def _add(self, work: Work, taken: Mapping[TopicPartition, list[Record]]) -> int:
         count = 0
@@ -109,17 +172,26 @@ class Intake:
         return count
 
 
+def standing_still(reading: Reading, work: Work) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the positions of retry partitions, after the records in hand or without any."""
+    done = {partition.state.tp: position for partition, position in work.done()}
+    found = {state.tp: done.get(state.tp, state.position) for state in reading.positions.companions}
+    return {tp: position.to_commit() for tp, position in found.items() if position is not None}
+
+
+def _never(record: Record, now_ms: float) -> float:
+    raise AssertionError("there are no retry topics")
+
+
 class _Open:
     """Partitions that may be taken from now."""
 
-    def __init__(self, closed: Closed, work: Container[object], from_all: bool) -> None:
-        self._closed = closed
-        self._work = work
-        self._from_all = from_all
+    def __init__(self, may_take: Callable[[TopicPartition], bool]) -> None:
+        self._may_take = may_take
 
     def __contains__(self, tp: object) -> bool:
         assert isinstance(tp, TopicPartition)
-        return not self._closed.is_closed(tp, time.time()) and (self._from_all or tp in self._work)
+        return self._may_take(tp)
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import anyio
@@ -42,6 +42,8 @@ class Routing:
         """Producer of results, outside of transactions; set when the run begins."""
         self.retry_topics: RetryTopics | None = None
         """Set when the run begins, if it has retry topics."""
+        self.make_retry_topics: Callable[[Iterable[str]], Awaitable[None]] = _nothing
+        """Creates what retry topics lack since their topics have grown, for some retry topics or their topics."""
         self.as_bytes = True
         """False if a serializer turns results into bytes."""
         self.targets = frozenset(route.to for route in routes.values() if route.to is not None)
@@ -101,6 +103,10 @@ class Routing:
                     await delivery
 
         return handle
+
+
+async def _nothing(topics: Iterable[str]) -> None:
+    """There are no retry topics."""
 
 
 async def _nobody(record: Any, *txn: Any) -> None:

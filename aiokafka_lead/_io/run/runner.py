@@ -13,20 +13,24 @@ import anyio
 from ..._core.backoff import Backoff
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
+from ..._core.consumer.reset_policy import LATEST_TIMESTAMP
 from ..._core.consumer.subscription import SubscriptionKind
-from ..._core.run.options import Fate, Order, RunConfig
+from ..._core.run.failures import Verdict
+from ..._core.run.following import Following, Scan
+from ..._core.run.later import Letter
+from ..._core.run.options import Order, RunConfig
 from ..._core.run.refusals import is_outage
 from ..._core.run.retries import Retries
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._records import ConsumerRecord
-from ...errors import KafkaError, RecordDeserializationError
-from ...types import TopicPartition
+from ...errors import KafkaError, RecordDeserializationError, UnknownTopicOrPartitionError
+from ...types import OffsetAndMetadata, TopicPartition
 from ..cancellation import Waits
 from ..group.missing import gone
 from .base import Judge, WorkersRun
 from .batches import Batches
 from .dead_letters import DeadLetters, send
-from .handling import Intake, begin, deserialized, in_charge
+from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge, standing_still
 from .routing import Routing
 from .workers import Worker
 
@@ -45,6 +49,14 @@ CLOSE_GAPS_WITHIN_S = 10.0
 """Time limit for closing gaps of a partition that is given up, so that records behind them are not repeated."""
 
 _COMMIT = {"api": "OffsetCommit"}
+
+
+class _Behind(Exception):
+    """A record of the same key has to be handled first, and waits in this retry topic."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"a record of its key waits in {topic}")
+        self.topic = topic
 
 
 async def run(
@@ -75,20 +87,33 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._handler = routing.handle
         self._deserializers = engine.reading.prefetch.deserializers
         self._work = Work(
-            config, engine.reading.positions, self._on_room, self._on_calm, self._order_of(routing, config)
+            config,
+            engine.reading.positions,
+            self._on_room,
+            self._on_calm,
+            time.monotonic,
+            self._order_of(routing, config),
+            routing.retry_topics or (),
         )
         self._retries = Retries(Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
         self._committing = anyio.Lock()
+        self._again_at = 0.0
+        """Time at which unchanged positions in retry partitions are committed, too."""
         self._last_commits = Waits()
         """Waits for the coordinator before partitions are given up, or before the end."""
         retry_topics = self._retry_topics = routing.retry_topics
-        self._intake = Intake(engine.reading, engine.reader, retry_topics)
+        self._following: Following | None = None
+        if retry_topics is not None and config.retry_order == "key":
+            self._following = Following(retry_topics)
+        self._intake = Intake(engine.reading, engine.reader, retry_topics, self._following, self._begin_scan)
+        self._make_retry_topics = routing.make_retry_topics
         self._producer = routing.producer
         judge: Judge[Record] = Judge(config, engine.config, engine.tracing, self._waits, retry_topics)
         as_it_is = self._deserializers.plain and retry_topics is None
         handle = routing.handle if as_it_is else self._deserialize_and_handle
         self._batches: Batches | None = None
-        super().__init__(judge, self._work, handle, dead_letters, self._take_over if routing.batches else None)
+        taken_over = routing.batches or self._following is not None
+        super().__init__(judge, self._work, handle, dead_letters, self._take_over if taken_over else None)
         if routing.batches:
             deserialize = None if as_it_is else self._deserialized
             self._batches = Batches(routing, judge, self._work, deserialize, self._settle, self._waiting)
@@ -131,6 +156,8 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     async def _deserialize_and_handle(self, record: Record) -> None:
         await self._handler(await self._deserialized(record))
+        if self._following is not None:
+            self._following.finished(record)
 
     async def _deserialized(self, record: Record) -> Record:
         if self._retry_topics is not None:
@@ -148,7 +175,53 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return lambda topic: config.order if routing.batch_of(topic) is None else "none"
 
     def _take_over(self, slot: HandlerSlot, record: Record) -> bool:
-        return self._batches is not None and self._batches.take_over(slot, record)
+        if self._following is None:
+            return self._batches is not None and self._batches.take_over(slot, record)
+        if self._following.is_copy(record):
+            self._leave(slot)
+            return True
+        topic = self._following.ahead_of(record)
+        if topic is None:
+            return False
+        self._workers.begin(Worker(slot), partial(self._follow, record, topic))
+        return True
+
+    async def _follow(self, record: Record, topic: str, worker: Worker[HandlerSlot]) -> None:
+        """Have the record wait behind the one of its key in this retry topic."""
+        slot = worker.slot
+        try:
+            await self._send_away(Verdict("follow"), slot, record, _Behind(topic), 0)
+        finally:
+            if slot.busy:
+                self._work.given_up(slot)
+
+    def _begin_scan(self, scans: dict[TopicPartition, Scan]) -> None:
+        self._tasks.start_soon(self._find_ends, scans, name="kafka retry partitions")
+
+    async def _find_ends(self, scans: dict[TopicPartition, Scan]) -> None:
+        """Find the ends of retry partitions; until then their family waits."""
+        while left := [tp for tp in scans if tp in self._reading.positions]:
+            try:
+                ends = await self._ends(left)
+            except KafkaError as error:
+                self._log.warning("the ends of retry partitions are not known yet: %s", error)
+                await anyio.sleep(self._engine.config.retry_backoff_max_ms / 1000)
+                continue
+            for tp, end in ends.items():
+                scans[tp].ends_at(end)
+            if ends:
+                self._engine.reader.wake.set()
+                return
+
+    async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the ends of retry partitions; nothing after creating partitions that did not exist."""
+        wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
+        try:
+            found = await self._engine.queries.offsets(wanted, self._engine.config.default_api_timeout_ms)
+        except UnknownTopicOrPartitionError:
+            await self._make_retry_topics({tp.topic for tp in partitions})
+            return {}
+        return {tp: end.offset for tp, end in found.items()}
 
     def _attempt(self, slot: HandlerSlot, record: Record, error: BaseException) -> int:
         assert slot.partition is not None
@@ -156,14 +229,23 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         attempts = self._retries.attempt(slot.partition, record, counts=counts)
         return attempts if self._retry_topics is None else attempts + self._retry_topics.attempts(record)
 
-    async def _send(self, fate: Fate, record: Record, error: BaseException, attempts: int) -> None:
-        if self._retry_topics is None:
-            await super()._send(fate, record, error, attempts)
-        elif fate == "later":
-            letter = self._retry_topics.letter(record, error, attempts, time.time())
-            await send(self._producer, self._judge.refusals, **letter._asdict())
+    async def _send(self, verdict: Verdict, record: Record, error: BaseException, attempts: int) -> None:
+        later = self._retry_topics
+        if later is None:
+            await super()._send(verdict, record, error, attempts)
+        elif isinstance(error, _Behind):
+            await self._write(record, later.follower(record, error.topic))
+        elif verdict.delay is not None:
+            await self._write(record, later.letter(record, error, attempts, verdict.delay, time.time()))
         else:
-            await super()._send(fate, self._retry_topics.named(record), error, attempts)
+            await super()._send(verdict, later.named(record), error, attempts)
+
+    async def _write(self, record: Record, letter: Letter) -> None:
+        if letter.partition >= self._engine.client.metadata.snapshot.partition_count(letter.topic):
+            await self._make_retry_topics([letter.topic])
+        sent = await send(self._producer, self._judge.refusals, **letter._asdict())
+        if self._following is not None:
+            self._following.written(record, letter.topic, sent.offset)
 
     def _wait(self, slot: HandlerSlot, record: Record, error: BaseException, delay_s: float | None) -> None:
         assert slot.partition is not None
@@ -171,6 +253,8 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._work.given_up(slot)
 
     def _leave(self, slot: HandlerSlot) -> None:
+        if self._following is not None and slot.record is not None:
+            self._following.finished(slot.record)
         self._work.finished(slot)
 
     def _give_up(self, slot: HandlerSlot) -> None:
@@ -216,12 +300,21 @@ class Runner(WorkersRun[HandlerSlot, Record]):
                 and self._reading.positions.owns(partition.state)
                 and membership.commits.has_log(partition.state)
             ]
-            offsets = {partition.state.tp: position.to_commit() for partition, position in news}
+            offsets = {**self._unchanged(), **{part.state.tp: position.to_commit() for part, position in news}}
             missing = await membership.commits.store(offsets, timeout_ms)
             for partition, position in news:
                 partition.committed = position
             if missing:
                 self._log.warning("%s", gone(missing), extra=_COMMIT)
+
+    def _unchanged(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions of retry partitions that have to be committed again."""
+        now = time.monotonic()
+        scanned = self._following is not None and any(self._following.scans())  # whose positions are ahead
+        if self._retry_topics is None or now < self._again_at or scanned:
+            return {}
+        self._again_at = now + COMMIT_AGAIN_S
+        return standing_still(self._reading, self._work)
 
     async def _settle_last(self) -> None:
         try:

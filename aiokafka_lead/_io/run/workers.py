@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -51,7 +53,11 @@ class Workload(Protocol[S, R_co]):
 
     @property
     def turns(self) -> object:
-        """False if there is no record to hand out."""
+        """False if there is no record to hand out, except `aside`."""
+
+    @property
+    def aside(self) -> object:
+        """False if there is no record to hand out that waits aside of others."""
 
     def take(self, slot: S, /) -> R_co | None:
         """Return the next record, which the slot holds from now on; None if there is none to hand out."""
@@ -66,7 +72,7 @@ class Workload(Protocol[S, R_co]):
 class Worker(Generic[S]):
     """Task that handles one record after another."""
 
-    __slots__ = ("began_at", "named_at", "parked", "scope", "slot", "task_id")
+    __slots__ = ("began_at", "named_at", "parked", "retired", "scope", "slot", "task_id")
 
     def __init__(self, slot: S) -> None:
         self.slot = slot
@@ -77,6 +83,8 @@ class Worker(Generic[S]):
         """Time at which it began to handle its record."""
         self.named_at = 0.0
         """Start of the handling for which the log last named it as slow."""
+        self.retired = False
+        """True if it has to end, since another task has its place."""
 
     @property
     def place(self) -> str:
@@ -124,11 +132,18 @@ class Workers(Generic[S, R]):
         """True while a woken worker has not run yet."""
         self._gave_way_at = 0.0
         self._all: set[Worker[S]] = set()
+        """Workers that take records."""
+        self._begun: set[Worker[S]] = set()
+        """Workers with a task of their own."""
+        self._places = 0
+        """Number of places that tasks hold instead of workers."""
+        self._claims: deque[anyio.Event] = deque()
+        """Tasks that wait for a place."""
 
     @property
     def busy(self) -> list[Worker[S]]:
         """Workers that are handling a record."""
-        return [worker for worker in self._all if worker.slot.busy]
+        return [worker for worker in (*self._all, *self._begun) if worker.slot.busy]
 
     def stuck_since(self) -> float | None:
         """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
@@ -141,7 +156,7 @@ class Workers(Generic[S, R]):
         if self._idle:
             self._relief = True
             self._idle.pop().parked.set()
-        elif len(self._all) < self._concurrency:
+        elif len(self._all) + self._places < self._concurrency:
             self._relief = True
             worker = Worker(self._work.slot())
             self._watch()
@@ -151,7 +166,7 @@ class Workers(Generic[S, R]):
     def begin(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
         """Have this worker run ``handle`` in a task of its own, and then end."""
         self._watch()
-        self._all.add(worker)
+        self._begun.add(worker)
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 
     def _watch(self) -> None:
@@ -178,7 +193,45 @@ class Workers(Generic[S, R]):
         except (SystemExit, KeyboardInterrupt) as error:
             self._end(worker.slot, error)
         finally:
-            self._all.discard(worker)
+            self._begun.discard(worker)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a place among the ``concurrency`` workers, and hold it."""
+        await self._claim()
+        try:
+            yield
+        finally:
+            self._places -= 1
+            self._grant()
+            self.rouse()
+
+    async def _claim(self) -> None:
+        if self._idle and len(self._all) + self._places >= self._concurrency:
+            self._retire(self._idle.pop())
+        claim = anyio.Event()
+        self._claims.append(claim)
+        self._grant()
+        try:
+            await claim.wait()
+        except BaseException:
+            if claim in self._claims:
+                self._claims.remove(claim)
+            else:
+                self._places -= 1
+                self._grant()
+            raise
+
+    def _grant(self) -> None:
+        """Give places that are free to the tasks that wait for one."""
+        while self._claims and len(self._all) + self._places < self._concurrency:
+            self._places += 1
+            self._claims.popleft().set()
+
+    def _retire(self, worker: Worker[S]) -> None:
+        worker.retired = True
+        worker.parked.set()
+        self._all.discard(worker)
 
     async def _serve(self, worker: Worker[S]) -> None:
         work, handle, slot, take_over = self._work, self._handle, worker.slot, self._take_over
@@ -187,7 +240,10 @@ class Workers(Generic[S, R]):
         self._relief = False
         try:
             with worker.scope:
-                while True:
+                while not worker.retired:
+                    if self._claims:
+                        self._retire(worker)
+                        break
                     now = monotonic()
                     if now > self._gave_way_at + FAIR_S:
                         await anyio.lowlevel.checkpoint()
@@ -200,7 +256,7 @@ class Workers(Generic[S, R]):
                         slot = worker.slot = work.slot()
                         continue
                     worker.began_at = now
-                    if not self._relief and work.turns:
+                    if not self._relief and (work.turns or work.aside):
                         self.rouse()
                     try:
                         await handle(record)
@@ -223,6 +279,7 @@ class Workers(Generic[S, R]):
             self._all.discard(worker)
             if slot.busy:
                 work.given_up(slot)
+            self._grant()
         # If only this worker was cancelled, the remaining records need another one.
         self.rouse()
 

@@ -1,0 +1,224 @@
+"""Order by key across retry topics: records of a key with a waiting record follow this one."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ..._records import ConsumerRecord
+from ...types import TopicPartition
+from ..consumer.partition_state import PartitionState
+from ..consumer.position import Position
+from .later import RetryTopics
+
+__all__ = ["Following", "Scan"]
+
+Record = ConsumerRecord[Any, Any]
+
+
+class Scan:
+    """Reading of a retry partition for the records in it, before any of them is handled."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self) -> None:
+        self.start: Position | None = None
+        """Position to which the partition returns afterwards; None until it is known."""
+        self.end: int | None = None
+        """Offset at which the scan ends; None until it is known."""
+
+    def ends_at(self, end: int) -> None:
+        """Set the end of the partition, as found since the scan was made."""
+        self.end = end
+
+
+class _Place(NamedTuple):
+    """Place of a copy in a retry topic of a family."""
+
+    topic: str
+    offset: int
+
+
+class _Waiting:
+    """Records of one key in retry topics, by their original offsets."""
+
+    __slots__ = ("_copies", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        """Original offsets, the least one first; some of them no longer wait."""
+        self._copies: dict[int, dict[_Place, None]] = {}
+        """Places of each record's copies, the latest last. More than one remain of a member that was lost."""
+
+    def add(self, original: int, place: _Place) -> None:
+        copies = self._copies.get(original)
+        if copies is None:
+            self._copies[original] = {place: None}
+            heapq.heappush(self._heap, original)
+        else:
+            copies[place] = None
+
+    def remove(self, original: int, place: _Place) -> bool:
+        """Return True if no record waits any more."""
+        copies = self._copies.get(original)
+        if copies is not None:
+            copies.pop(place, None)
+            if not copies:
+                del self._copies[original]
+        return not self._copies
+
+    def latest(self, original: int) -> _Place | None:
+        """Return the place of the record's latest known copy."""
+        return next(reversed(self._copies.get(original, {})), None)
+
+    def first(self) -> int:
+        """Return the least original offset."""
+        while self._heap[0] not in self._copies:
+            heapq.heappop(self._heap)
+        return self._heap[0]
+
+
+class _Family:
+    """A partition, and the same partition of its retry topics."""
+
+    __slots__ = ("scans", "state", "taken_to", "waiting")
+
+    def __init__(self, state: PartitionState, names: Sequence[str]) -> None:
+        self.state = state
+        self.scans = {TopicPartition(name, state.tp.partition): Scan() for name in names}
+        """Scans that are not complete. No partition of the family is handled meanwhile."""
+        self.waiting: dict[bytes, _Waiting] = {}
+        """Records that wait, by key."""
+        self.taken_to: dict[str, int] = dict.fromkeys(names, 0)
+        """Offset after the last record taken to be handled, by retry topic."""
+
+
+class Following:
+    """Records in retry topics. A record may be handled once no record of its key with a smaller offset waits there.
+
+    All this is known to one member: it has the partition and its retry partitions, and is the only one to write there.
+    A member that takes them over reads the retry partitions to their ends first.
+
+    A record may be written twice if a member is lost before its commit. It is handled once if the copies are found
+    before that. Otherwise it is handled again, after it was handled for the first time in its order.
+    """
+
+    def __init__(self, topics: RetryTopics) -> None:
+        self._topics = topics
+        self._families: dict[TopicPartition, _Family] = {}
+
+    # --- assignment --------------------------------------------------------------------------------------------------
+
+    def assigned(self, states: Iterable[PartitionState]) -> dict[TopicPartition, Scan]:
+        """Take note of the present assignment; return the new scans, whose ends have to be found."""
+        found: dict[TopicPartition, Scan] = {}
+        families: dict[TopicPartition, _Family] = {}
+        for state in states:
+            names = self._topics.names.get(state.tp.topic)
+            if names is None:
+                continue
+            family = self._families.get(state.tp)
+            if family is None or family.state is not state:
+                family = _Family(state, names)
+                found.update(family.scans)
+            families[state.tp] = family
+        self._families = families
+        return found
+
+    def starts_at(self, tp: TopicPartition, position: Position) -> None:
+        """Set the position at which the scan of a retry partition begins, unless it has begun."""
+        if (scan := self._scan(tp)) is not None and scan.start is None:
+            scan.start = position
+
+    def reads(self, tp: TopicPartition) -> bool:
+        """Return True if records of this partition are read for a scan."""
+        scan = self._scan(tp)
+        return scan is not None and scan.start is not None
+
+    def scanned(self, tp: TopicPartition, position: Position | None) -> Position | None:
+        """Return the position to which a retry partition returns, if its scan is complete at this position."""
+        scan = self._scan(tp)
+        if scan is None or scan.start is None or scan.end is None or position is None or position.offset < scan.end:
+            return None
+        del self._family(tp).scans[tp]  # type: ignore[union-attr]
+        return scan.start
+
+    def is_open(self, tp: TopicPartition) -> bool:
+        """Return True if records of this partition may be handled now."""
+        if self._topics.original(tp.topic) not in self._topics.names:
+            return True
+        family = self._family(tp)
+        return family is not None and not family.scans
+
+    def scans(self) -> Iterator[TopicPartition]:
+        """Yield the retry partitions that are being scanned."""
+        return (tp for family in list(self._families.values()) for tp in list(family.scans))
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    def found(self, records: Iterable[Record]) -> None:
+        """Note records of retry topics."""
+        for record in records:
+            self._note(record, _Place(record.topic, record.offset))
+
+    def taken(self, records: Sequence[Record]) -> None:
+        """Note records of one partition that are about to be handled."""
+        last = records[-1]
+        family = self._family_of(last)
+        if family is not None and last.topic in family.taken_to:
+            self.found(records)
+            family.taken_to[last.topic] = last.offset + 1
+
+    def written(self, record: Record, topic: str, offset: int) -> None:
+        """Note that a record was written to a retry topic. It may have been taken there, and even be finished."""
+        family = self._family_of(record)
+        if family is not None and offset >= family.taken_to[topic]:
+            self._note(record, _Place(topic, offset))
+
+    def finished(self, record: Record) -> None:
+        """Note that a record is done, or waits elsewhere."""
+        family, original = self._family_of(record), self._topics.offset(record)
+        waiting = None if family is None or record.key is None else family.waiting.get(record.key)
+        if waiting is not None and waiting.remove(original, _Place(record.topic, record.offset)):
+            del family.waiting[record.key]  # type: ignore[union-attr]
+
+    def is_copy(self, record: Record) -> bool:
+        """Return True if this copy need not be handled, since another one of the same record waits.
+
+        Only the latest known copy is never left out: an earlier one may be on its way to that place.
+        """
+        waiting = self._waiting(record)
+        latest = None if waiting is None else waiting.latest(self._topics.offset(record))
+        return latest is not None and latest != _Place(record.topic, record.offset)
+
+    def ahead_of(self, record: Record) -> str | None:
+        """Return the retry topic in which an earlier record of its key waits, the first of them; None without any."""
+        waiting = self._waiting(record)
+        if waiting is None:
+            return None
+        first = waiting.first()
+        latest = waiting.latest(first)
+        return None if latest is None or first >= self._topics.offset(record) else latest.topic
+
+    def _note(self, record: Record, place: _Place) -> None:
+        family = self._family_of(record)
+        if family is not None and record.key is not None:
+            waiting = family.waiting.get(record.key)
+            if waiting is None:
+                waiting = family.waiting[record.key] = _Waiting()
+            waiting.add(self._topics.offset(record), place)
+
+    def _waiting(self, record: Record) -> _Waiting | None:
+        family = self._family_of(record)
+        return None if family is None or record.key is None else family.waiting.get(record.key)
+
+    def _scan(self, tp: TopicPartition) -> Scan | None:
+        family = self._family(tp)
+        return None if family is None else family.scans.get(tp)
+
+    def _family_of(self, record: Record) -> _Family | None:
+        return self._family(TopicPartition(record.topic, record.partition))
+
+    def _family(self, tp: TopicPartition) -> _Family | None:
+        return self._families.get(TopicPartition(self._topics.original(tp.topic), tp.partition))

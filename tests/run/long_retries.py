@@ -1,0 +1,169 @@
+"""Records that fail for a while, and members that are killed meanwhile.
+
+    python -m tests.run.long_retries                                # 100,000 records, without order across retries
+    python -m tests.run.long_retries --order key --records 20000
+
+5 % of the records fail for 1 to 60 seconds from their first attempt on; ``--scale`` shortens these seconds. Three
+passes: without failures, with failures, and with failures while members get SIGKILL, and new ones join. Brokers are
+embedded. The exit status is 0 only if no record was lost or given up, and, with ``--order key``, if the records of each
+key were handled in their order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import anyio
+
+from aiokafka_lead import Producer
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+from tests.programs import Program
+
+from .retrying_member import ENTRY, TOPIC, Settings
+
+PARTITIONS = 12
+_began = time.monotonic()
+
+
+def say(what: str) -> None:
+    """Report progress."""
+    print(f"+{time.monotonic() - _began:.1f} s: {what}", flush=True)
+
+
+class Pass:
+    """One pass over all records."""
+
+    def __init__(self, arguments: argparse.Namespace, *, failing: float, kills: int) -> None:
+        self._arguments = arguments
+        self._kills = kills
+        self._random = random.Random(arguments.seed)
+        self._folder = tempfile.TemporaryDirectory()
+        (Path(self._folder.name) / "attempts").mkdir()
+        self._settings = Settings(
+            self._folder.name, arguments.seed, failing, arguments.scale, arguments.order, arguments.work_ms
+        )
+        self._read: dict[Path, int] = {}
+        self.handled: list[tuple[float, int]] = []
+        """Times and numbers of handled records."""
+        self._seen: set[int] = set()
+
+    def run(self) -> bool:
+        """Return True if all records add up."""
+        with self._folder, ClusterThread(EmbeddedCluster(1)) as cluster:
+            for name, partitions in ((TOPIC, PARTITIONS), ("dead", 1)):
+                cluster.create_topic(name, partitions)
+            anyio.run(self._fill, cluster.bootstrap_servers)
+            command = ("-m", "tests.run.retrying_member", cluster.bootstrap_servers, json.dumps(self._settings))
+            members = [Program(*command) for _ in range(self._arguments.members)]
+            try:
+                self._watch(members, command)
+            finally:
+                for member in members:
+                    member.__exit__(None, None, None)
+                    if "Traceback" in member.output:
+                        print(member.output[-5_000:])
+            dead = len(cluster.records("dead"))
+        return self._judge(dead)
+
+    async def _fill(self, servers: str) -> None:
+        numbers = range(self._arguments.records)
+        async with Producer(servers) as producer:
+            values = [b"%d" % number for number in numbers]
+            keys = [b"%d" % self.key(number) for number in numbers]
+            for outcome in await (await producer.send_many(TOPIC, values, keys)):
+                assert not isinstance(outcome, BaseException), outcome
+
+    def key(self, number: int) -> int:
+        """Return the key of a record."""
+        return number % self._arguments.keys
+
+    def _watch(self, members: list[Program], command: tuple[str, ...]) -> None:
+        until = time.monotonic() + self._arguments.patience_s
+        kill_at = time.monotonic() + 5
+        while len(self._seen) < self._arguments.records and time.monotonic() < until:
+            time.sleep(0.2)
+            self._read_logs()
+            if self._kills and time.monotonic() > kill_at:
+                self._kills -= 1
+                kill_at = time.monotonic() + self._random.uniform(2, 8)
+                index = self._random.randrange(len(members))
+                members[index].__exit__(None, None, None)
+                members[index] = Program(*command)
+
+    def _read_logs(self) -> None:
+        for path in Path(self._folder.name).glob("log-*"):
+            with path.open("rb") as log:
+                log.seek(self._read.get(path, 0))
+                content = log.read()
+            whole = len(content) - len(content) % ENTRY.size
+            self._read[path] = self._read.get(path, 0) + whole
+            for number, at in ENTRY.iter_unpack(content[:whole]):
+                self.handled.append((at, number))
+                self._seen.add(number)
+
+    def _judge(self, dead: int) -> bool:
+        self.handled.sort()
+        first: dict[int, float] = {}
+        for at, number in self.handled:
+            first.setdefault(number, at)
+        lost = self._arguments.records - len(first)
+        failing = sum(self._settings.fails_for_s(number) > 0 for number in range(self._arguments.records))
+        last: Counter[int] = Counter()
+        disordered: set[int] = set()
+        for number in first:  # in the order of the first times
+            if number < last[self.key(number)]:
+                disordered.add(self.key(number))
+            last[self.key(number)] = max(number, last[self.key(number)])
+        say(
+            f"{len(first)} records handled, {failing} of them failed at first; {lost} lost, {dead} given up, "
+            f"{len(self.handled) - len(first)} handled again, {len(disordered)} keys out of order"
+        )
+        say(f"healthy records: {self.rate(first):.0f} a second, all done after {self.took_s(first):.1f} s")
+        return not lost and not dead and not (disordered and self._arguments.order == "key")
+
+    def rate(self, first: dict[int, float]) -> float:
+        """Return healthy records a second, between the first and the last tenth."""
+        times = sorted(at for number, at in first.items() if not self._settings.fails_for_s(number))
+        tenth = len(times) // 10
+        return (len(times) - 2 * tenth) / (times[-1 - tenth] - times[tenth]) if times else 0.0
+
+    @staticmethod
+    def took_s(first: dict[int, float]) -> float:
+        """Return the time from the first record to the last one."""
+        return max(first.values()) - min(first.values()) if first else 0.0
+
+
+def main() -> int:
+    """Run the trial."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--members", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--failing", type=float, default=0.05)
+    parser.add_argument("--scale", type=float, default=0.1, help="part of a second that stands for one")
+    parser.add_argument("--order", choices=["none", "key"], default="none")
+    parser.add_argument("--work-ms", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patience-s", type=float, default=600.0)
+    arguments = parser.parse_args()
+    fine = True
+    for what, failing, kills in (
+        ("no record fails", 0.0, 0),
+        ("some fail", arguments.failing, 0),
+        ("some fail, and members are killed", arguments.failing, arguments.kills),
+    ):
+        say(what)
+        fine = Pass(arguments, failing=failing, kills=kills).run() and fine
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""A member of the trial in its own process, to be killed: ``python -m tests.run.retrying_member SERVERS SETTINGS``.
+
+It appends an entry to its log for each record that it has handled, before the record counts as done.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+
+from aiokafka_lead import Consumer, ConsumerRecord
+
+ENTRY = struct.Struct("<Qd")
+"""Number of a record, and the time at which it was handled (``time.monotonic()``, the same for all processes)."""
+
+TOPIC, GROUP = "orders", "billing"
+
+
+class Settings(NamedTuple):
+    """Settings of a trial."""
+
+    folder: str
+    seed: int
+    failing: float
+    """Part of the records that fail at first."""
+    scale: float
+    """Part of a second that stands for one."""
+    order: str
+    """``retry_order``."""
+    work_ms: float
+    """Time that a handler takes."""
+
+    def fails_for_s(self, number: int) -> float:
+        """Return the time for which a record fails from its first attempt on; 0.0 for a healthy one."""
+        chance = random.Random(self.seed * 1_000_003 + number)
+        return chance.uniform(1, 60) * self.scale if chance.random() < self.failing else 0.0
+
+    @property
+    def delays(self) -> list[str]:
+        """Return delays that are longer, all together, than any record fails."""
+        return [f"{int(1000 * self.scale * seconds)}ms" for seconds in (5, 15, 60)]
+
+    def began_at(self, number: int) -> float:
+        """Return the time of the first attempt at a record, by any process."""
+        path = Path(self.folder) / "attempts" / str(number)
+        try:
+            with path.open("x"):
+                pass
+        except FileExistsError:
+            pass
+        return path.stat().st_mtime
+
+
+async def main(servers: str, text: str) -> None:
+    """Handle records until killed."""
+    settings = Settings(*json.loads(text))
+    log = os.open(Path(settings.folder) / f"log-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    async def handle(record: ConsumerRecord[Any, Any]) -> None:
+        number = int(record.value)
+        fails_for_s = settings.fails_for_s(number)
+        await anyio.sleep(settings.work_ms / 1000)
+        if fails_for_s and time.time() < settings.began_at(number) + fails_for_s:
+            raise TimeoutError("not yet")
+        os.write(log, ENTRY.pack(number, time.monotonic()))
+
+    options: dict[str, Any] = {
+        "session_timeout_ms": 6_000,
+        "auto_commit_interval_ms": 500,
+    }
+    async with Consumer(
+        TOPIC, bootstrap_servers=servers, group_id=GROUP, auto_offset_reset="earliest", **options
+    ) as consumer:
+        later: dict[str, Any] = {"retry_topics": settings.delays, "retry_order": settings.order}
+        await consumer.run(handle, retries=0, dead_letter_topic="dead", stop_on_signals=True, **later)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.ERROR)
+    anyio.run(main, *sys.argv[1:])

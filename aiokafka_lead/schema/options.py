@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any, TypedDict
 
@@ -100,7 +99,6 @@ class RegistryOptions(TypedDict, total=False):
     absent_max_age_ms: float
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)
 class RegistryConfig(Checked):
     """The options of `SchemaRegistry`, checked."""
 

@@ -18,8 +18,6 @@ from .position import Position
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["RecordBatch"]
-
 K = TypeVar("K", covariant=True)
 V = TypeVar("V", covariant=True)
 T = TypeVar("T")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ...errors import HandlerError, PermanentError
 from ...errors.shown import shown_cause, some_of
 from .options import Fate
-
-__all__ = ["Verdict", "blamed", "described", "innermost_frames", "quotes_input", "reason_of"]
 
 FRAMES = 10
 """Number of innermost frames of a traceback that are kept."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._records import ConsumerRecord
+from ..._values import NamedTuple
 from ...errors import DropRecordError, RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Header, TimestampType
 from .delays import Delay
 from .failures import blamed
 from .handler import place_of
-
-__all__ = ["RETRY_HEADERS", "Letter", "RetryTopics", "due_ms"]
 
 Record = ConsumerRecord[Any, Any]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypedDict
 
 from ..._options.arguments import topic_name
@@ -11,8 +10,6 @@ from ..._options.checks import Checked, boolean, build, integer, milliseconds, o
 from ...errors import ConfigError, ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
 from ...types import Header
 from .delays import Delay, delays
-
-__all__ = ["DeadLetterProducer", "Fate", "HandlingConfig", "HandlingOptions", "Order", "RunConfig", "RunOptions"]
 
 Order = Literal["key", "partition", "none"]
 
@@ -128,7 +125,6 @@ def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
     return found
 
 
-@dataclass(init=False, repr=False, eq=False)
 class HandlingConfig(Checked):
     """The options of `HandlingOptions`, checked, and two that each kind of consumer describes itself."""
 
@@ -205,7 +201,6 @@ class HandlingConfig(Checked):
             )
 
 
-@dataclass(init=False, repr=False, eq=False)
 class RunConfig(HandlingConfig):
     """The options of `RunOptions`, checked."""
 

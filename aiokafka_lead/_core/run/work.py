@@ -15,8 +15,6 @@ from .options import Order, RunConfig
 from .order import Lanes, lanes_for
 from .progress import Progress
 
-__all__ = ["HandlerSlot", "PartitionWork", "Work"]
-
 if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
 

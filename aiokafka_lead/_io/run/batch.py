@@ -30,8 +30,6 @@ from ..loop import Signal, Waiter
 from .handling import Intake
 from .workers import Worker, Workers
 
-__all__ = ["Batch"]
-
 Record = ConsumerRecord[Any, Any]
 
 

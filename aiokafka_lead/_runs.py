@@ -1,4 +1,4 @@
-"""Common parts of `Consumer.run`, `ShareConsumer.run` and the relay of an outbox."""
+"""`Consumer.run`, and its common parts with `ShareConsumer.run` and the relay of an outbox."""
 
 from __future__ import annotations
 
@@ -8,27 +8,88 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ._core.consumer.deserializers import bad_record
 from ._core.consumer.subscription import SubscriptionKind
 from ._options.checks import INT32_MAX
+from ._options.logs import client_log
 from .errors import (
+    ClientClosedError,
     ConfigError,
     InvalidPartitionsError,
     KafkaError,
+    RecordDeserializationError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
 
 if TYPE_CHECKING:
-    from ._core.run.options import HandlingConfig, RunConfig
+    from ._core.run.options import HandlingConfig, RunConfig, RunOptions
     from ._io.client import Client
     from ._io.consumer.engine import ConsumerEngine
     from ._io.run.dead_letters import DeadLetters
     from ._io.run.routing import Routing
     from ._io.run.service import Health
-
-__all__ = ["attended", "outlets", "retry_topics", "routing_of"]
+    from .config import ConsumerConfig
+    from .handlers import Handlers
+    from .producer import Producer
+    from .producer.pipeline import TransactionPipeline
 
 Subscribe = Callable[[tuple[str, ...]], None]
+
+
+async def run_consumer(
+    consumer: _Attended,
+    subscribe: Subscribe,
+    engine: ConsumerEngine[Any, Any],
+    handler: Callable[..., Awaitable[object]] | Handlers,
+    exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None,
+    options: RunOptions,
+) -> None:
+    """`Consumer.run`. Options that are not given are the consumer's, if it has them."""
+    from ._core.run.exactly_once import checked_producer
+    from ._core.run.options import RunConfig
+
+    own, client, subscription = engine.config, engine.client, engine.subscription
+    defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
+    if own.on_bad_record != "raise":
+        defaults["on_bad_record"] = own.on_bad_record
+    config = RunConfig.from_options({**defaults, **options})
+    if exactly_once is not None:
+        checked_producer(exactly_once, config)
+    read = None if subscription.kind is SubscriptionKind.PATTERN else subscription.topics
+    routing = routing_of(handler, transactional=exactly_once is not None, read=read, subscribe=subscribe)
+
+    async def work() -> None:
+        from ._io.run.runner import run
+
+        async with retry_topics(engine, config, own.group_id, routing):
+            if exactly_once is not None:
+                from ._io.run.exactly_once import run_exactly_once
+
+                await run_exactly_once(engine, config, routing, exactly_once)
+                return
+            later = bool(config.retry_topics)
+            async with outlets(client, config, own.group_id, routing, later=later) as dead_letters:
+                await run(engine, config, routing, dead_letters)
+
+    await attended(consumer, own.close_timeout_ms, config, work)
+
+
+async def bury(client: Client, config: ConsumerConfig, error: RecordDeserializationError) -> None:
+    """Return when an undeserializable record may be left out: after its dead letter, if any, is stored."""
+    log = client_log("consumer", config.client_id)
+    done = "is left out"
+    if config.on_bad_record == "dead_letter":
+        from ._core.run.options import RunConfig
+        from ._core.run.refusals import Refusals
+
+        handling = RunConfig.from_options({"dead_letter_topic": config.dead_letter_topic})
+        async with outlets(client, handling, config.group_id) as dead_letters:
+            if dead_letters is None:
+                raise ClientClosedError
+            await dead_letters.send(error.record, error, 0, Refusals(0, config, log))
+        done = f"went to {config.dead_letter_topic}"
+    log.warning("%s %s", bad_record(error), done)
 
 
 class _Attended(Protocol):

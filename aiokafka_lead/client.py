@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ._io.client import Client as InternalClient
 from ._io.client import configured
 from ._io.deadline import Deadline
+from ._io.facade import Facade
 from ._io.life import Kind, Life
-from ._io.pushed_metrics import PushedMetrics
 from ._options.arguments import TIMEOUT
 from ._options.checks import boolean, discreet
 from ._options.read_types import K, V
 from ._options.sent_types import K as KS
 from ._options.sent_types import V as VS
-from .admin import AdminClient
 from .config import AdminConfig, ClientConfig, ProducerConfig
-from .consumer import Consumer
-from .health import ClientHealth
-from .producer import Producer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._core.telemetry.measures import Source
     from ._options.serialization import AsyncDeserializer, Deserializer, Serializer
+    from .admin import AdminClient
     from .config import (
         AdminOptions,
         ClientOptions,
@@ -35,14 +31,17 @@ if TYPE_CHECKING:
         ProducerBaseOptions,
     )
     from .config.share import ShareConsumerBaseOptions
+    from .consumer import Consumer
+    from .health import ClientHealth
     from .metrics import MetadataMetrics
+    from .producer import Producer
     from .producer.pipeline import TransactionPipeline
     from .share import ShareConsumer
 
 __all__ = ["Client"]
 
 
-class Client(PushedMetrics):
+class Client(Facade):
     """Connections and metadata that producers, consumers and admin clients share.
 
         async with Client("localhost:9092") as client:
@@ -91,15 +90,6 @@ class Client(PushedMetrics):
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop(self._config.close_timeout_ms)
-
     # --- clients -----------------------------------------------------------------------------------------------------
 
     @discreet
@@ -111,6 +101,8 @@ class Client(PushedMetrics):
         **options: Unpack[ProducerBaseOptions],
     ) -> Producer[KS, VS]:
         """Create a producer on these connections, not started; `ProducerOptions` describes the options."""
+        from .producer import Producer  # each kind of client is imported by programs that need it
+
         return Producer(client=self, key_serializer=key_serializer, value_serializer=value_serializer, **options)
 
     @discreet
@@ -126,7 +118,7 @@ class Client(PushedMetrics):
 
         Each of its producers has one more connection, to the coordinator of its transactions.
         """
-        from .producer.pipeline import TransactionPipeline  # only now: most programs have no pipelines
+        from .producer.pipeline import TransactionPipeline
 
         return TransactionPipeline(
             client=self,
@@ -171,6 +163,8 @@ class Client(PushedMetrics):
     @discreet
     def consumer(self, *topics: str, **options: Any) -> Consumer[Any, Any]:
         """Create a consumer on these connections, not started; `ConsumerOptions` describes the options."""
+        from .consumer import Consumer
+
         return Consumer(*topics, client=self, **options)
 
     @overload
@@ -208,24 +202,23 @@ class Client(PushedMetrics):
     @discreet
     def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
         """Create a share consumer on these connections, not started; `ShareConsumerOptions` describes the options."""
-        from .share import ShareConsumer  # only now: most programs have no share groups
+        from .share import ShareConsumer
 
         return ShareConsumer(*topics, client=self, **options)
 
     @discreet
     def admin(self, **options: Unpack[AdminOptions]) -> AdminClient:
         """Create an admin client on these connections, not started; `AdminOptions` describes the options."""
+        from .admin import AdminClient
+
         admin = AdminClient.__new__(AdminClient)
         admin._set_up(*configured(AdminConfig, None, self, options))
         return admin
 
-    @property
-    def client_id(self) -> str:
-        """Name of these connections in brokers' logs and quotas."""
-        return self._config.client_id
-
     def health(self) -> ClientHealth:
         """Return its health, for probes. Does not send requests; may be called at any time."""
+        from .health import ClientHealth
+
         problems = []
         for client in (self._client, *self._client.children):
             if client.fatal is not None and str(client.fatal) not in problems:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import field
 
-from ._frozen import Frozen
+from ._values import Frozen, NamedTuple
 from .errors import KafkaError
 from .types import TopicPartition
 
 __all__ = ["ClientHealth", "ConsumerHealth", "ConsumerLag", "ProducerHealth", "TransactionHealth"]
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ProducerHealth(Frozen):
     """State of a producer at one moment. Times are in milliseconds; None if there was no such event yet."""
 
@@ -71,7 +69,6 @@ class TransactionHealth(NamedTuple):
         return self.age_ms is not None and self.age_ms > self.timeout_ms / 2
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ConsumerLag(Frozen):
     """Number of offsets that a consumer is behind, as of the last fetch of each partition."""
 
@@ -82,7 +79,6 @@ class ConsumerLag(Frozen):
     """Sum over all partitions; None while one of them is None."""
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ConsumerHealth(Frozen):
     """State of a consumer at one moment. Times are in milliseconds; None if there was no such event yet."""
 
@@ -133,7 +129,6 @@ class ConsumerHealth(Frozen):
         return not self.own_problems
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ClientHealth(Frozen):
     """State of a shared client at one moment."""
 

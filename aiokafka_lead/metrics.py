@@ -8,10 +8,10 @@ the docs' table, dashboard and alerts (``tools/monitoring.py``) read the fields,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from dataclasses import field, fields
+from typing import Any, Literal
 
-from ._frozen import Frozen
+from ._values import Frozen, NamedTuple
 from .types import TopicPartition
 
 __all__ = [
@@ -72,7 +72,6 @@ def _empty() -> LatencyHistogram:
     return LatencyHistogram((0,) * (len(BOUNDS_MS) + 1), 0.0)
 
 
-@dataclass(init=False, repr=False, eq=False)
 class LatencyHistogram(Frozen):
     """Durations in milliseconds, counted by length."""
 
@@ -103,7 +102,6 @@ class LatencyHistogram(Frozen):
         return float("inf")
 
 
-@dataclass(init=False, repr=False, eq=False)
 class MetadataMetrics(Frozen):
     """Counts since the client was created."""
 
@@ -146,7 +144,6 @@ class MetadataMetrics(Frozen):
 # --- producers -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ProducerTopicMetrics(Frozen):
     """Outcomes of the records of one topic."""
 
@@ -158,7 +155,6 @@ class ProducerTopicMetrics(Frozen):
     """Batches acknowledged."""
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ProducerMetrics(Frozen):
     """Counts since the producer was created, and a few current values. Times are in milliseconds."""
 
@@ -225,7 +221,6 @@ class ProducerMetrics(Frozen):
 # --- consumers -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ConsumerTopicMetrics(Frozen):
     """Counts of one topic."""
 
@@ -235,7 +230,6 @@ class ConsumerTopicMetrics(Frozen):
     """Sizes of the received record batches, before decompression."""
 
 
-@dataclass(init=False, repr=False, eq=False)
 class PartitionMetrics(Frozen):
     """One assigned partition. Values are None until an answer provides them."""
 
@@ -254,7 +248,6 @@ class PartitionMetrics(Frozen):
     paused: bool = False
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ConsumerMetrics(Frozen):
     """A consumer's counts since it started, and the current state of its partitions."""
 
@@ -317,7 +310,6 @@ class ConsumerMetrics(Frozen):
 # --- share consumers -------------------------------------------------------------------------------------------------
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ShareTopicMetrics(Frozen):
     """Counts of one topic. Acknowledgements count when a broker has taken them."""
 
@@ -338,7 +330,6 @@ class ShareTopicMetrics(Frozen):
     had run out, or a connection, or a leader, was lost."""
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ShareConsumerMetrics(Frozen):
     """A share consumer's counts since it started."""
 

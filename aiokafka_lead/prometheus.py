@@ -18,12 +18,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from ._values import NamedTuple
 from .consumer import Consumer
 from .errors import ConfigTypeError
 from .metrics import ConsumerMetrics, ProducerMetrics, ShareConsumerMetrics, figures

@@ -13,18 +13,18 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, field, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ._options.checks import boolean, hidden, one_of, option, optional, path, text
-from ._options.kerberos import KerberosConfig, KerberosOptions
-from ._options.oauth import PROVIDER_OPTIONS, OAuthConfig, OAuthOptions, TokenProvider
+from ._options.checks import Checked, boolean, hidden, one_of, option, optional, path, text
+from ._options.oauth import PROVIDER_OPTIONS, OAuthConfig, TokenProvider
+from ._values import Frozen
 from .errors import ConfigError, ConfigTypeError
 
 if TYPE_CHECKING:
     from ._options.tls.material import TlsMaterial
 
-__all__ = ["ContextFactory", "Kerberos", "OAuth", "Plain", "Scram", "Security", "SecurityOptions", "Tls"]
+__all__ = ["ContextFactory", "Kerberos", "OAuth", "Plain", "Scram", "Security", "Tls"]
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -51,17 +51,15 @@ _MATERIAL = (
 """The options of `TlsMaterial`."""
 
 
-@dataclass(frozen=True)
-class _Values:
+class _Values(Frozen):
     """Values that keep their secrets out of ``repr``, ``vars`` and error collectors."""
 
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            if not each.repr:
-                object.__setattr__(self, each.name, hidden(getattr(self, each.name)))
+    def __init__(self, *values: Any, **given: Any) -> None:
+        super().__init__(*values, **given)
+        own: Any = self
+        vars(self).update({each.name: hidden(getattr(self, each.name)) for each in fields(own) if not each.repr})
 
 
-@dataclass(frozen=True)
 class Tls(_Values):
     """TLS, with or without a certificate of the client's own. Each part is the option ``ssl_`` and its name."""
 
@@ -87,7 +85,6 @@ class Tls(_Values):
         return {f"ssl_{each.name}": getattr(self, each.name) for each in fields(self)}
 
 
-@dataclass(frozen=True)
 class Plain(_Values):
     """A name and a password as they are (``sasl_mechanism="PLAIN"``)."""
 
@@ -100,7 +97,6 @@ class Plain(_Values):
         return _login("PLAIN", self.tls, sasl_plain_username=self.username, sasl_plain_password=self.password)
 
 
-@dataclass(frozen=True)
 class Scram(_Values):
     """A name and a password of which the broker gets a proof alone (KIP-84)."""
 
@@ -122,7 +118,6 @@ class Scram(_Values):
         )
 
 
-@dataclass(frozen=True)
 class OAuth(_Values):
     """Tokens of a provider (``sasl_mechanism="OAUTHBEARER"``, KIP-255), for example one of `aiokafka_lead.oidc`."""
 
@@ -155,7 +150,6 @@ class OAuth(_Values):
         )
 
 
-@dataclass(frozen=True)
 class Kerberos(_Values):
     """A Kerberos ticket (``sasl_mechanism="GSSAPI"``). Each part is the option ``sasl_kerberos_`` and its name."""
 
@@ -195,51 +189,11 @@ def flat_security(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(value, Security):
         kind = "str" if isinstance(value, str) else type(value).__name__  # a str was hidden, as a secret may be
         raise ConfigTypeError(f"security must be a Plain, Scram, OAuth, Kerberos or Tls, not {kind}")
-    for name in SecurityOptions.__annotations__:
+    for name in SecurityConfig.__dataclass_fields__:
         if flat.pop(name, None) is not None:
             kind = type(value).__name__
             raise ConfigError(f"security={kind}(...) and {name} say how to reach brokers twice: give one of them")
     return flat | value._options()
-
-
-class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
-    """Options of TLS and SASL, common to all clients."""
-
-    security: Security | None
-    """TLS, a login or both as one value of `aiokafka_lead.security`, such as ``Scram(user, password)``, in place of all
-    options below (None)."""
-    security_protocol: SecurityProtocol
-    """Protocol for connections to brokers (``"PLAINTEXT"``)."""
-    ssl_context: ssl.SSLContext | ContextFactory | None
-    """For SSL and SASL_SSL, in place of the other ``ssl_*`` options: a context, or a callable that returns the context
-    for the next connection and may be awaited (a plain one is called in a thread)."""
-    ssl_cafile: str | os.PathLike[str] | None
-    """The authorities to trust, in PEM, DER or PKCS #12; the system's if neither this nor ``ssl_cadata`` is given.
-    Changed files are read again."""
-    ssl_cadata: str | bytes | None
-    """Authorities to trust, in addition to ``ssl_cafile``: PEM as a str, DER as bytes."""
-    ssl_ca_password: str | None
-    """Password of an ``ssl_cafile`` in PKCS #12."""
-    ssl_certfile: str | os.PathLike[str] | None
-    """The certificate to present with its chain, in PEM (the key may be in the same file) or PKCS #12."""
-    ssl_certdata: str | None
-    """The certificate with its chain, as PEM text (KIP-651)."""
-    ssl_keyfile: str | os.PathLike[str] | None
-    """The private key of the certificate, in PEM."""
-    ssl_keydata: str | None
-    """The private key of the certificate, as PEM text (KIP-651)."""
-    ssl_password: str | None
-    """Password of an encrypted private key, or of an ``ssl_certfile`` in PKCS #12."""
-    ssl_check_hostname: bool
-    """Require that the broker's certificate names the host of the connection (True)."""
-    sasl_mechanism: SaslMechanism | None
-    """Mechanism for SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
-    sasl_plain_username: str | None
-    """The user name for PLAIN and SCRAM."""
-    sasl_plain_password: str | None
-    """The password for PLAIN and SCRAM."""
-    sasl_delegation_token: bool
-    """Name and password are the id and the HMAC (in base64) of a delegation token, for SCRAM (False, KIP-48)."""
 
 
 def _context(name: str, value: Any) -> Any:
@@ -257,7 +211,38 @@ def _pem(name: str, value: Any) -> str:
     return text(name, type(value)(value.encode(errors="replace").decode()) if isinstance(value, str) else value)
 
 
-@dataclass(init=False, repr=False, eq=False)
+class KerberosConfig(Checked):
+    """The options of `KerberosOptions`, checked."""
+
+    sasl_kerberos_service_name: str = option("kafka", text)
+    sasl_kerberos_domain_name: str | None = option(None, optional(text))
+    sasl_kerberos_principal: str | None = option(None, optional(text))
+    sasl_kerberos_keytab: str | None = option(None, optional(path))
+
+    def _check_kerberos(self, used: bool) -> None:
+        given = [
+            name for name, field in KerberosConfig.__dataclass_fields__.items() if getattr(self, name) != field.default
+        ]
+        if given and not used:
+            raise ConfigError(f"{given[0]} is for sasl_mechanism GSSAPI")
+        if not used:
+            return
+        try:
+            import gssapi  # noqa: F401 # pyright: ignore[reportMissingImports]
+        except (ImportError, OSError) as error:  # OSError: the package is there, but not the system library
+            raise ConfigError(
+                'sasl_mechanism GSSAPI needs the extra "gssapi", and the system\'s Kerberos library: '
+                f'pip install "aiokafka-lead[gssapi]" ({error})'
+            ) from None
+        if self.sasl_kerberos_keytab is not None:
+            try:
+                with open(self.sasl_kerberos_keytab, "rb"):
+                    pass
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ConfigError(f"sasl_kerberos_keytab ({self.sasl_kerberos_keytab}): {reason}") from None
+
+
 class SecurityConfig(KerberosConfig, OAuthConfig):
     """The options of `SecurityOptions`, checked; see there for each one's meaning."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import Literal
 from uuid import UUID
+
+from ._values import Frozen, NamedTuple
 
 __all__ = [
     "AcknowledgeType",
@@ -106,8 +108,7 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetAndMetadata:
+class OffsetAndMetadata(Frozen):
     """A committed position: the offset of the next record to read, and the application's metadata."""
 
     offset: int
@@ -115,8 +116,7 @@ class OffsetAndMetadata:
     leader_epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadata:
+class ConsumerGroupMetadata(Frozen):
     """A consumer's membership at one moment, which a transaction sends with its offsets (KIP-447)."""
 
     group_id: str

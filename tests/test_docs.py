@@ -119,6 +119,19 @@ def test_names_exist(document: Path) -> None:
     assert missing == []
 
 
+def test_the_map_for_changes_gives_the_place_of_each_name() -> None:
+    _, page = (ROOT / "docs/architecture.md").read_text().split("## A map for changes")
+    rows = [set(SPAN.findall(row)) for row in page.split("## Glossary")[0].splitlines() if row.startswith("| ")]
+    wrong = []
+    for row in rows:
+        places = [path for span in row if PATH.fullmatch(span) for root in (PACKAGE, ROOT) for path in root.glob(span)]
+        files = [file for path in places for file in (path.rglob("*.py") if path.is_dir() else (path,))]
+        text = "".join(file.read_text() for file in files)
+        names = [span for span in row if NAME.fullmatch(span) and not PATH.fullmatch(span)]
+        wrong += [name for name in names if not re.search(rf"\b{name.rpartition('.')[2]}\b", text)]
+    assert wrong == []
+
+
 def test_commands_exist(document: Path) -> None:
     text = document.read_text()
     targets = {*re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}

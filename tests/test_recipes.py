@@ -14,14 +14,18 @@ from pathlib import Path
 import pytest
 import trustme
 
-from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
+from aiokafka_lead.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 
 _SECRETS = ("password", "api_key", "api_secret", "client_id", "client_secret", "secret", "connection_string")
 GIVEN = {**dict.fromkeys(_SECRETS, "given"), "token_id": "id", "token_hmac": "aG1hYw=="}
 """Names that the reader defines."""
 
 DOCS = Path(__file__).parent.parent / "docs"
-CONFIGS = {"Producer": ProducerConfig, "Consumer": ConsumerConfig, "AdminClient": AdminConfig}
+CONFIGS: dict[str, type[ClientConfig]] = {
+    "Producer": ProducerConfig,
+    "Consumer": ConsumerConfig,
+    "AdminClient": AdminConfig,
+}
 
 
 def blocks() -> Iterator[tuple[str, str]]:

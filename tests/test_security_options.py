@@ -9,8 +9,9 @@ import pytest
 
 from aiokafka_lead import Client, Consumer, Producer, ShareConsumer
 from aiokafka_lead.config import AdminConfig, ClientConfig
+from aiokafka_lead.config.options import SecurityOptions
 from aiokafka_lead.errors import ConfigError, ConfigTypeError
-from aiokafka_lead.security import Kerberos, OAuth, Plain, Scram, Security, SecurityOptions, Tls
+from aiokafka_lead.security import Kerberos, OAuth, Plain, Scram, Security, Tls
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .leaks import everything

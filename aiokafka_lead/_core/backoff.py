@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import random
 
-__all__ = ["Backoff"]
-
 JITTER = 0.2
 """Delays vary by a fifth in both directions, so that clients that failed together do not return together."""
 

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from ..metrics import figures
 from .latencies import Latencies, LatenciesByNode
 
-__all__ = ["counts_of", "snapshot"]
-
 M = TypeVar("M")
 
 

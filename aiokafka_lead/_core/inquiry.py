@@ -20,8 +20,6 @@ from ..errors import (
 )
 from .trust import Trust
 
-__all__ = ["MOVED", "REFUSALS", "UNANSWERED_S", "CoordinatorInquiry", "Inquiry", "evades"]
-
 MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
 """Errors of a coordinator after which it is looked up immediately: it is another broker by now, or may be."""
 

@@ -9,8 +9,6 @@ from bisect import bisect_left
 
 from ..metrics import BOUNDS_MS, LatencyHistogram
 
-__all__ = ["Latencies", "LatenciesByNode"]
-
 _FIRST_BOUND_MS = BOUNDS_MS[0]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-__all__ = ["Sparingly"]
-
 
 class Sparingly:
     """Allows one message about each subject within ``every_s`` seconds."""

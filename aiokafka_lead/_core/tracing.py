@@ -7,23 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from .._values import NamedTuple
 from ..config import ClientConfig
 from ..types import Headers, OffsetAndMetadata, TopicPartition
 from .unsampled import Unsampled
-
-__all__ = [
-    "BatchLoop",
-    "ReadTracing",
-    "RecordLoop",
-    "RunTracing",
-    "SendSpan",
-    "SendTracing",
-    "TracedClient",
-    "Tracer",
-    "installed",
-]
 
 Handle = Callable[[Any], Awaitable[object]]
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Generic, TypeVar
 
-__all__ = ["IllegalTransitionError", "Transitions"]
-
 S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)
 

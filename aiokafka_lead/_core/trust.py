@@ -10,8 +10,6 @@ Compiled through ``trust.pxd`` if a compiler is available.
 
 from __future__ import annotations
 
-__all__ = ["DOUBT_AFTER", "Trust", "patience_of"]
-
 DOUBT_AFTER = 3
 """Number of consecutive refusals that lead to doubt."""
 

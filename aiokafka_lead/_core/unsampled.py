@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from ..types import Headers
 
-__all__ = ["Unsampled"]
-
 
 class Unsampled:
     """The latest context in which a send was not sampled: further sends there only need its headers.

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["shorten_await"]
-
 
 def shorten_await(kind: type, ready: Callable[[Any], bool], take: Callable[[Any], Any]) -> None:
     """Let ``await`` of such an object return ``take``'s result immediately if it is ``ready``. One type per module.

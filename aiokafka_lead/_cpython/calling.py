@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["call_by", "run_by"]
-
 
 def call_by(one: object, slot: int, name: str) -> None:
     """Make calls of the object call its method ``name``. All objects of a type need it; one type per module.

@@ -5,8 +5,6 @@ A compiled module takes the function of the same name from ``collector.pxd`` ins
 
 from __future__ import annotations
 
-__all__ = ["untrack"]
-
 
 def untrack(kept: object) -> None:
     """Stop tracking an object that cannot be part of a cycle. (Not possible in plain Python.)"""

@@ -5,8 +5,6 @@ A compiled module takes the function of the same name from ``references.pxd`` in
 
 from __future__ import annotations
 
-__all__ = ["COUNTED", "has_no_other_owner"]
-
 COUNTED = False
 """True if `has_no_other_owner` can return True. If not, no object is kept for reuse: another thread might take it."""
 

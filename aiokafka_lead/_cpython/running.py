@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import threading
 
-__all__ = ["thread_entry"]
-
 
 def thread_entry(loop: asyncio.AbstractEventLoop) -> tuple[dict[str, object], str] | None:
     """Return a dict, and the key under which it has this thread's identity while the event loop runs in it.

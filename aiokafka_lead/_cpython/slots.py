@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["expose", "like"]
-
 
 def expose(sample: object, names: Sequence[str]) -> None:
     """Let the interpreter read these attributes of the sample's type without a call.

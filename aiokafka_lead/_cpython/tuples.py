@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-__all__ = ["of_four", "recycle"]
-
 T = TypeVar("T", bound="tuple[Any, ...]")
 
 

@@ -16,8 +16,6 @@ from .connection.connection import Connection
 from .deadline import Deadline
 from .loop import Signal, uninterrupted
 
-__all__ = ["ask_anyone", "ask_in_turn"]
-
 T = TypeVar("T")
 
 SECOND_AFTER_S = 1.0

@@ -18,16 +18,6 @@ import anyio.lowlevel
 from .deadline import Deadline
 from .loop import Waiter, in_trio
 
-__all__ = [
-    "Waits",
-    "cancellation_of_task",
-    "cancelled_by_scope",
-    "face_cancellation",
-    "outlast_cancellation",
-    "outlives_cancellation",
-    "to_the_end",
-]
-
 T = TypeVar("T")
 
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from .._wire import Request, Response
 from ..config import ClientConfig
-from ..config.options import BootstrapServers, SharedClient
 from ..errors import (
     ConfigError,
     ConfigTypeError,
@@ -20,8 +19,7 @@ from ..errors import (
     RequestTimedOutError,
 )
 from .connection.brokers import Brokers
-from .connection.connection import Lane
-from .connection.settings import AnyLane, CoordinatorLane, HeldLane, ShareLane
+from .connection.settings import AnyLane, CoordinatorLane, HeldLane, Lane, ShareLane
 from .deadline import Deadline
 from .life import Life
 from .metadata.actor import MetadataActor
@@ -30,6 +28,7 @@ from .telemetry.metrics_push import ApplicationMetrics, MetricsPush
 
 if TYPE_CHECKING:
     from .._core.telemetry.measures import Source
+    from ..config.options import BootstrapServers, SharedClient
 
 R = TypeVar("R", bound=Response)
 

@@ -7,8 +7,6 @@ import time
 
 from ..errors import KafkaError
 
-__all__ = ["Deadline"]
-
 
 class Deadline:
     """The end of a call's time, over all its waits. The time starts when this is created."""

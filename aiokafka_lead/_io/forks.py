@@ -11,8 +11,6 @@ import socket
 from typing import Protocol
 from weakref import WeakSet
 
-__all__ = ["Inherited", "detach_in_children", "tell_in_children"]
-
 
 class Inherited(Protocol):
     """Something that a child process cannot use."""

@@ -72,6 +72,9 @@ class Kind:
         With ``wait``, return when the client is ready, or at the deadline, with the rest in the background.
         """
 
+    def block_done(self) -> None:
+        """Let the application be done with its records: its ``async with`` block has ended without an error."""
+
     def check_stop(self) -> None:
         """Raise if the caller must not stop the client."""
 

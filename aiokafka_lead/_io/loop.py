@@ -25,26 +25,6 @@ from ..errors.base import own_copy
 if TYPE_CHECKING:
     import trio
 
-__all__ = [
-    "Host",
-    "News",
-    "Signal",
-    "Spawn",
-    "Spawner",
-    "Waiter",
-    "import_anyio",
-    "in_slices",
-    "in_task",
-    "in_trio",
-    "loop_caller",
-    "loop_probe",
-    "loop_thread",
-    "loop_token",
-    "sleep_until",
-    "spawn_host",
-    "uninterrupted",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

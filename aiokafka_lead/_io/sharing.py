@@ -21,8 +21,6 @@ from .connection.connection import Connection
 from .connection.settings import AnyLane, Lane
 from .metadata.actor import MetadataActor
 
-__all__ = ["OwnCalls", "SharedBrokers", "SharedMetadata"]
-
 P = ParamSpec("P")
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")

@@ -14,8 +14,6 @@ import anyio
 from ..errors import KafkaConnectionError
 from .loop import Waiter, loop_caller
 
-__all__ = ["BlockingCalls"]
-
 T = TypeVar("T")
 
 MAX_LOST = 16

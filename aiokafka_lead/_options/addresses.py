@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, TypeVar
-
-__all__ = ["MOST_PATIENCE_S", "Addresses", "Search"]
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -41,13 +38,13 @@ class _Rank(IntEnum):
     """Failed since the name's last success."""
 
 
-@dataclass(slots=True)
 class _Failure(Generic[E]):
-    error: E
-    after: int
-    """Number of the name's successes before the failure."""
-    silences: int
-    """Number of consecutive times that the address was silent."""
+    def __init__(self, error: E, after: int, silences: int) -> None:
+        self.error = error
+        self.after = after
+        """Number of the name's successes before the failure."""
+        self.silences = silences
+        """Number of consecutive times that the address was silent."""
 
 
 class Addresses(Generic[E]):

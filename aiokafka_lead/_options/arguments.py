@@ -14,22 +14,6 @@ from ..errors import ConfigError, ConfigTypeError
 from ..types import OffsetAndMetadata, TopicPartition
 from .checks import INT64_MAX, Check, encodable, integer, milliseconds, optional
 
-__all__ = [
-    "INT64_MAX",
-    "TIMEOUT",
-    "TIME_MS",
-    "byte_string",
-    "entries",
-    "exact_str",
-    "list_of",
-    "map_of",
-    "offset",
-    "record_headers",
-    "string",
-    "topic_name",
-    "topic_partition",
-]
-
 TIMEOUT = optional(milliseconds())
 """A ``timeout_ms`` that may be None."""
 

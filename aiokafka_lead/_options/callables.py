@@ -7,8 +7,6 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-__all__ = ["function_of"]
-
 
 def function_of(given: Any) -> Any:
     """Return the function behind a partial, a bound method, or an object with ``__call__``."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from .._frozen import Frozen
+from .._values import Frozen
 from ..errors import ConfigError, ConfigTypeError
 from ..errors.base import without_frames
 
@@ -57,7 +57,7 @@ def option(default: Any, check: Check, *, secret: bool = False) -> Any:
 
 def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
     """Return an instance of the frozen dataclass ``cls`` from the given options, each checked."""
-    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {field.name: field for field in dataclasses.fields(cls)}
     for name in given:
         if name not in fields:
             import difflib
@@ -80,7 +80,7 @@ def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
     Texts of unknown options are replaced, too: such a name may be a misspelt secret option.
     """
     if isinstance(given, dict):
-        public = {field.name for field in dataclasses.fields(cls) if field.repr}  # type: ignore[arg-type]
+        public = {field.name for field in dataclasses.fields(cls) if field.repr}
         for name in given.keys() - public:
             given[name] = hidden(given[name])
 

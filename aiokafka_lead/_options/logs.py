@@ -10,8 +10,6 @@ from ..errors import KafkaError
 from ..errors.shown import one_line
 from ..types import TopicPartition
 
-__all__ = ["FIELDS", "ClientLog", "client_log"]
-
 FIELDS = ("client_id", "broker", "topic", "partition", "api")
 """Attributes of every `logging.LogRecord` of this package; None if the line does not concern such a thing."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = ["KS", "VS", "K", "V"]
-
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 

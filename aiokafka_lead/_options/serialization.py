@@ -5,22 +5,12 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from .._values import NamedTuple
 from ..errors import ConfigTypeError
 from ..types import Headers, SerializationContext
 from .callables import function_of
-
-__all__ = [
-    "AsyncDeserializer",
-    "Deserializer",
-    "Function",
-    "Prepared",
-    "Serializer",
-    "WithHeaders",
-    "application_function",
-    "inspected",
-]
 
 T = TypeVar("T")
 

@@ -13,8 +13,6 @@ from typing import Any
 from ..errors import ConfigError, ConfigTypeError
 from .checks import discreet
 
-__all__ = ["MAX_TOKEN_BYTES", "Token", "expiry_of_jwt"]
-
 MAX_TOKEN_BYTES = 500_000
 """A broker closes a connection that sends more than ``sasl.server.max.receive.size`` (524288) before it is known."""
 

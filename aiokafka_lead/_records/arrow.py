@@ -9,8 +9,6 @@ import pyarrow as pa
 from .columns import Columns
 from .decoder import Packed
 
-__all__ = ["SCHEMA", "to_arrow"]
-
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _HEADERS = pa.list_(_HEADER)
 _NO_HEADERS = pa.nulls(0, _HEADER)

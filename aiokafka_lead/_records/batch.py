@@ -14,8 +14,6 @@ from .decoder import Record, index_records, read_records
 from .layout import CODEC_MASK, CODEC_NAMES, CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTIONAL_BIT, ControlType, Header
 from .record import ConsumerRecord
 
-__all__ = ["RECORD_BYTES", "BatchView", "too_many_records"]
-
 RECORD_BYTES = 100
 """Memory of a record besides its contents, which seven bytes of a batch are enough to claim."""
 

@@ -13,8 +13,6 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import cast
 
-__all__ = ["crc32c"]
-
 Checksum = Callable[["bytes | bytearray | memoryview"], int]
 
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from ..types import Headers
 from .decoder import RecordIndex, join_indexes
 
-__all__ = ["Columns"]
-
 
 class Columns:
     """Offsets, times, keys, values and headers of a batch's records; each list is created on request."""

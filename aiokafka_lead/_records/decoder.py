@@ -14,8 +14,6 @@ from ..errors import CorruptRecordError
 from ..types import Header, Headers
 from .record import AnyRecord
 
-__all__ = ["RecordIndex", "index_records", "join_indexes", "read_records"]
-
 _INT32_MAX = 2**31 - 1
 _INT32_MIN = -(2**31)
 _INT64_MAX = 2**63 - 1

@@ -25,8 +25,6 @@ from .layout import (
 )
 from .record import ConsumerRecord
 
-__all__ = ["BatchBuilder", "encode_record", "estimated_size"]
-
 Stamp = tuple[int, int, int, bool, int]
 """Producer id, producer epoch, base sequence, True within a transaction, leader epoch."""
 

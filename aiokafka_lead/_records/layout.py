@@ -9,16 +9,6 @@ from typing import get_args
 from ..types import CompressionType
 from .checksum import crc32c
 
-__all__ = [
-    "CODEC_IDS",
-    "CODEC_NAMES",
-    "HEADER",
-    "HEADER_SIZE",
-    "ControlType",
-    "write_crc",
-    "write_header",
-]
-
 Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of `HEADER` in its order."""
 

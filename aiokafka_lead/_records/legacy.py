@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import NamedTuple
 
+from .._values import NamedTuple
 from ..errors import BatchTooLargeError, CorruptRecordError
 from ..errors.base import own_copy, without_frames
 from .batch import BatchView, too_many_records

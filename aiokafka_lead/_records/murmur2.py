@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["murmur2"]
-
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF

@@ -19,8 +19,6 @@ from .layout import (
 )
 from .legacy import MIN_MESSAGE_SIZE, MessageSet, read_message
 
-__all__ = ["read_batches", "read_parts"]
-
 _LENGTH = struct.Struct(">i")
 _MIN_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 

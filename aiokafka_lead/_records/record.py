@@ -9,8 +9,6 @@ from types import GenericAlias
 
 from .._cpython import slots
 
-__all__ = ["AnyRecord", "ConsumerRecord"]
-
 
 class AnyRecord:
     """The attributes common to all records read from a partition; the decoder copies one record for each of a batch."""

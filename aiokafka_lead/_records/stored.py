@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from .._values import NamedTuple
 from ..errors import CorruptRecordError
 from ..types import Header, TimestampType
 from .compression import compress
@@ -24,8 +24,6 @@ from .layout import (
     write_crc,
     write_header,
 )
-
-__all__ = ["StoredRecord", "assign_offsets", "build_batch", "control_batch"]
 
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")

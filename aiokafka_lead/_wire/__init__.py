@@ -6,6 +6,7 @@ package imports none. The broker's side is imported on first use.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .codec import decode, element_decoder, encode, make_codecs, stepwise_decoder
@@ -58,7 +59,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import api_key, server
-
-    value = globals()[name] = getattr(api_key if name == "ApiKey" else server, name)
+    value = globals()[name] = getattr(import_module(".api_key" if name == "ApiKey" else ".server", __name__), name)
     return value

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
+from .._values import NamedTuple
 from ..errors import MalformedMessageError, UnsupportedVersionError
 from .api_key import NAMES
 from .codec import decode_from

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 
@@ -12,6 +12,7 @@ from .._core.admin import BY_ANYONE, outcome
 from .._io.admin import Route
 from .._options.arguments import list_of, map_of, topic_partition
 from .._options.checks import integer, short_text
+from .._values import NamedTuple
 from .._wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,

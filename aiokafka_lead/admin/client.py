@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self, Unpack
+from typing import TYPE_CHECKING
 
 from .._io.admin import Calls
 from .._io.client import Client
-from .._io.pushed_metrics import PushedMetrics
+from .._io.facade import Facade
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
-from ..config import AdminConfig, AdminOptions
-from ..metrics import MetadataMetrics
+from ..config import AdminConfig
 from .acls import AclCalls
 from .brokers import BrokerCalls
 from .cluster import ClusterCalls
@@ -21,6 +20,12 @@ from .quotas import QuotaCalls
 from .security import SecurityCalls
 from .share_groups import ShareGroupCalls
 from .streams_groups import StreamsGroupCalls
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..config import AdminOptions
+    from ..metrics import MetadataMetrics
 
 __all__ = ["AdminClient"]
 
@@ -35,7 +40,7 @@ class AdminClient(
     SecurityCalls,
     BrokerCalls,
     ClusterCalls,
-    PushedMetrics,
+    Facade,
 ):
     """Creates, inspects and changes topics, groups and other parts of a Kafka cluster.
 
@@ -54,7 +59,6 @@ class AdminClient(
         self._set_up(AdminConfig.from_options(bootstrap_servers, options))
 
     def _set_up(self, config: AdminConfig, parent: Client | None = None) -> None:
-        self._close_timeout_ms = config.close_timeout_ms
         self._client = Client(config, parent=parent)
         self._client.facade = type(self).__name__
         self._calls = Calls(self._client, config.default_api_timeout_ms)
@@ -69,13 +73,6 @@ class AdminClient(
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Close every connection; ends within ``timeout_ms`` (10000)."""
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop(self._close_timeout_ms)
 
     def metrics(self) -> MetadataMetrics:
         """Return counts of refreshes, bootstraps and the like since the client was created."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from .._core.admin import BY_CONTROLLER, failure, outcome
 from .._io.admin import Route
 from .._options.arguments import list_of, map_of
 from .._options.checks import INT16_MAX, boolean, instance, integer, short_text
+from .._values import NamedTuple
 from .._wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from .._wire.messages.api_versions import ApiVersionsRequest
 from .._wire.messages.describe_cluster import DescribeClusterRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
@@ -13,6 +13,7 @@ from .._core.admin import BY_ANYONE, BY_CONTROLLER, outcome, successes
 from .._io.admin import Route
 from .._options.arguments import list_of, map_of, string
 from .._options.checks import boolean, instance, optional
+from .._values import NamedTuple
 from .._wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

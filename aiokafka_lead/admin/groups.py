@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from .._core.admin import failure, outcome, successes
 from .._core.group.assignors.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
@@ -14,6 +14,7 @@ from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind
 from .._options.arguments import list_of, string
 from .._options.checks import boolean, instance, optional, short_text
+from .._values import NamedTuple
 from .._wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,

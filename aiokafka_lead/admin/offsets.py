@@ -6,14 +6,15 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._core.admin import outcome, successes
 from .._core.group.offsets import NO_GROUP
 from .._io.connection.connection import Connection
 from .._io.deadline import Deadline
-from .._options.arguments import INT64_MAX, TIME_MS, map_of, offset, topic_partition
-from .._options.checks import boolean, integer
+from .._options.arguments import TIME_MS, map_of, offset, topic_partition
+from .._options.checks import INT64_MAX, boolean, integer
+from .._values import NamedTuple
 from .._wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from .._wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from .._wire.messages.offset_fetch import (

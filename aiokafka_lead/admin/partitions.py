@@ -9,8 +9,8 @@ from enum import IntEnum
 from .._core.admin import outcome
 from .._io.admin import Route
 from .._io.deadline import Deadline
-from .._options.arguments import INT64_MAX, list_of, map_of, topic_partition
-from .._options.checks import boolean, instance, integer, optional
+from .._options.arguments import list_of, map_of, topic_partition
+from .._options.checks import INT64_MAX, boolean, instance, integer, optional
 from .._wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

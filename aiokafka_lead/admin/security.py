@@ -8,14 +8,15 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 
 from .._core.admin import outcome
 from .._io.admin import Route
-from .._options.arguments import INT64_MAX, byte_string, list_of
-from .._options.checks import instance, integer, optional, short_text, text
+from .._options.arguments import byte_string, list_of
+from .._options.checks import INT64_MAX, instance, integer, optional, short_text, text
+from .._values import NamedTuple
 from .._wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

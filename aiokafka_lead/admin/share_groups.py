@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from .._core.admin import failure, outcome, successes
 from .._io.connection.connection import Connection
@@ -12,6 +11,7 @@ from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind
 from .._options.arguments import map_of, topic_partition
 from .._options.checks import INT64_MAX, boolean, integer
+from .._values import NamedTuple
 from .._wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,

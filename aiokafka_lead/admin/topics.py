@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from .._core.admin import BY_ANYONE, failure, outcome, successes
@@ -12,6 +12,7 @@ from .._io.admin import Route
 from .._io.deadline import Deadline
 from .._options.arguments import list_of, map_of, string, topic_name
 from .._options.checks import INT16_MAX, Check, boolean, instance, integer, optional
+from .._values import NamedTuple
 from .._wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from .._core.admin import BY_ANYONE, failure, outcome
 from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind
-from .._options.arguments import INT64_MAX, list_of, topic_partition
-from .._options.checks import INT16_MAX, instance, integer, milliseconds, optional, text
+from .._options.arguments import list_of, topic_partition
+from .._options.checks import INT16_MAX, INT64_MAX, instance, integer, milliseconds, optional, text
+from .._values import NamedTuple
 from .._wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse, TopicRequest
 from .._wire.messages.describe_producers import ProducerState as WireProducer
 from .._wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ LATEST = "latest"
 """The ``--value-schema`` value for the subject's latest version."""
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)
 class RegistrySettings(Checked):
     """Settings of profiles, the environment and ``--option`` in addition to the clients' options."""
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import anyio
 
+from .._core.metadata.reachability import NodeState
 from .._io.client import Client
-from .._io.connection.brokers import NodeState
 from ..errors import KafkaError
 from .failures import ExitCode, Failed
 

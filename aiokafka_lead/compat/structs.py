@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
+from .._values import NamedTuple
 from ..types import TopicPartition
 from .errors import KafkaError
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from .._options.arguments import topic_name
 from .._options.checks import (
@@ -33,19 +33,21 @@ from .._options.checks import servers as server_list
 from .._options.serialization import AsyncDeserializer, Deserializer, Serializer, application_function
 from ..errors import ConfigError, ConfigTypeError
 from ..security import SecurityConfig, flat_security
-from .options import (
-    AdminOptions,
-    BootstrapServers,
-    ClientOptions,
-    CompressionType,
-    Connect,
-    ConsumerBaseOptions,
-    ConsumerOptions,
-    Partitioner,
-    ProducerBaseOptions,
-    ProducerOptions,
-    SharedClient,
-)
+from ..types import CompressionType
+
+if TYPE_CHECKING:
+    from .options import (
+        AdminOptions,
+        BootstrapServers,
+        ClientOptions,
+        Connect,
+        ConsumerBaseOptions,
+        ConsumerOptions,
+        Partitioner,
+        ProducerBaseOptions,
+        ProducerOptions,
+        SharedClient,
+    )
 
 __all__ = [
     "AdminConfig",
@@ -63,6 +65,14 @@ __all__ = [
     "Serializer",
     "SharedClient",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import types of options when they are first named: programs that are not checked at run time need none."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".options", __name__), name)
+
 
 ASSIGNOR_NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """Names of the built-in assignors."""
@@ -111,7 +121,6 @@ _OF_EACH_CLIENT = ("client_id", "close_timeout_ms")
 """Options of `ClientOptions` that a client on shared connections may have for itself."""
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ClientConfig(SecurityConfig):
     """The options of `ClientOptions`, checked; see there for each one's meaning."""
 
@@ -214,7 +223,6 @@ class ClientConfig(SecurityConfig):
             raise ConfigError(f"{first} must not be more than {longest} ({getattr(self, longest)})")
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ProducerConfig(ClientConfig):
     """The options of `ProducerOptions`, checked. ``acks`` is -1 for "all"."""
 
@@ -283,7 +291,6 @@ class ProducerConfig(ClientConfig):
         return math.inf
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ConsumerConfig(ClientConfig):
     """The options of `ConsumerOptions`, checked."""
 
@@ -360,7 +367,6 @@ class ConsumerConfig(ClientConfig):
         return "range" if is_range and self.group_remote_assignor is None else self.group_remote_assignor
 
 
-@dataclass(init=False, repr=False, eq=False)
 class AdminConfig(ClientConfig):
     """The options of `AdminOptions`, checked."""
 

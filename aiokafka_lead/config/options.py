@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Literal, Protocol
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypedDict
 
+from .._options.oauth import TokenProvider
 from .._options.serialization import Deserializer, Serializer
-from ..security import SecurityOptions
+from ..security import ContextFactory, SaslMechanism, Security, SecurityProtocol
 from ..types import CompressionType
 
 __all__ = [
@@ -22,6 +25,7 @@ __all__ = [
     "Partitioner",
     "ProducerBaseOptions",
     "ProducerOptions",
+    "SecurityOptions",
     "SharedClient",
 ]
 
@@ -39,6 +43,98 @@ class SharedClient(Protocol):
     """An `aiokafka_lead.Client`, whose connections other clients use."""
 
     _client: Any
+
+
+class KerberosOptions(TypedDict, total=False):
+    """Options for ``sasl_mechanism="GSSAPI"``, which needs the extra "gssapi".
+
+    Tickets come from the user's cache (``kinit``, the variable KRB5CCNAME), unless a keytab is given.
+    """
+
+    sasl_kerberos_service_name: str
+    """The first part of the brokers' principals (``"kafka"``)."""
+    sasl_kerberos_domain_name: str | None
+    """The second part; None is the host of the connection, as brokers advertise it."""
+    sasl_kerberos_principal: str | None
+    """Principal of this client; None is the first principal of the keytab, or the principal of the cache."""
+    sasl_kerberos_keytab: str | os.PathLike[str] | None
+    """The file with the principal's key: tickets are fetched with it, and renewed, without ``kinit``."""
+
+
+class OAuthOptions(TypedDict, total=False):
+    """Options for ``sasl_mechanism="OAUTHBEARER"`` (KIP-255, KIP-768)."""
+
+    sasl_oauth_token_provider: TokenProvider | None
+    """Source of tokens (`aiokafka_lead.oidc`): a function, or an object with ``token()`` and optionally
+    ``extensions()``. One that is not a coroutine function is called in a thread. All clients with the same object share
+    its token."""
+    sasl_oauth_token_timeout_ms: float
+    """Time that one call of the provider may take (10000)."""
+    sasl_oauthbearer_token_endpoint_url: str | None
+    """Instead of a provider: URL of a token endpoint for client credentials, or ``file:///...`` with a token."""
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    """The client's name at that endpoint."""
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    """The client's secret at that endpoint."""
+    sasl_oauthbearer_scope: str | None
+    """The scope to request; None requests none."""
+    sasl_oauthbearer_header_urlencode: bool
+    """URL-encode name and secret before they are sent, as RFC 6749 requires (False, as in Java)."""
+    sasl_oauthbearer_extensions: str | Mapping[str, str] | None
+    """Extensions sent to brokers with these tokens (KIP-342): a mapping or
+    ``"logicalCluster=lkc-1,identityPoolId=p-2"``."""
+    sasl_login_refresh_window_factor: float
+    """Fraction of its lifetime after which a token is renewed (0.8)."""
+    sasl_login_refresh_window_jitter: float
+    """Largest fraction that is added to it at random (0.05)."""
+    sasl_login_refresh_min_period_seconds: float
+    """Minimum time that a token is used; ignored for a token with a shorter lifetime (60)."""
+    sasl_login_refresh_buffer_seconds: float
+    """Minimum remaining lifetime at renewal; ignored for a token with a shorter lifetime (300)."""
+    sasl_login_retry_backoff_ms: float
+    """First delay before a failed provider is called again (100)."""
+    sasl_login_retry_backoff_max_ms: float
+    """Longest such delay (10000)."""
+
+
+class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
+    """Options of TLS and SASL, common to all clients."""
+
+    security: Security | None
+    """TLS, a login or both as one value of `aiokafka_lead.security`, such as ``Scram(user, password)``, in place of all
+    options below (None)."""
+    security_protocol: SecurityProtocol
+    """Protocol for connections to brokers (``"PLAINTEXT"``)."""
+    ssl_context: ssl.SSLContext | ContextFactory | None
+    """For SSL and SASL_SSL, in place of the other ``ssl_*`` options: a context, or a callable that returns the context
+    for the next connection and may be awaited (a plain one is called in a thread)."""
+    ssl_cafile: str | os.PathLike[str] | None
+    """The authorities to trust, in PEM, DER or PKCS #12; the system's if neither this nor ``ssl_cadata`` is given.
+    Changed files are read again."""
+    ssl_cadata: str | bytes | None
+    """Authorities to trust, in addition to ``ssl_cafile``: PEM as a str, DER as bytes."""
+    ssl_ca_password: str | None
+    """Password of an ``ssl_cafile`` in PKCS #12."""
+    ssl_certfile: str | os.PathLike[str] | None
+    """The certificate to present with its chain, in PEM (the key may be in the same file) or PKCS #12."""
+    ssl_certdata: str | None
+    """The certificate with its chain, as PEM text (KIP-651)."""
+    ssl_keyfile: str | os.PathLike[str] | None
+    """The private key of the certificate, in PEM."""
+    ssl_keydata: str | None
+    """The private key of the certificate, as PEM text (KIP-651)."""
+    ssl_password: str | None
+    """Password of an encrypted private key, or of an ``ssl_certfile`` in PKCS #12."""
+    ssl_check_hostname: bool
+    """Require that the broker's certificate names the host of the connection (True)."""
+    sasl_mechanism: SaslMechanism | None
+    """Mechanism for SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
+    sasl_plain_username: str | None
+    """The user name for PLAIN and SCRAM."""
+    sasl_plain_password: str | None
+    """The password for PLAIN and SCRAM."""
+    sasl_delegation_token: bool
+    """Name and password are the id and the HMAC (in base64) of a delegation token, for SCRAM (False, KIP-48)."""
 
 
 class ClientOptions(SecurityOptions, total=False):

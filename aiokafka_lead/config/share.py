@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from .._options.checks import INT32_MAX, boolean, integer, milliseconds, one_of, option, optional, short_text
 from .._options.serialization import AsyncDeserializer, Deserializer, application_function
 from ..errors import ConfigError
-from . import ClientConfig, ClientOptions
+from . import ClientConfig
+from .options import ClientOptions
 
 __all__ = ["ShareConsumerBaseOptions", "ShareConsumerConfig", "ShareConsumerOptions"]
 
@@ -58,7 +58,6 @@ class ShareConsumerOptions(ShareConsumerBaseOptions, total=False):
     """Converts a value's bytes for the application; may take a `SerializationContext`, and may be awaited."""
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ShareConsumerConfig(ClientConfig):
     """The options of `ShareConsumerOptions`, checked."""
 

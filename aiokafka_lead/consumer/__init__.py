@@ -5,67 +5,42 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from functools import partial
 from itertools import chain
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any
 
 from .._core.consumer import arguments
-from .._core.consumer.consumed import TransactionPart
-from .._core.consumer.deserializers import bad_record
-from .._core.consumer.partition_state import PartitionState
 from .._core.consumer.position import Position
 from .._core.consumer.record_batch import RecordBatch
-from .._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP, ResetPolicy
+from .._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from .._core.consumer.subscription import SubscriptionKind
-from .._core.run.dead_letter import DEAD_LETTER_HEADERS
-from .._core.run.exactly_once import checked_producer
-from .._core.run.options import RunConfig, RunOptions
-from .._io.client import Client, configured
-from .._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from .._io.consumer.reader import Batches
-from .._io.pushed_metrics import PushedMetrics
 from .._options.arguments import TIMEOUT, topic_name, topic_partition
 from .._options.arguments import offset as checked_offset
-from .._options.checks import boolean, discreet
-from .._options.logs import client_log
+from .._options.checks import boolean
 from .._options.read_types import K, V
 from .._records import ConsumerRecord
-from .._runs import attended, outlets, retry_topics, routing_of
-from ..config import ConsumerConfig, SharedClient
-from ..errors import ClientClosedError, ConfigError, IllegalStateError, RecordDeserializationError
-from ..health import ConsumerHealth, ConsumerLag
-from ..metrics import ConsumerMetrics, ConsumerTopicMetrics, PartitionMetrics
+from .._runs import run_consumer
+from ..errors import ConfigError, IllegalStateError
 from ..types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ._base import ConsumerBase
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._io.group.membership import Membership
-    from .._io.run.routing import Routing
-    from .._options.serialization import AsyncDeserializer, Deserializer
-    from ..config import ConsumerBaseOptions
+    from .._core.run.options import RunOptions
     from ..handlers import Handlers
+    from ..health import ConsumerHealth, ConsumerLag
+    from ..metrics import ConsumerMetrics
     from ..producer import Producer
     from ..producer.pipeline import TransactionPipeline
 
 
-__all__ = [
-    "DEAD_LETTER_HEADERS",
-    "Consumer",
-    "ConsumerHealth",
-    "ConsumerLag",
-    "ConsumerMetrics",
-    "ConsumerTopicMetrics",
-    "PartitionMetrics",
-    "RecordBatch",
-    "RunOptions",
-]
+__all__ = ["Consumer", "RecordBatch"]
 
 Offset = int | tuple[int, str] | OffsetAndMetadata
 
 
-class Consumer(PushedMetrics, Generic[K, V]):
+class Consumer(ConsumerBase[K, V]):
     """Reads topics or partitions.
 
         async with Consumer("events", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
@@ -96,68 +71,6 @@ class Consumer(PushedMetrics, Generic[K, V]):
     affected.
     """
 
-    @overload
-    def __init__(
-        self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str] | None = None,
-        client: SharedClient | None = None,
-        key_deserializer: AsyncDeserializer[K],
-        value_deserializer: AsyncDeserializer[V],
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str] | None = None,
-        client: SharedClient | None = None,
-        key_deserializer: AsyncDeserializer[K],
-        value_deserializer: Deserializer[V] | None = None,
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str] | None = None,
-        client: SharedClient | None = None,
-        key_deserializer: Deserializer[K] | None = None,
-        value_deserializer: AsyncDeserializer[V],
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str] | None = None,
-        client: SharedClient | None = None,
-        key_deserializer: Deserializer[K] | None = None,
-        value_deserializer: Deserializer[V] | None = None,
-        **options: Unpack[ConsumerBaseOptions],
-    ) -> None: ...
-    @discreet
-    def __init__(
-        self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str] | None = None,
-        client: SharedClient | None = None,
-        **options: Any,
-    ) -> None:
-        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
-
-        With a ``client`` it uses the connections of this client, as `Client.consumer` does.
-        """
-        config, parent = configured(ConsumerConfig, bootstrap_servers, client, options)
-        self._config = config
-        self._client = Client(config, HOT_REQUESTS, parent)
-        self._client.facade = type(self).__name__
-        self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, config)
-        if config.on_bad_record != "raise":
-            self._engine.reader.bury = self._bury
-        if topics:
-            self.subscribe(topics)
-
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True) -> None:
@@ -185,7 +98,8 @@ class Consumer(PushedMetrics, Generic[K, V]):
         failed, `RequestTimedOutError` that names the missing partitions or the current step of the group, and
         `IllegalStateError` in a listener's callback, which is part of the assignment.
         """
-        await self._engine.wait_ready(self._timeout_ms(timeout_ms))
+        given = TIMEOUT("timeout_ms", timeout_ms)
+        await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop fetching and close every connection, within ``timeout_ms`` (10000) regardless of the brokers.
@@ -197,17 +111,6 @@ class Consumer(PushedMetrics, Generic[K, V]):
         KIP-345) keeps its place until its session ends.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._engine.reading.in_hand.release()
-        await self.stop(self._config.close_timeout_ms)
 
     # --- choice of partitions ----------------------------------------------------------------------------------------
 
@@ -231,11 +134,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         if (pattern is None) == (not names):
             raise ConfigError("subscribe needs either topics or a pattern")
         self._client.check_loop()
-        if pattern is None:
-            self._engine.subscription.subscribe(names, listener)
-        else:
-            self._engine.subscription.match(arguments.pattern("pattern", pattern), listener)
-        self._engine.subscription_changed()
+        self._engine.subscribe(names, None if pattern is None else arguments.pattern("pattern", pattern), listener)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions; replaces earlier choices, but partitions that stay keep their position.
@@ -395,18 +294,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         producer has taken over the transactional id, and, after ``transaction_retries``, the reason for the abort.
         """
         self._client.check()
-        own = self._config
-        defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
-        if own.on_bad_record != "raise":
-            defaults["on_bad_record"] = own.on_bad_record
-        config = RunConfig.from_options({**defaults, **options})
-        if exactly_once is not None:
-            checked_producer(exactly_once, config)
-        subscription = self._engine.subscription
-        read = None if subscription.kind is SubscriptionKind.PATTERN else subscription.topics
-        transactional = exactly_once is not None
-        routing = routing_of(handler, transactional=transactional, read=read, subscribe=self.subscribe)
-        await attended(self, self._config.close_timeout_ms, config, partial(self._run, routing, config, exactly_once))
+        await run_consumer(self, self.subscribe, self._engine, handler, exactly_once, options)
 
     # --- positions ---------------------------------------------------------------------------------------------------
 
@@ -433,22 +321,6 @@ class Consumer(PushedMetrics, Generic[K, V]):
         """Continue from the end of these partitions (of all assigned ones); otherwise like `seek_to_beginning`."""
         await self._seek_by(LATEST, partitions, timeout_ms)
 
-    async def _seek_by(
-        self, policy: ResetPolicy | None, partitions: tuple[TopicPartition, ...], timeout_ms: float | None
-    ) -> None:
-        """Continue from the offsets of the policy, or without one from committed offsets."""
-        partitions = tuple(arguments.PARTITIONS("partitions", partitions))
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
-        reading = self._engine.reading
-        states = self._states(partitions) if partitions else list(reading.positions)
-        if policy is None:
-            reading.go_back(states)
-        else:
-            for state in states:
-                reading.reset(state, policy)
-        await self._engine.readiness.wait_for_positions(states, timeout_ms)
-
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
         """Return the offset of the next record to be handed out; waits until it is known.
 
@@ -457,8 +329,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         it raises `UnknownTopicOrPartitionError` if the topic is missing, and `RequestTimedOutError` otherwise.
         """
         tp = topic_partition("partition", partition)
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
+        timeout_ms = self._usable(timeout_ms)
         state = self._engine.reading.positions.require(tp)
         await self._engine.readiness.wait_for_positions([state], timeout_ms)
         position = state.position
@@ -495,15 +366,6 @@ class Consumer(PushedMetrics, Generic[K, V]):
         """
         return await self._offsets(partitions, LATEST_TIMESTAMP, timeout_ms)
 
-    async def _offsets(
-        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
-    ) -> dict[TopicPartition, int]:
-        timestamps = dict.fromkeys(arguments.PARTITIONS("partitions", partitions), timestamp)
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
-        found = await self._engine.queries.offsets(timestamps, timeout_ms)
-        return {tp: found[tp].offset for tp in timestamps}
-
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -512,8 +374,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         Raises the errors of `beginning_offsets`.
         """
         wanted = arguments.TIMES("timestamps", timestamps)
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
+        timeout_ms = self._usable(timeout_ms)
         found = await self._engine.queries.offsets(wanted, timeout_ms)
         result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         for tp in wanted:
@@ -536,8 +397,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         The default is ``default_api_timeout_ms``, because the topic may be about to be created.
         """
         topic = topic_name("topic", topic)
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
+        timeout_ms = self._usable(timeout_ms)
         found = await self._client.metadata.topic(topic, timeout_ms)
         return frozenset(range(len(found.partitions)))
 
@@ -556,8 +416,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
         ``timeout_ms`` (``default_api_timeout_ms``).
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
+        timeout_ms = self._usable(timeout_ms)
         await self._membership("committed offsets belong").commits.commit(given, timeout_ms)
 
     async def committed(
@@ -565,8 +424,7 @@ class Consumer(PushedMetrics, Generic[K, V]):
     ) -> OffsetAndMetadata | None:
         """Return the offset stored by ``group_id`` for the partition, or None; raises the errors of `commit`."""
         tp = topic_partition("partition", partition)
-        timeout_ms = self._timeout_ms(timeout_ms)
-        self._client.check()
+        timeout_ms = self._usable(timeout_ms)
         found = await self._membership("committed offsets belong").offsets.committed([tp], timeout_ms)
         return found[tp]
 
@@ -589,11 +447,6 @@ class Consumer(PushedMetrics, Generic[K, V]):
         return self._membership("a membership belongs").commits.membership()
 
     # --- state -------------------------------------------------------------------------------------------------------
-
-    @property
-    def client_id(self) -> str:
-        """Name of this consumer in brokers' logs and quotas."""
-        return self._config.client_id
 
     def metrics(self) -> ConsumerMetrics:
         """Return counts, and the position, end and lag of each partition. Does not send requests."""
@@ -621,57 +474,6 @@ class Consumer(PushedMetrics, Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"<Consumer client_id={self._config.client_id!r} partitions={len(self._engine.reading.positions)}>"
-
-    # --- internals ---------------------------------------------------------------------------------------------------
-
-    async def _run(self, routing: Routing, config: RunConfig, exactly_once: Any) -> None:
-        from .._io.run.runner import run
-
-        group_id = self._config.group_id
-        async with retry_topics(self._engine, config, group_id, routing):
-            if exactly_once is not None:
-                from .._io.run.exactly_once import run_exactly_once
-
-                await run_exactly_once(self._engine, config, routing, exactly_once)
-                return
-            later = bool(config.retry_topics)
-            async with outlets(self._client, config, group_id, routing, later=later) as dead_letters:
-                await run(self._engine, config, routing, dead_letters)
-
-    async def _bury(self, error: RecordDeserializationError) -> None:
-        """Return when an undeserializable record may be left out: after its dead letter, if any, is stored."""
-        log = client_log("consumer", self._config.client_id)
-        done = "is left out"
-        if self._config.on_bad_record == "dead_letter":
-            from .._core.run.refusals import Refusals
-
-            config = RunConfig.from_options({"dead_letter_topic": self._config.dead_letter_topic})
-            async with outlets(self._client, config, self._config.group_id) as dead_letters:
-                if dead_letters is None:
-                    raise ClientClosedError
-                await dead_letters.send(error.record, error, 0, Refusals(0, self._config, log))
-            done = f"went to {self._config.dead_letter_topic}"
-        log.warning("%s %s", bad_record(error), done)
-
-    def _timeout_ms(self, timeout_ms: float | None) -> float:
-        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
-        return self._config.default_api_timeout_ms if checked is None else checked
-
-    def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        return [self._engine.reading.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]
-
-    def _transaction_part(self) -> TransactionPart:
-        """Return the part for `Transaction.send_offsets`. Internal."""
-        self._client.check()
-        commits = self._membership("committed offsets belong").commits
-        from .._io.group.commits import GroupPart
-
-        return GroupPart(commits)
-
-    def _membership(self, what: str) -> Membership:
-        if self._engine.membership is None:
-            raise IllegalStateError(f"{what} to a group: set group_id")
-        return self._engine.membership
 
 
 def _wanted(partitions: tuple[TopicPartition, ...]) -> frozenset[TopicPartition] | None:

@@ -13,11 +13,12 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from functools import partial
 from ssl import SSLContext
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._options.addresses import Addresses, Search
 from .._options.checks import Secret
 from .._options.version import __version__
+from .._values import NamedTuple
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 from ..errors.shown import shown
 

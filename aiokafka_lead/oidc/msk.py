@@ -10,12 +10,13 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from .._options.checks import text
 from .._options.token import Token
 from .._options.version import __version__
+from .._values import NamedTuple
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 
 __all__ = ["AwsCredentials", "msk_iam"]

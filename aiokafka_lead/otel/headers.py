@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from opentelemetry import propagate
 from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 
+from .._values import NamedTuple
 from ..types import Header, Headers
 
 __all__ = ["extracted", "injected", "may_be_sampled", "passed_on", "read", "trace_header", "with_carried"]

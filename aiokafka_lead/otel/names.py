@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple
+
+from .._values import NamedTuple
 
 __all__ = ["SCHEMA_URL", "Attribute", "Vocabulary", "Wording"]
 

@@ -47,7 +47,6 @@ class RelayOptions(TypedDict, total=False):
     """The time that `Relay.run` may take to end after a signal; None is 10 s (None)."""
 
 
-@dataclass(init=False, repr=False, eq=False)
 class RelayConfig(Checked):
     """The options of `RelayOptions`, checked."""
 

@@ -4,43 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from .._accel import ACCELERATED
 from .._core.producer.delivery import Delivery, DeliveryBatch
-from .._core.transactions.additions import OFFSETS, checked_group
-from .._core.transactions.phase import Phase
 from .._io.client import Client, configured
+from .._io.facade import Facade
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
-from .._io.pushed_metrics import PushedMetrics
-from .._io.transactions.manager import Transactions
 from .._options.arguments import TIMEOUT, topic_name
 from .._options.checks import boolean, discreet
 from .._options.sent_types import K, V
-from ..config import ProducerConfig, SharedClient
+from ..config import ProducerConfig
 from ..errors import (
     IllegalStateError,
     KafkaError,
     RequestTimedOutError,
 )
-from ..health import ProducerHealth, TransactionHealth
-from ..metrics import ProducerMetrics, ProducerTopicMetrics
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ._engine import ProducerEngine
-from .transaction import Transaction
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from .._io.transactions.manager import Transactions
     from .._options.serialization import Serializer
-    from ..config import ProducerBaseOptions
+    from ..config import ProducerBaseOptions, SharedClient
+    from ..health import ProducerHealth, TransactionHealth
+    from ..metrics import ProducerMetrics
+    from .transaction import Transaction
+
+__all__ = ["Delivery", "DeliveryBatch", "Producer"]
 
 
-__all__ = ["Delivery", "DeliveryBatch", "Producer", "ProducerHealth", "ProducerMetrics", "ProducerTopicMetrics"]
-
-
-class Producer(PushedMetrics, Generic[K, V]):
+class Producer(Facade, Generic[K, V]):
     """Writes records to topics.
 
         async with Producer("localhost:9092") as producer:
@@ -119,15 +115,6 @@ class Producer(PushedMetrics, Generic[K, V]):
         transaction is aborted, and its pending records are not sent.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop(self._config.close_timeout_ms)
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -228,6 +215,8 @@ class Producer(PushedMetrics, Generic[K, V]):
         `TransactionTimedOutError`, so that a loop that repeats aborted transactions need not know every symptom of an
         outage.
         """
+        from .transaction import Transaction  # here, as below: most producers have no transactions
+
         return Transaction(self, self._own_transactions())
 
     async def begin_transaction(self, *, timeout_ms: float | None = None) -> None:
@@ -274,6 +263,8 @@ class Producer(PushedMetrics, Generic[K, V]):
         partitions themselves. Raises `CommitFailedError` for a removed member, or another `KafkaError`; then the
         transaction can only be aborted, as after a cancellation of the call.
         """
+        from .._core.transactions.additions import OFFSETS, checked_group
+
         found = OFFSETS("offsets", offsets)
         group = checked_group(group_metadata)
         await self._own_transactions().send_offsets(found, group, _seconds(timeout_ms))
@@ -286,11 +277,6 @@ class Producer(PushedMetrics, Generic[K, V]):
         return self._own_transactions().health()
 
     # --- state -------------------------------------------------------------------------------------------------------
-
-    @property
-    def client_id(self) -> str:
-        """Name of this producer in brokers' logs and quotas."""
-        return self._config.client_id
 
     @property
     def transactional_id(self) -> str | None:
@@ -327,6 +313,8 @@ class Producer(PushedMetrics, Generic[K, V]):
 
     async def _abort_refused(self) -> None:
         """Abort a failed transaction for `Consumer.run`, whose block has ended, so that no other code would end it."""
+        from .._core.transactions.phase import Phase
+
         transactions = self._own_transactions()
         if transactions.state.phase is Phase.FAILED:
             with suppress(RequestTimedOutError):  # the abort continues, and the next transaction waits for it

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .._core.producer.health import ProducerFacts, judge_producer
 from .._core.tracing import TracedClient, installed
 from .._io.asking_around import ask_anyone
 from .._io.client import Client
@@ -20,14 +19,14 @@ from .._io.producer.intake import Admission, Intake
 from .._io.producer.sender import HOT_REQUESTS, Sender
 from .._io.producer.shared_sending import Seat, SharedSending
 from .._io.producer.traced_sends import TracedSends
-from .._io.transactions.manager import TransactionGate, Transactions
 from ..config import ProducerConfig
 from ..errors import ClientClosedError, KafkaError, RequestTimedOutError
 from ..errors.base import own_copy
-from ..health import ProducerHealth
 
 if TYPE_CHECKING:
     from .._core.telemetry.measures import Source
+    from .._io.transactions.manager import Transactions
+    from ..health import ProducerHealth
 
 
 class ProducerEngine(Kind):
@@ -46,11 +45,18 @@ class ProducerEngine(Kind):
         self.check: Callable[[], None] = client.check
         """Raises unless the producer can be used here and now."""
         self._started_at: float | None = None
-        transactional = config.transactional_id is not None
-        self.transactions = Transactions(config, client, self.sender, self._check_now) if transactional else None
+        self.transactions = self._transactions()
         admission = Admission(self._check_now) if self.transactions is None else self.transactions.admission(0)
         self.intake = Intake(config, self.sender, client.metadata, admission)
         self.sends: CheckedSends = CheckedSends(config, self.intake, self.accumulator.topics)
+
+    def _transactions(self) -> Transactions | None:
+        if self.config.transactional_id is None:
+            return None
+        # Only here: other producers do not pay for the import.
+        from .._io.transactions.manager import Transactions
+
+        return Transactions(self.config, self.client, self.sender, self._check_now)
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -72,7 +78,7 @@ class ProducerEngine(Kind):
         if self.transactions is not None:
             self.intake.usable = False
             another = self._started_intake if self.sends.as_they_come else None
-            await self.transactions.start(TransactionGate(self.intake, another), wait=wait)
+            await self.transactions.start(self.intake, another, wait=wait)
 
     def refuse(self) -> None:
         self.check = _raise_closed
@@ -133,6 +139,8 @@ class ProducerEngine(Kind):
 
     def health(self) -> ProducerHealth:
         """Judge the current state, cheaply and without requests."""
+        from .._core.producer.health import ProducerFacts, judge_producer
+
         now, client, accumulator, started_at = time.monotonic(), self.client, self.accumulator, self._started_at
         unusable = None
         if client.fatal is not None:

@@ -13,7 +13,7 @@ from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet, integer
 from .._options.logs import client_log
 from .._options.sent_types import K, V
-from ..config import ProducerConfig, SharedClient
+from ..config import ProducerConfig
 from ..errors import ConfigError, IllegalStateError, KafkaError
 from ..health import ProducerHealth, TransactionHealth
 from . import Producer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .._options.serialization import Serializer
-    from ..config import ProducerBaseOptions
+    from ..config import ProducerBaseOptions, SharedClient
     from ..metrics import ProducerMetrics
 
 

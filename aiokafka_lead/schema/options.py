@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any, TypedDict
 
@@ -98,7 +97,6 @@ class RegistryOptions(TypedDict, total=False):
     ignore_rules: bool
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)
 class RegistryConfig(Checked):
     """The options of `SchemaRegistry`, checked."""
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from itertools import chain
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._core.consumer import arguments
 from .._core.share.record import ShareRecord
 from .._io.client import Client, configured
 from .._io.deadline import Deadline
-from .._io.pushed_metrics import PushedMetrics
+from .._io.facade import Facade
 from .._io.share.acknowledging import Acknowledgement
 from .._io.share.engine import HOT_REQUESTS, ShareEngine
 from .._io.share.reader import ShareBatches, TracedShareRecords
@@ -20,11 +19,8 @@ from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
 from .._options.read_types import K, V
 from .._runs import attended, outlets, routing_of
-from ..config import SharedClient
 from ..config.share import ShareConsumerConfig
 from ..errors import ConfigError, KafkaError
-from ..health import ConsumerHealth
-from ..metrics import ShareConsumerMetrics, ShareTopicMetrics
 from ..types import AcknowledgeType, TopicPartition
 
 if TYPE_CHECKING:
@@ -32,14 +28,17 @@ if TYPE_CHECKING:
 
     from .._core.share.run_options import ShareRunOptions
     from .._options.serialization import AsyncDeserializer, Deserializer
+    from ..config import SharedClient
     from ..config.share import ShareConsumerBaseOptions
     from ..handlers import Handlers
+    from ..health import ConsumerHealth
+    from ..metrics import ShareConsumerMetrics
 
 
-__all__ = ["Acknowledgement", "ShareConsumer", "ShareConsumerMetrics", "ShareRecord", "ShareTopicMetrics"]
+__all__ = ["ShareConsumer"]
 
 
-class ShareConsumer(PushedMetrics, Generic[K, V]):
+class ShareConsumer(Facade, Generic[K, V]):
     """Takes records of topics as jobs from a queue: a member of a share group (KIP-932; Apache Kafka 4.2).
 
         async with ShareConsumer("jobs", bootstrap_servers="localhost:9092", group_id="workers") as jobs:
@@ -154,17 +153,6 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         called again.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._engine.reader.come_back()
-        await self.stop(self._config.close_timeout_ms)
 
     # --- choice of topics --------------------------------------------------------------------------------------------
 
@@ -285,11 +273,6 @@ class ShareConsumer(PushedMetrics, Generic[K, V]):
         return await self._engine.acknowledging.commit(self._config.default_api_timeout_ms if given is None else given)
 
     # --- state -------------------------------------------------------------------------------------------------------
-
-    @property
-    def client_id(self) -> str:
-        """Name of this consumer in brokers' logs and quotas."""
-        return self._config.client_id
 
     def metrics(self) -> ShareConsumerMetrics:
         """Return counts by topic, and the number of records waiting for the application. Does not send requests."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from .._options.arguments import INT64_MAX, list_of, map_of, string, topic_name
-from .._options.checks import Check, integer, optional
+from .._options.arguments import list_of, map_of, string, topic_name
+from .._options.checks import INT64_MAX, Check, integer, optional
 from ..errors import ConfigError, ConfigTypeError
 
 PORT = integer(0, 65_535)

@@ -12,9 +12,9 @@ from contextlib import suppress
 import pytest
 from crc32c import crc32c
 
-from aiokafka_lead._core.consumer.aborted import AbortedFilter
 from aiokafka_lead._core.consumer.chunk import Chunk
 from aiokafka_lead._core.consumer.deserializers import Deserializers
+from aiokafka_lead._core.consumer.fetched import AbortedFilter
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._records import (
     BatchView,

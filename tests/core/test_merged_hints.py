@@ -7,8 +7,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lead._core.consumer.fetch_session import SessionRequest
-from aiokafka_lead._core.consumer.merged_ask import MergedRequest
-from aiokafka_lead._core.consumer.merged_hints import take_hints
+from aiokafka_lead._core.consumer.merged_ask import MergedRequest, take_hints
 from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
 from aiokafka_lead._wire.messages.fetch import (
     FetchableTopicResponse,

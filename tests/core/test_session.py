@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.connection.sasl.refresh_window import RefreshWindow
+from aiokafka_lead._core.connection.sasl.oauthbearer import RefreshWindow
 from aiokafka_lead._core.connection.session import ENDLESS, LEAST_USE_S, MAX_LIFETIME_S, MIN_SESSION_S, session_of
 
 

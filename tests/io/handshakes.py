@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafka_lead._io.connection.brokers import NodeState
+from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead.errors import KafkaError
 
 from .script import LONG_BACKOFF, Handler, client, serve

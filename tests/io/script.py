@@ -15,7 +15,9 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSListener
 
 from aiokafka_lead._core.metadata.types import Broker
-from aiokafka_lead._io.connection.brokers import Brokers, Connection, Lane
+from aiokafka_lead._io.connection.brokers import Brokers
+from aiokafka_lead._io.connection.connection import Connection
+from aiokafka_lead._io.connection.settings import Lane
 from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead._wire import RequestFrame, Response, decode_request, encode_response
 from aiokafka_lead._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

@@ -12,7 +12,8 @@ import pytest
 
 from aiokafka_lead import AdminClient
 from aiokafka_lead._core.metadata.types import Broker
-from aiokafka_lead._io.connection.brokers import Brokers, Lane
+from aiokafka_lead._io.connection.brokers import Brokers
+from aiokafka_lead._io.connection.settings import Lane
 from aiokafka_lead._wire.messages.api_versions import ApiVersionsResponse
 from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from aiokafka_lead._wire.messages.sasl_handshake import SaslHandshakeResponse

@@ -9,9 +9,10 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.types import Broker
-from aiokafka_lead._io.connection.brokers import Brokers, Lane, NodeState
-from aiokafka_lead._io.connection.settings import COORDINATOR_IN_FLIGHT, CoordinatorLane
+from aiokafka_lead._io.connection.brokers import Brokers
+from aiokafka_lead._io.connection.settings import COORDINATOR_IN_FLIGHT, CoordinatorLane, Lane
 from aiokafka_lead._io.loop import sleep_until
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.sasl_handshake import SaslHandshakeResponse

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from aiokafka_lead._io.connection.brokers import NodeState
+from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._io.connection.transport import dial, resolve
 from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead._options.addresses import Addresses, Search

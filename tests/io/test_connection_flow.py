@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from aiokafka_lead._io.connection.brokers import NodeState
+from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from aiokafka_lead.errors import (

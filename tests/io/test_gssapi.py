@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead._io.connection.brokers import Brokers, Lane
+from aiokafka_lead._io.connection.brokers import Brokers
+from aiokafka_lead._io.connection.settings import Lane
 from aiokafka_lead._wire import RequestFrame
 from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from aiokafka_lead._wire.messages.sasl_handshake import SaslHandshakeResponse

@@ -8,7 +8,7 @@ import time
 import anyio
 import pytest
 
-from aiokafka_lead._io.connection.connection import Lane
+from aiokafka_lead._io.connection.settings import Lane
 from aiokafka_lead._wire.messages.list_groups import ListGroupsRequest
 from aiokafka_lead.errors import ClusterIdMismatchError, KafkaConnectionError, KafkaError, RebootstrapRequiredError
 from aiokafka_lead.testing import EmbeddedCluster

@@ -18,7 +18,8 @@ import trustme
 from anyio import to_thread
 from anyio.streams.tls import TLSAttribute
 
-from aiokafka_lead._io.connection.brokers import Brokers, Lane
+from aiokafka_lead._io.connection.brokers import Brokers
+from aiokafka_lead._io.connection.settings import Lane
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError, SslAuthenticationError
 
 from .script import HOST, LONG_BACKOFF, Certificates, Peer, client, heartbeat, serve

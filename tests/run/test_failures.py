@@ -11,8 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import ConsumerRecord, Producer
-from aiokafka_lead.consumer import DEAD_LETTER_HEADERS
+from aiokafka_lead import DEAD_LETTER_HEADERS, ConsumerRecord, Producer
 from aiokafka_lead.errors import HandlerError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from aiokafka_lead.testing import EmbeddedCluster
 

@@ -191,8 +191,9 @@ print(*sorted(set(sys.modules) - before))
 """
 NEEDED = {"aiokafka", "aiokafka_lead", "anyio", "cython_runtime", "idna", "sniffio", "typing_extensions"}
 LATER = {
-    "_io.run", "_io.group.consumer", "_options.tls.material", "_records.arrow", "_records.compression.lz4_by_lz4",
-    "_records.compression.zstd_by_zstandard", "_wire.schemas", "admin", "cli", "compat", "oidc", "spark", "testing",
+    "_core.transactions", "_io.group", "_io.run", "_io.transactions", "_options.tls.material", "_records.arrow",
+    "_records.compression.lz4_by_lz4", "_records.compression.zstd_by_zstandard", "_wire.server", "admin", "cli",
+    "compat", "config.options", "oidc", "producer.transaction", "spark", "testing",
 }  # fmt: skip
 """Parts of the package that the first program that needs them imports."""
 CONSUMING = {"_core.group", "_core.run", "_io.consumer", "_wire.messages.fetch", "consumer"}
@@ -215,7 +216,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
     [
         ("from aiokafka_lead import Consumer, Producer", LATER),
         ("from aiokafka_lead import Producer", LATER | CONSUMING),
-        (COMPAT, LATER - {"_io.group.consumer", "compat"}),
+        (COMPAT, LATER - {"compat"}),
     ],
     ids=["both", "producer", "compat"],
 )

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from ...errors import FrameTooLargeError, KafkaError, MalformedMessageError, NotKafkaError
 
-__all__ = ["HANDSHAKE_MAX_BYTES", "frame_length_error", "recognise"]
-
 HANDSHAKE_MAX_BYTES = 1024 * 1024
 """No answer before a connection is ready comes near this: a Kerberos token has at most 64 KiB, ApiVersions a few."""
 

@@ -15,8 +15,6 @@ from ..._wire import Buffer
 from ...errors import KafkaError
 from .foreign import frame_length_error
 
-__all__ = ["FrameReader"]
-
 SCRATCH_BYTES = 32 * 1024
 """Frames that fit are collected in the reused buffer, large enough for a TLS record or many small answers."""
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from ...errors import KafkaError, MalformedMessageError
 
-__all__ = ["InFlight", "InFlightLedger", "OnDone"]
-
 OnDone = Callable[[Any, KafkaError | None], None]
 """Receives the response and None, or None and the error; called exactly once."""
 

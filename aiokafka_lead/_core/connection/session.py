@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from random import random
-from typing import NamedTuple
 
-__all__ = ["ENDLESS", "Session", "session_of"]
+from ..._values import NamedTuple
 
 MIN_SESSION_S = 1.0
 """Minimum interval of logins, however short sessions are: otherwise a client would do nothing but log in.

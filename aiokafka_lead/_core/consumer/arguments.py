@@ -9,8 +9,6 @@ from ..._options.arguments import TIME_MS, list_of, map_of, offset, topic_name, 
 from ..._options.checks import encodable, integer, milliseconds
 from ...errors import ConfigError, ConfigTypeError
 
-__all__ = ["MAX_RECORDS", "OFFSETS", "PARTITIONS", "TIMES", "TOPICS", "WAIT", "listener", "pattern"]
-
 LISTENER_METHODS = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
 
 TOPICS = list_of("str", topic_name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
 
-__all__ = ["FetchedSpan", "scan_batches"]
+from ..._values import NamedTuple
 
 # A log entry of any message format begins with its offset (int64) and the length of the rest (int32). Format 2
 # continues with leader epoch (int32), format (int8), checksum (int32), attributes (int16) and last offset delta

@@ -10,8 +10,6 @@ from ..._records import ConsumerRecord
 from ...types import TopicPartition
 from .position import Position
 
-__all__ = ["Chunk"]
-
 Record = ConsumerRecord[Any, Any]
 
 

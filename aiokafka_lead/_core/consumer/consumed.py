@@ -7,8 +7,6 @@ from typing import Protocol
 
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Consumed", "Source", "TransactionPart"]
-
 
 class Source(Protocol):
     """The consumer to which a part belongs."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..latencies import Latencies, LatenciesByNode
 from ..leadership.moves import LeaderMoveCounters
 
-__all__ = ["ConsumerCounters"]
-
 
 class ConsumerCounters(LeaderMoveCounters):
     """Running counts since the consumer started, added to where things happen.

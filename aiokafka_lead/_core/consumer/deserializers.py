@@ -13,8 +13,6 @@ from ...errors import RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Headers, SerializationContext
 
-__all__ = ["SEEK_ON", "Deserializers", "bad_record", "bound", "cannot_be_deserialized", "never_awaited"]
-
 Record = ConsumerRecord[Any, Any]
 
 SEEK_ON = "; seek past it to go on"

@@ -6,9 +6,8 @@ buffered: prefetched records are handed out first, then the same offset is fetch
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..._options.logs import ClientLog
+from ..._values import NamedTuple
 from ..._wire.messages.fetch import FetchResponse, PartitionData
 from ...errors import (
     CorruptBatchError,
@@ -43,9 +42,6 @@ from .partition_state import BEYOND_ANY_LOG, PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
 from .reset_policy import ResetPolicy
-
-__all__ = ["AnswerOptions", "AnswerReader", "FetchOutcome"]
-
 
 STALE = HINT_ERRORS | {
     ReplicaNotAvailableError.code,

@@ -18,9 +18,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Container, Iterable, Iterator
 from itertools import count
-from typing import NamedTuple
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
@@ -38,8 +38,6 @@ from .partition_state import PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
 from .suspects import Suspects
-
-__all__ = ["FetchLimits", "FetchPlanner", "PlannedFetch"]
 
 ANSWERS_AHEAD = 2
 """Maximum number of unread answers per partition."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ..._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .fetch_session import SessionRequest
-
-__all__ = ["FIRST_VERSION_WITH_DIVERGING_EPOCH", "FetchOptions", "fetch_request", "wait_beside_ms"]
-
 
 FIRST_VERSION_WITH_DIVERGING_EPOCH = 12
 """From this version on, the broker compares the epoch of the last fetched record with its log (KIP-595)."""

@@ -16,23 +16,13 @@ every request is full then, until one is granted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ...errors import FetchSessionIdNotFoundError
 from ...types import TopicPartition
 from ..metadata.types import NO_TOPIC_ID
 from .partition_fetch import PartitionFetch
-
-__all__ = [
-    "NO_SESSION",
-    "FetchSession",
-    "MergedSession",
-    "SessionRequest",
-    "TopicUse",
-    "names_by_id",
-    "version_to_send",
-]
 
 NO_SESSION = 0
 """The session id of requests and answers outside a session."""

@@ -6,8 +6,6 @@ from enum import Enum
 
 from ..transitions import Transitions
 
-__all__ = ["POSITIONED", "TRANSITIONS", "FetchEvent", "FetchState"]
-
 
 class FetchState(Enum):
     """Stages on the way to fetching a partition."""

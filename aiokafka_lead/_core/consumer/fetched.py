@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, cast
 
-from ..._records import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchView, Columns, ConsumerRecord, MessageSet, read_parts
+from ..._records import (
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    BatchView,
+    Columns,
+    ConsumerRecord,
+    ControlType,
+    MessageSet,
+    read_parts,
+)
 from ...errors import BatchTooLargeError, CorruptBatchError, CorruptRecordError, KafkaError
 from ...errors.base import own_copy, without_frames
 from ...types import TopicPartition
-from .aborted import AbortedFilter, AbortedTransaction
 from .chunk import Chunk
 from .deserializers import Deserializers
 from .position import Position
 from .record_batch import RecordBatch
-
-__all__ = ["DEFAULT_JOINED_RECORDS", "FetchedData", "NotLoaded"]
 
 Record = ConsumerRecord[Any, Any]
 
@@ -342,3 +347,40 @@ def _kept(error: Unreadable, view: BatchView) -> Unreadable:
     if isinstance(error, BatchTooLargeError):
         error.next_offset = view.next_offset
     return without_frames(error)
+
+
+class AbortedTransaction(Protocol):
+    """An aborted transaction as listed in a Fetch answer."""
+
+    producer_id: int
+    first_offset: int
+
+
+class AbortedFilter:
+    """Hides batches of aborted transactions from read_committed consumers (KIP-98; Java: CompletedFetch).
+
+    It follows one fetch answer's batches in offset order.
+
+    The broker lists every aborted transaction that overlaps the answer, so each answer is filtered independently.
+    A producer has one transaction at a time: its batches are aborted from the transaction's first offset up to its
+    abort marker.
+    """
+
+    __slots__ = ("_aborting", "_coming")
+
+    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self._coming = sorted(((t.first_offset, t.producer_id) for t in transactions), reverse=True)
+        """Transactions that begin after the batches seen so far; the next one last."""
+        self._aborting: set[int] = set()
+        """Producers whose abort marker has not been seen yet."""
+
+    def hides(self, batch: BatchView) -> bool:
+        """Return True if the application must not see this batch; call it for every batch, control batches too."""
+        coming = self._coming
+        while coming and coming[-1][0] <= batch.last_offset:
+            self._aborting.add(coming.pop()[1])
+        if batch.is_control:
+            if batch.producer_id in self._aborting and batch.control_type() == ControlType.ABORT:
+                self._aborting.discard(batch.producer_id)
+            return True
+        return batch.is_transactional and batch.producer_id in self._aborting

@@ -8,13 +8,11 @@ from as if the client had no rack.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 from ..trust import Trust
-
-__all__ = ["CONNECTS_WITHIN_S", "Followers", "may_serve"]
 
 CONNECTS_WITHIN_S = 0.5
 """A follower not connected within this time is abandoned: its leader has the same records, and needs no connection."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ...health import ConsumerHealth
 from ...types import TopicPartition
 

@@ -5,14 +5,13 @@ Automatic commits exclude them, and a group's rebalance waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 from ...types import OffsetAndMetadata, TopicPartition
 from .chunk import Chunk
 from .partition_state import PartitionState
 from .position import Position
-
-__all__ = ["InHand"]
 
 
 def _nothing() -> None:
@@ -227,3 +226,83 @@ class InHand:
             held = self.last_taken()
         # A seek back moves the position before the records in hand.
         return position if held is None or position.offset < held.offset else held
+
+
+class PollInterval:
+    """Measures the time since the application last asked for records. A waiting read counts as progress.
+
+    No task watches for its expiry in a consumer without a group.
+    """
+
+    __slots__ = ("_mark", "_progressed_at", "_waiting", "interval_s", "oldest_work")
+
+    def __init__(self, interval_s: float, now: float) -> None:
+        self.interval_s = interval_s
+        self._progressed_at = now
+        self._waiting = False
+        """True while the application is within a read."""
+        self.oldest_work: Callable[[], float | None] | None = None
+        """Set while records are handled in parallel to reads: returns the start of the oldest running handler, or
+        None if none runs. Only handlers count then."""
+        self._mark: Any = None
+        """Position of the application at the last `look`."""
+
+    def progressed(self, now: float) -> None:
+        """Note that the application wants more records, or has finished some."""
+        self._progressed_at = now
+        self._waiting = False
+
+    def waits(self) -> None:
+        """Note that the application waits for records, until `progressed`."""
+        self._waiting = True
+
+    def look(self, mark: object, now: float) -> None:
+        """Detect progress of iteration, which hands out records silently, by a new ``mark`` such as their number."""
+        if mark != self._mark:
+            self._mark = mark
+            self._progressed_at = now
+
+    def expires_at(self) -> float | None:
+        """Return the time at which the application will have taken too long; None while it waits."""
+        if self.oldest_work is not None:
+            began_at = self.oldest_work()
+            return None if began_at is None else began_at + self.interval_s
+        return None if self._waiting else self._progressed_at + self.interval_s
+
+
+class ParallelWork(Protocol):
+    """One run in progress."""
+
+    @property
+    def transactional(self) -> bool:
+        """True if it commits in transactions, next to which other commits are forbidden."""
+        ...
+
+    def problem(self, now: float) -> str | None:
+        """Return the problem that it currently tolerates."""
+
+    async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
+        """Give up these partitions: wait for their handlers until the deadline, and commit finished records."""
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget these partitions, which were given up or lost."""
+
+    def done(self) -> Iterator[tuple[PartitionState, Position]]:
+        """Yield, for each partition with taken records, the position before which all records are done."""
+        ...
+
+    def unsubscribed(self) -> None:
+        """End the run if the consumer has no more partitions to read."""
+
+    async def finish(self, ready_by: float, end_by: float) -> None:
+        """End the run of a stopping consumer. Handlers have until ``ready_by``, the rest until ``end_by``."""
+
+
+class CurrentRun:
+    """The run of one consumer, which determines finished records; otherwise they follow from those in hand."""
+
+    __slots__ = ("work",)
+
+    def __init__(self) -> None:
+        self.work: ParallelWork | None = None
+        """None without a run. Written by the run itself."""

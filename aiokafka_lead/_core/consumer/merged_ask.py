@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ..._wire.messages.fetch import FetchResponse, NodeEndpoint, PartitionData
 from ...errors import KafkaError
 from ...types import TopicPartition
+from ..leadership.hints import FIRST_FETCH_WITH_HINTS, HintReader
+from ..metadata.types import LeaderHint
 from .fetch_plan import PlannedFetch
 from .fetch_session import SessionRequest
 from .partition_fetch import PartitionFetch
-
-__all__ = ["Answered", "Asker", "AskingConsumer", "Asks", "MergedRequest"]
 
 AWAY_AFTER_S = 0.1
 """A consumer that has not asked for this long, for example for lack of memory, is left out of fetches."""
@@ -141,3 +142,17 @@ class Asks:
             consumer.away = True
             consumer.kept.clear()
         return gone
+
+
+def take_hints(sent: MergedRequest, response: FetchResponse) -> list[LeaderHint]:
+    """Read the hints once for all consumers; see `HintReader.take`."""
+    reader = HintReader(sent.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
+    if reader.tells_leaders and response.node_endpoints:
+        for topic in response.responses:
+            name = topic.topic or sent.names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                if data.error_code:
+                    asked = sent.asked.get(TopicPartition(name, data.partition_index))
+                    if asked is not None:
+                        reader.take(name, asked.topic_id, data.partition_index, data.error_code, data.current_leader)
+    return reader.hints

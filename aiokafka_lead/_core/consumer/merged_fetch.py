@@ -32,8 +32,6 @@ from .merged_ask import Answered, Asker, AskingConsumer, Asks, MergedRequest
 from .partition_fetch import PartitionFetch
 from .suspects import Suspects
 
-__all__ = ["MergedFetches"]
-
 PROBE_AGAIN_S = 0.04
 """First delay between a probe without data and the next one."""
 

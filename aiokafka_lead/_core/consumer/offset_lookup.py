@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
+from ..._values import NamedTuple
 from ..._wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -24,17 +25,6 @@ from ..._wire.messages.offset_for_leader_epoch import (
 from ...errors import KafkaError, UnsupportedForMessageFormatError, error_for_code
 from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
-
-__all__ = [
-    "EpochEnd",
-    "ListedOffset",
-    "LookupAnswer",
-    "by_leader",
-    "epoch_end_request",
-    "list_offsets_request",
-    "read_epoch_ends",
-    "read_listed_offsets",
-]
 
 T = TypeVar("T")
 FROM_A_CLIENT = -1

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-__all__ = ["PartitionFetch"]
-
 
 class PartitionFetch:
     """The entry for one partition in a request; the broker remembers it within a session. Immutable."""

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from .chunk import Chunk
     from .fetched import FetchedData
 
-__all__ = ["BEYOND_ANY_LOG", "PartitionState"]
-
-
 BEYOND_ANY_LOG = 2**63 - 1
 """An offset beyond any record."""
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from ...types import OffsetAndMetadata
 
-__all__ = ["Position"]
-
 
 class Position:
     """The next offset to read, and the leader epoch of the record before it (-1: unknown). Immutable."""

@@ -11,8 +11,6 @@ from ..metadata.moved import Moved
 from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
 from .partition_state import PartitionState
 
-__all__ = ["Positions"]
-
 
 def _nothing() -> None:
     pass

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Container, Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..._values import NamedTuple
 from ...errors import KafkaError
 from ...errors.base import own_copy
 from ...types import TopicPartition
@@ -21,8 +22,6 @@ from .fetched import FetchedData, NotLoaded
 from .partition_state import PartitionState
 from .position import Position
 from .record_batch import RecordBatch
-
-__all__ = ["BatchAhead", "Prefetch"]
 
 
 class BatchAhead(NamedTuple):
@@ -232,7 +231,7 @@ class Prefetch:
         return self._hand_out(state, ahead.batch)
 
     def pass_turn(self, tp: TopicPartition) -> None:
-        """End the turn of a partition that cannot be read, if it has the turn."""
+        """Let other partitions be read first, if it is the turn of this one, which cannot be read."""
         if self._queue and self._queue[0].tp == tp:
             self._queue.rotate(-1)
 

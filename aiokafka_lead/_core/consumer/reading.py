@@ -17,8 +17,6 @@ from .positions import Positions
 from .prefetch import Prefetch
 from .reset_policy import ResetPolicy
 
-__all__ = ["Reading"]
-
 
 class Reading:
     """The positions of partitions, their prefetched data, the records in hand, and the counters.

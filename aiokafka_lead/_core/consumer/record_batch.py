@@ -18,8 +18,6 @@ from .position import Position
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Bury", "RecordBatch"]
-
 K = TypeVar("K", covariant=True)
 V = TypeVar("V", covariant=True)
 T = TypeVar("T")
@@ -47,8 +45,9 @@ class RecordBatch(Generic[K, V]):
     They come from one batch of its log, or several buffered ones, joined up to ``max_poll_records``, or 500 if that is
     None. The columns are lists of equal length, created on first use and kept; do not modify them. ``keys`` and
     ``values`` are deserialized as a whole at first use, or before the batch is handed out if that may wait, and raise
-    `RecordDeserializationError` if one of them cannot be: unless ``on_bad_record`` leaves such records out. Iterating over the batch yields its records one by one. A
-    batch may keep the bytes of its whole fetch answer in memory, so keep columns, not batches, for long.
+    `RecordDeserializationError` if one of them cannot be, unless ``on_bad_record`` leaves such records out. Iterating
+    over the batch yields its records one by one. A batch may keep the bytes of its whole fetch answer in memory, so
+    keep columns, not batches, for long.
     """
 
     __slots__ = ("_columns", "_key_of", "_keys", "_last", "_tp", "_value_of", "_values", "bury", "lease")

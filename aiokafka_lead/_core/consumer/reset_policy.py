@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ...errors import ConfigError
-
-__all__ = ["EARLIEST", "EARLIEST_TIMESTAMP", "LATEST", "LATEST_TIMESTAMP", "ResetPolicy", "parse_reset_policy"]
 
 LATEST_TIMESTAMP = -1
 """ListOffsets: the end of the log (the last stable offset under read_committed)."""

@@ -9,8 +9,6 @@ from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from .partition_state import PartitionState
 
-__all__ = ["Standstill"]
-
 
 class Standstill:
     """Remembers the offset of each partition, sampled periodically; times are monotonic seconds."""

@@ -13,8 +13,6 @@ from ...errors import KafkaError, UnknownTopicOrPartitionError, error_for_code
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot, TopicMetadata
 
-__all__ = ["Subscription", "SubscriptionKind"]
-
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 

@@ -10,8 +10,6 @@ from collections.abc import Collection, Container
 
 from ...types import TopicPartition
 
-__all__ = ["Suspects"]
-
 
 class Suspects:
     """The partitions of one broker that must be fetched alone."""

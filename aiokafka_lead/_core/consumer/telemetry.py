@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ...metrics import ConsumerMetrics
 from ..telemetry.measures import Attributes, Kind, Measure, measured, standard_first
 from .reading import Reading
-
-__all__ = ["ConsumerPlace", "ConsumerTelemetry"]
 
 
 class ConsumerPlace(NamedTuple):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from random import random
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid4
 
 from ..._options.logs import client_log
+from ..._values import NamedTuple
 from ..._wire import Request, Response
 from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from ...config import ConsumerConfig

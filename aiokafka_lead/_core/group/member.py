@@ -7,9 +7,9 @@ at once. The caller of a method wakes both tasks, so a member needs no callbacks
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ..._values import NamedTuple
 from ..._wire import Request, Response
 from ...errors import KafkaError
 from ...types import TopicPartition
@@ -167,45 +167,3 @@ class GroupMember(Protocol):
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
         """Take in the coordinator's refusal of a commit under this identity."""
-
-
-class PollInterval:
-    """Measures the time since the application last asked for records. A waiting read counts as progress.
-
-    No task watches for its expiry in a consumer without a group.
-    """
-
-    __slots__ = ("_mark", "_progressed_at", "_waiting", "interval_s", "oldest_work")
-
-    def __init__(self, interval_s: float, now: float) -> None:
-        self.interval_s = interval_s
-        self._progressed_at = now
-        self._waiting = False
-        """True while the application is within a read."""
-        self.oldest_work: Callable[[], float | None] | None = None
-        """Set while records are handled in parallel to reads: returns the start of the oldest running handler, or
-        None if none runs. Only handlers count then."""
-        self._mark: Any = None
-        """Position of the application at the last `look`."""
-
-    def progressed(self, now: float) -> None:
-        """Note that the application wants more records, or has finished some."""
-        self._progressed_at = now
-        self._waiting = False
-
-    def waits(self) -> None:
-        """Note that the application waits for records, until `progressed`."""
-        self._waiting = True
-
-    def look(self, mark: object, now: float) -> None:
-        """Detect progress of iteration, which hands out records silently, by a new ``mark`` such as their number."""
-        if mark != self._mark:
-            self._mark = mark
-            self._progressed_at = now
-
-    def expires_at(self) -> float | None:
-        """Return the time at which the application will have taken too long; None while it waits."""
-        if self.oldest_work is not None:
-            began_at = self.oldest_work()
-            return None if began_at is None else began_at + self.interval_s
-        return None if self._waiting else self._progressed_at + self.interval_s

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ..._wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

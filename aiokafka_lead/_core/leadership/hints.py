@@ -8,8 +8,6 @@ from uuid import UUID
 
 from ..metadata.types import HINT_ERRORS, Broker, LeaderHint
 
-__all__ = ["FIRST_FETCH_WITH_HINTS", "FIRST_PRODUCE_WITH_HINTS", "HintReader"]
-
 FIRST_PRODUCE_WITH_HINTS = 10
 """First version of Produce whose answers name leaders."""
 

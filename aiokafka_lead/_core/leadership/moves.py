@@ -5,8 +5,6 @@ Compiled through ``moves.pxd`` if a compiler is available.
 
 from __future__ import annotations
 
-__all__ = ["LeaderMoveCounters", "MoveClock"]
-
 
 class LeaderMoveCounters:
     """Counters common to producers and consumers."""

@@ -19,8 +19,6 @@ from random import random
 from ..backoff import Backoff
 from ..trust import Trust, patience_of
 
-__all__ = ["CATCH_UP_MS", "FREE_RETRIES", "Patience", "RetryPolicy"]
-
 FREE_RETRIES = 10
 """Number of consecutive times that a newer leader epoch ends a wait (KIP-951). Brokers that send a client around, each
 time at a higher epoch, are asked at the rate of the normal backoff from then on."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ...types import TopicPartition
 from ..backoff import Backoff
 from .topics import WARN_EVERY_S, believed
 from .types import ClusterSnapshot
-
-__all__ = ["Absences", "Look", "MissingPartitions", "absent"]
 
 LOOK_AT_LEAST_EVERY_MS = 10_000.0
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ..._wire import Buffer, decode_response_in_steps, element_decoder, stepwise_decoder
 from ..._wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ...errors import LeaderNotAvailableError

@@ -18,14 +18,14 @@ from .metrics import MetadataCounters
 from .types import NO_EPOCH, NO_LEADER, Broker, PartitionMetadata
 
 REWIND_ANSWERS = 10
-"""Number of consecutive older answers, with none as new as the known one, before an older epoch is believed."""
+"""Number of consecutive answers older than the known one after which an older epoch is believed."""
 
 REWIND_AFTER_S = 5.0
 """Minimum age of the first of those answers: a single lagging broker may answer many times in a moment."""
 
 
 class _Suspect:
-    """Older answers about one partition, since the last one as new as the known one."""
+    """Answers about one partition that were older than the known one, and came after the last that was not."""
 
     __slots__ = ("answers", "epoch", "since")
 
@@ -55,7 +55,7 @@ class LeaderEpochs:
         """Only topics that have a pin or a suspect."""
 
     def watched(self, topic: str) -> Collection[int]:
-        """Return the partitions whose answers matter even if they equal the known ones, because of a memory."""
+        """Return the topic's partitions with a pinned hint or a suspect: even an answer without news changes those."""
         memory = self._topics.get(topic)
         return () if memory is None else memory.pins.keys() | memory.suspects.keys()
 

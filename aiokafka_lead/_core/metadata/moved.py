@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from .types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 
-__all__ = ["MetadataListener", "Moved"]
-
 
 class Moved:
     """The difference between two snapshots.
@@ -81,6 +79,45 @@ class Moved:
 
 MetadataListener: TypeAlias = Callable[[ClusterSnapshot, Moved], None]
 """Called with each new snapshot, and its difference from the previous one."""
+
+
+class _Listener:
+    """A listener, and the snapshot with which it was last called."""
+
+    __slots__ = ("call", "seen")
+
+    def __init__(self, call: MetadataListener, seen: ClusterSnapshot) -> None:
+        self.call = call
+        self.seen = seen
+
+
+class Listeners:
+    """Calls each listener with every snapshot, and its difference from the last one that this listener saw."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._latest = snapshot
+        self._listeners: list[_Listener] = []
+
+    def add(self, call: MetadataListener) -> None:
+        """Call this from the next snapshot on. A listener may be added several times."""
+        self._listeners.append(_Listener(call, self._latest))
+
+    def remove(self, call: MetadataListener) -> None:
+        """Undo `add`."""
+        self._listeners.remove(next(listener for listener in self._listeners if listener.call == call))
+
+    def notify(self, snapshot: ClusterSnapshot, moved: Collection[tuple[str, int]] | None) -> None:
+        """Call every listener; ``moved`` lists the only partitions that differ, if the caller knows."""
+        differences = {self._latest.generation: Moved(self._latest, snapshot, moved)}
+        self._latest = snapshot
+        for listener in tuple(self._listeners):
+            if self._latest is not snapshot:
+                return  # an earlier listener has caused a newer one, with which all have been called
+            seen = listener.seen
+            if seen.generation not in differences:
+                differences[seen.generation] = Moved(seen, snapshot)
+            listener.seen = snapshot
+            listener.call(snapshot, differences[seen.generation])
 
 
 _leadership = attrgetter("leader_id", "leader_epoch")

@@ -26,9 +26,6 @@ from ...errors.base import without_frames
 from ..backoff import Backoff
 from ..trust import Trust, patience_of
 
-__all__ = ["Endpoint", "NodeState", "Reachability"]
-
-
 Endpoint = tuple[str, int]
 """Host and port as the cluster advertises them, not resolved."""
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
+from ...errors import ClusterIdMismatchError, KafkaError
 from ..backoff import Backoff
 from .metrics import RebootstrapCause
+from .reachability import Endpoint
 
 RecoveryStrategy = Literal["rebootstrap", "none"]
 
@@ -27,6 +30,12 @@ class RebootstrapPolicy:
         self._cycles = 0
         """Number of bootstraps since a broker other than a bootstrap server has answered."""
         self._not_before = -math.inf
+        self._misled: set[Endpoint] = set()
+        """Addresses that have led to another broker since they last led to the right one."""
+        self.is_misled = False
+        """True if an address was added to them since the last bootstrap: then another one is due."""
+        self._strangers_since: float | None = None
+        """Time since which bootstrap servers have led to another cluster, and none to this one."""
 
     def attempted(self, now: float) -> None:
         """Record an attempt to get metadata, also one without any broker to ask."""
@@ -35,7 +44,7 @@ class RebootstrapPolicy:
 
     def answered(self, *, by_bootstrap_server: bool) -> None:
         """Record an answer with metadata."""
-        self._trying_since = None
+        self._trying_since = self._strangers_since = None
         if not by_bootstrap_server:
             self._cycles = 0
             self._not_before = -math.inf
@@ -69,3 +78,36 @@ class RebootstrapPolicy:
         self._cycles += 1
         self._not_before = now + self._backoff.delay_s(self._cycles)
         self._trying_since = None
+        self.is_misled = False
+
+    def misled(self, endpoint: Endpoint) -> bool:
+        """Record that an address leads to another broker; return True if that makes a bootstrap due.
+
+        It does so once, until the address leads to the right broker again. The bootstrap servers may know better than
+        the known brokers (KIP-1242). If they do not, the address itself is wrong: more bootstraps would not correct it,
+        and the connections to other brokers are right.
+        """
+        if endpoint in self._misled:
+            return False
+        self._misled.add(endpoint)
+        self.is_misled = True
+        return True
+
+    def led_right(self, endpoint: Endpoint) -> None:
+        """Record that an address leads to its broker."""
+        self._misled.discard(endpoint)
+
+    def stranger(
+        self, errors: Iterable[KafkaError], servers: int, now: float, patience_s: float
+    ) -> ClusterIdMismatchError | None:
+        """Return an error if all bootstrap servers, at all their addresses, belong to another cluster (rule 30).
+
+        One address in another cluster is no proof that the client's own is gone: other addresses may lead to it. But
+        unreachable ones are waited for no longer than patience lasts.
+        """
+        strangers = [error for error in errors if isinstance(error, ClusterIdMismatchError)]
+        if not strangers:
+            return None
+        if self._strangers_since is None:
+            self._strangers_since = now
+        return strangers[0] if len(strangers) == servers or now - self._strangers_since >= patience_s else None

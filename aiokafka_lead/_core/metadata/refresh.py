@@ -20,22 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ..backoff import Backoff
 from ..trust import DOUBT_AFTER, patience_of
-
-__all__ = [
-    "FIRST_SPACING_MS",
-    "HINTED",
-    "LEADERLESS",
-    "STALE",
-    "Reason",
-    "RefreshSchedule",
-    "doubted",
-    "lost",
-    "refused",
-]
 
 FIRST_SPACING_MS = 10.0
 """Minimum interval between two refreshes, and the first delay after an answer without news."""
@@ -44,11 +32,11 @@ CONTRADICTED = 3
 """Incomplete news counts as this number of answers without news: the next delay is at most 80 ms."""
 
 WITNESSES = 5
-"""Number of brokers asked last because they have answered in vain. More would make clients of a large cluster connect
-to all of it while it elects a leader, or lacks replicas."""
+"""Number of brokers, the latest whose answers did not help, that are asked after all others. With more, clients of a
+large cluster would connect to all of its brokers while it elects a leader, or lacks replicas."""
 
 ELECTIONS_TAKE_S = 30.0
-"""A cluster elects new leaders in less, unless it cannot. Its brokers notice a dead one after 9 s by default."""
+"""Longest time of an election, if one is possible. A dead broker is noticed after 9 s by default."""
 
 
 class Reason(NamedTuple):
@@ -66,7 +54,7 @@ class Reason(NamedTuple):
 HINTED = Reason("hinted")
 """A broker named a new leader, which Metadata has yet to confirm (rule 8)."""
 LEADERLESS = Reason("leaderless")
-"""A partition that is needed has no leader at a known address."""
+"""A needed partition has no leader, or none whose address is known."""
 STALE = Reason("stale")
 """Any other sign that the view is old, or that a newer one is needed."""
 
@@ -79,12 +67,12 @@ _ENDED_BY_ELECTIONS = frozenset({_LOST, _DOUBTED, LEADERLESS.kind, _OPEN.kind})
 
 
 def refused(node_id: int) -> Reason:
-    """Return the reason for a broker that does not do its part by the view, and named no other broker."""
+    """Return the reason for a broker that refused a task that is its own by the client's view, and named no other."""
     return Reason("refused", node_id)
 
 
 def doubted(node_id: int) -> Reason:
-    """Return the reason for a broker that refused beyond patience (rule 33): others are asked before it."""
+    """Return the reason for a broker that has refused for longer than patience lasts (rule 33); it is asked last."""
     return Reason(_DOUBTED, node_id)
 
 

@@ -8,9 +8,10 @@ does so for topics.
 from __future__ import annotations
 
 from collections.abc import Container, Generator, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ...errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_code
 from .answer import ClusterAnswer
 from .epochs import LeaderEpochs
@@ -25,8 +26,6 @@ from .types import (
     PartitionMetadata,
     TopicMetadata,
 )
-
-__all__ = ["Applied", "MetadataState"]
 
 HintPolicy = Literal["trust", "known_nodes", "off"]
 
@@ -180,7 +179,10 @@ class MetadataState:
         self._publish(self.snapshot.topics, self.bootstrap_brokers, controller_id=-1)
 
     def _check_cluster(self, cluster_id: str | None) -> str | None:
-        """Return the former cluster's id if this is another, permitted cluster; its topics then become leaderless."""
+        """Return the former cluster's id if this is another one: then all but the numbers of partitions is forgotten.
+
+        Raises `ClusterIdMismatchError` if ``cluster_id_mismatch`` does not allow that.
+        """
         former = self.snapshot.cluster_id
         if former is None or cluster_id is None or cluster_id == former:
             return None

@@ -80,7 +80,7 @@ class TopicsInUse:
     # --- interest ----------------------------------------------------------------------------------------------------
 
     def keep(self, names: Iterable[str]) -> None:
-        """Keep these topics until `drop` has been called once for each call of this."""
+        """Keep these topics until `drop` has undone every call of this for them."""
         self._kept.update(names)
 
     def drop(self, names: Iterable[str]) -> list[str]:

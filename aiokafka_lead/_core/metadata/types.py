@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ...errors import FencedLeaderEpochError, NotLeaderOrFollowerError
 from ...errors.shown import shown
 

@@ -27,8 +27,6 @@ from .partitioner import NodeAvailability, StickyChooser, call_partitioner
 from .schedule import Schedule
 from .transactional import TransactionalSequencing
 
-__all__ = ["Accumulator"]
-
 BATCH_HEADER_SIZE = 61
 """Bytes of a record batch (version 2) before its records."""
 
@@ -363,7 +361,7 @@ class Accumulator:
             batch = schedule.first_unsent(queue)
             assert batch is not None
             size += batch.size_bytes
-            if drained and size > limit:  # a first batch is sent even beyond the limit, or it would never be
+            if drained and size > limit:  # a batch beyond the limit is sent alone
                 schedule.put_back(queue, node_id)
                 break
             self.turn_bytes -= batch.size_bytes

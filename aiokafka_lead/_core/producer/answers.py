@@ -28,9 +28,6 @@ from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch, Record
 from .idempotence import sequence_after
 from .outcome import NO_OFFSET, BatchOutcome, Part
 
-__all__ = ["BatchAnswers"]
-
-
 _OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
 _NEVER_APPENDED = (*_OUT_OF_LINE, ConcurrentTransactionsError, NotEnoughReplicasError, CorruptRecordError)
 """Retriable errors after which this attempt is certainly not in the log. After any other error it may be: a leader that

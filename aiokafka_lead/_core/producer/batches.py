@@ -21,8 +21,6 @@ from .buffer_memory import BufferMemory
 from .delivery import Delivery, new_delivery
 from .outcome import BatchOutcome
 
-__all__ = ["NO_SEQUENCE", "PartitionQueue", "ProducerBatch", "Record", "TopicBuffer"]
-
 NO_SEQUENCE = -1
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["BufferMemory", "MemoryClaim"]
-
 
 class MemoryClaim:
     """A place in the queue for memory. Once granted, the bytes are held for the claim until it is released."""

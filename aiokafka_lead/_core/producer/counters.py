@@ -11,8 +11,6 @@ from ...errors import KafkaError
 from ..latencies import Latencies, LatenciesByNode
 from ..leadership.moves import LeaderMoveCounters
 
-__all__ = ["ProducerCounters", "TopicCounters"]
-
 OnSettled = Callable[[str, int, float, KafkaError | None], object]
 
 

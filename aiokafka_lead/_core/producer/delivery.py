@@ -21,8 +21,6 @@ from ...errors.base import own_copy
 from ...types import RecordMetadata
 from .outcome import NOTHING_TO_WAIT_FOR, BatchOutcome, Park
 
-__all__ = ["Delivery", "DeliveryBatch", "new_delivery"]
-
 
 class Delivery:
     """One sent record. Await it, any number of times, for its `RecordMetadata` or the error with which it failed.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["FlushTicket", "Flushes"]
-
 
 class FlushTicket:
     """One flush, which waits for the batches up to ``ordinal``."""

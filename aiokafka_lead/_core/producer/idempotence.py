@@ -15,8 +15,6 @@ from __future__ import annotations
 from ..metadata.types import NO_LEADER
 from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 
-__all__ = ["IdempotentSequencing", "PlainSequencing", "Sequencing", "is_later", "sequence_after"]
-
 SEQUENCE_MAX = 2**31 - 1
 EPOCH_MAX = 2**15 - 1
 

@@ -14,8 +14,6 @@ from ..leadership.hints import HintReader
 from ..metadata.types import LeaderHint
 from .produce_codec import FIRST_WITH_IDS, BatchesRequest
 
-__all__ = ["JointRequest", "WirePartition", "is_plain", "parts_of", "take_hints"]
-
 WirePartition = tuple[bytes, int]
 """A partition, as a request names it."""
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..._values import NamedTuple
 from ..._wire.messages.produce import ProduceRequest
 from ...errors import KafkaError
 from .joint_request import JointRequest, WirePartition, is_plain, parts_of
 from .produce_codec import BatchesResponse
-
-__all__ = ["Outbox", "Parcel", "Part"]
 
 SLOW_S = 0.05
 """A broker that takes longer for a request may be waiting for replicas or its disk, with time for further requests."""

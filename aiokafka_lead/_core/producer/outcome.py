@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..._cpython import tuples
+from ..._values import NamedTuple
 from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
-
-__all__ = ["NOTHING_TO_WAIT_FOR", "NO_OFFSET", "BatchOutcome", "Park", "Part", "Wakeable"]
 
 NO_OFFSET = -1
 """The broker returned no offset: ``acks=0``, or a duplicate that it no longer remembers."""

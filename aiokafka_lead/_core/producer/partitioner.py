@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import random
+from typing import TYPE_CHECKING
 
-from ...config.options import Partitioner
 from ...errors import ConfigError, ConfigTypeError
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from .batches import TopicBuffer
 
-__all__ = ["NodeAvailability", "StickyChooser", "call_partitioner"]
+if TYPE_CHECKING:
+    from ...config.options import Partitioner
 
 _DRAWS = 16
 """Number of rejected draws before all partitions are examined."""

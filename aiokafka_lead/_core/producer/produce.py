@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ..._wire import ApiVersions
 from ..._wire.messages.produce import (
     PartitionProduceData,
@@ -21,18 +21,6 @@ from ..metadata.types import NO_TOPIC_ID, LeaderHint
 from .batches import ProducerBatch
 from .produce_codec import FIRST_WITH_IDS, BatchesResponse, new_request
 from .transactional import TransactionalSequencing
-
-__all__ = [
-    "PartitionAnswer",
-    "SentBatches",
-    "build_batches",
-    "produce_request",
-    "produce_version",
-    "read_answers",
-    "read_hints",
-    "read_offsets",
-    "takes_long_to_build",
-]
 
 _FIRST_WITH_ZSTD = 7
 FIRST_OF_TRANSACTIONS_V2 = 12

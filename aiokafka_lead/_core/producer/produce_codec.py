@@ -16,8 +16,6 @@ from ..._wire.codec import decoder_of
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ..._wire.primitives import COPY_BELOW_BYTES
 
-__all__ = ["FIRST_WITH_IDS", "BatchesRequest", "BatchesResponse", "new_request", "read_plain", "write_request"]
-
 FIRST_WITH_IDS = 13
 """The first version that names topics by their ids (KIP-516)."""
 

@@ -10,18 +10,6 @@ from ..._options.checks import INT32_MAX
 from ...errors import ConfigError, ConfigTypeError
 from ...types import Headers
 
-__all__ = [
-    "ANY_PARTITION",
-    "check_headers",
-    "check_partition",
-    "check_timestamp",
-    "check_topic",
-    "given_once",
-    "headers_for_each",
-    "one_for_each",
-    "to_bytes",
-]
-
 ANY_PARTITION = -1
 
 

@@ -18,8 +18,6 @@ Compiled through ``request_window.pxd`` if a compiler is available.
 
 from __future__ import annotations
 
-__all__ = ["RequestWindow"]
-
 ALONE, SHALLOW, DEEP = 1, 2, 100
 """Sizes of a window: for a broker with much other work, and bounds for the rest. While one request is served, the next
 one should already be there."""

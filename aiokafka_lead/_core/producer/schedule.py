@@ -15,8 +15,6 @@ from .batches import PartitionQueue, ProducerBatch
 from .buffer_memory import BufferMemory
 from .idempotence import Sequencing
 
-__all__ = ["Schedule"]
-
 LINGERING_PARTITIONS = 32
 """Requests with more partitions than this are sent without lingering."""
 

@@ -11,8 +11,6 @@ from ...errors import RecordSerializationError
 from ...errors.shown import shown_cause
 from ...types import Headers, SerializationContext
 
-__all__ = ["Serializers"]
-
 Made = bytes | WithHeaders | None
 """A serialized key or value."""
 

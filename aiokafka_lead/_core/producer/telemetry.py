@@ -10,8 +10,6 @@ from ..counting import counts_of
 from ..telemetry.measures import Attributes, Kind, Measure, measured, standard_first
 from .accumulator import Accumulator
 
-__all__ = ["ProducerTelemetry"]
-
 
 class ProducerTelemetry:
     """Metrics of Java's that this producer counts in the same way: fields of the metrics, and some others."""

@@ -21,8 +21,6 @@ from ...errors import ClusterIdMismatchError, KafkaError
 from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import IdempotentSequencing, is_later, sequence_after
 
-__all__ = ["TransactionalSequencing"]
-
 TOUCHES_APART_S = 0.1
 """Delay after which another broker gets its first request although the previous one has not answered. Brokers with long
 answer times are still awaited one by one: if two of them make the coordinator add partitions at the same time, the one

@@ -14,8 +14,6 @@ from .batches import Record
 from .delivery import Delivery
 from .outcome import BatchOutcome, Park, Part
 
-__all__ = ["UnknownTopics"]
-
 UNKNOWN_PARTITION = -1
 
 

@@ -15,8 +15,6 @@ from .failures import reason_of
 from .handler import checked_handler, name_of, place_of
 from .parsing import parser_for
 
-__all__ = ["bound", "bound_to_batch"]
-
 Handler = Callable[..., Awaitable[object]]
 Get = Callable[[Any, Any], Any]
 

@@ -9,8 +9,6 @@ from ...errors.shown import shown_cause
 from ...types import Header
 from .failures import blamed, class_name, innermost_frames
 
-__all__ = ["DEAD_LETTER_HEADERS", "dead_letter_headers"]
-
 PREFIX = "dead_letter."
 
 DEAD_LETTER_HEADERS = tuple(

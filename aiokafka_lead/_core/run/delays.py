@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..._values import NamedTuple
 from ...errors import ConfigError, ConfigTypeError
 from ...types import TopicPartition
-
-__all__ = ["Closed", "Delay", "delays"]
 
 TOGETHER_S = 0.5
 """Records due within this time are taken together."""

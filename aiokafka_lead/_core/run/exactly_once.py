@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from ..._records import ConsumerRecord
+from ..._values import NamedTuple
 from ...errors import ConfigError, ConfigTypeError, KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..backoff import Backoff
 from .later import RetryTopics
 from .options import Ruling, RunConfig
-
-__all__ = ["Attempts", "HandlerFailure", "TransactionalProducer", "checked_producer"]
 
 Record = ConsumerRecord[Any, Any]
 Place = tuple[str, int, int]

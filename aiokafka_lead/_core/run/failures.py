@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ...errors import HandlerError, PermanentError, SchemaContentError
 from ...errors.shown import shown_cause, some_of
 from .delays import Delay
 from .options import Fate
-
-__all__ = ["Verdict", "blamed", "class_name", "described", "innermost_frames", "quotes_input", "reason_of"]
 
 FRAMES = 10
 """Number of innermost frames of a traceback that are kept."""

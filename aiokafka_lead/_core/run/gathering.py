@@ -7,8 +7,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from .work import HandlerSlot, PartitionWork
 
-__all__ = ["Gathered", "Gathering"]
-
 
 class _Sized(Protocol):
     """Handler of batches."""

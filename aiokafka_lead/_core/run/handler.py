@@ -11,8 +11,6 @@ from typing import Any, Protocol
 from ..._options.callables import function_of
 from ...errors import ConfigTypeError
 
-__all__ = ["NoAwaitableError", "checked_handler", "name_of", "place_of", "time_of_handlers"]
-
 Handler = Callable[..., Awaitable[object]]
 
 

@@ -7,17 +7,16 @@ So it knows of every record of its partition that waits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._records import ConsumerRecord
+from ..._values import NamedTuple
 from ...errors import DropRecordError, RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Header, TimestampType
 from .delays import Delay
 from .failures import blamed, class_name
 from .handler import place_of
-
-__all__ = ["RETRY_HEADERS", "RETRY_TOPIC_CONFIG", "Letter", "RetryTopics"]
 
 Record = ConsumerRecord[Any, Any]
 

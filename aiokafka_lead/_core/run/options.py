@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypedDict
+from typing import Any, Literal, Protocol, Self, TypedDict
 
 from ..._options.arguments import topic_name
 from ..._options.checks import (
@@ -20,20 +19,10 @@ from ..._options.checks import (
     optional,
     text,
 )
+from ..._values import NamedTuple
 from ...errors import ConfigError, ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
 from ...types import Header
 from .delays import Delay, delays
-
-__all__ = [
-    "DeadLetterProducer",
-    "Fate",
-    "HandlingConfig",
-    "HandlingOptions",
-    "Order",
-    "Ruling",
-    "RunConfig",
-    "RunOptions",
-]
 
 Order = Literal["key", "partition", "none"]
 
@@ -170,7 +159,6 @@ def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
     return found
 
 
-@dataclass(init=False, repr=False, eq=False)
 class HandlingConfig(Checked):
     """The options of `HandlingOptions`, checked, and two that each kind of consumer describes itself."""
 
@@ -251,7 +239,6 @@ class HandlingConfig(Checked):
             )
 
 
-@dataclass(init=False, repr=False, eq=False)
 class RunConfig(HandlingConfig):
     """The options of `RunOptions`, checked."""
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ..._records.record import ConsumerRecord
 from .options import Order
 
-__all__ = ["Lanes", "lanes_for"]
-
 if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from ...errors import ConfigTypeError
 
-__all__ = ["parser_for"]
-
 Parse = Callable[[Any], Any]
 
 

@@ -10,8 +10,6 @@ from ..._records import ConsumerRecord
 from ..consumer.position import Position
 from .order import Lanes
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Tracks the position before a partition's first unfinished record, up to which it may be committed."""

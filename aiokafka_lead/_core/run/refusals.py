@@ -22,8 +22,6 @@ from ...errors import (
 from ...errors.shown import shown_cause
 from ..backoff import Backoff
 
-__all__ = ["REFUSALS", "Outages", "Refusals", "is_outage"]
-
 REFUSALS = (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,

@@ -10,8 +10,6 @@ from ..._records import ConsumerRecord
 from ..backoff import Backoff
 from .work import PartitionWork
 
-__all__ = ["Retries"]
-
 Record = ConsumerRecord[Any, Any]
 
 

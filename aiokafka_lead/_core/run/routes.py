@@ -6,13 +6,12 @@ import dataclasses
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._options.callables import function_of
 from ..._options.checks import boolean, integer, milliseconds
+from ..._values import NamedTuple
 from ...errors import ConfigError, ConfigTypeError
-
-__all__ = ["Route", "check_topics", "checked_route", "encoded", "outgoing"]
 
 
 class Route(NamedTuple):

@@ -16,8 +16,6 @@ from .order import Lanes, lanes_for
 from .progress import Progress
 from .shares import Shares
 
-__all__ = ["HandlerSlot", "PartitionWork", "Work"]
-
 if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
 

@@ -21,14 +21,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ...errors import KafkaError
 from ...errors.base import own_copy
 from ...types import AcknowledgeType, TopicPartition
-
-__all__ = ["GAP", "LOST", "OPEN", "RENEW", "SETTLED", "AckBatch", "Acquired", "AcquiredRange", "Span"]
 
 OPEN = 0
 """Acquired, without a decision."""

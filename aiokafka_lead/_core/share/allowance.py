@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Allowance"]
-
 FIRST = 64
 """Initial limit, until the application has waited."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ..._wire.messages.share_acknowledge import ShareAcknowledgeResponse
 from ..._wire.messages.share_fetch import AcquiredRecords, PartitionData, ShareFetchResponse
 from ...errors import (
@@ -26,8 +27,6 @@ from .acquired import Acquired, AcquiredRange
 from .exchange import Exchange, may_pass
 from .planner import Asked, PlacedPartition, Planned, SharePlanner
 from .session import SharedPartition
-
-__all__ = ["Arrived", "ShareOutcome", "read_acknowledged", "read_failure", "read_fetched"]
 
 SHORTEST_LOCK_S = 1.0
 """Shortest lock that brokers allow; a shorter one in an answer is read as this."""

@@ -10,8 +10,6 @@ from typing import Any
 from ..._cpython import clock
 from .record import ShareRecord
 
-__all__ = ["AtHand"]
-
 Record = ShareRecord[Any, Any]
 
 

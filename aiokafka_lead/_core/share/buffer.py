@@ -16,8 +16,6 @@ from .decoding import LOADED_AT_ONCE_BYTES, AcquiredData
 from .exchange import Exchange
 from .record import ShareRecord
 
-__all__ = ["NotLoaded", "ShareBuffer"]
-
 Record = ShareRecord[Any, Any]
 
 TOO_LATE = 0.2

@@ -12,8 +12,6 @@ from ..latencies import Latencies, LatenciesByNode
 from ..leadership.moves import LeaderMoveCounters
 from .acquired import SENT, Acquired, Span
 
-__all__ = ["ShareCounters"]
-
 ACCEPT, RELEASE, REJECT, RENEW = (int(kind) | SENT for kind in AcknowledgeType)
 
 

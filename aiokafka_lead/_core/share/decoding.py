@@ -12,8 +12,6 @@ from .acquired import GAP, Acquired, Span
 from .exchange import Exchange
 from .record import ShareRecord, place
 
-__all__ = ["AcquiredData"]
-
 Record = ConsumerRecord[Any, Any]
 
 LOADED_AT_ONCE_BYTES = 512 * 1024

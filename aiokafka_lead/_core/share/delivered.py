@@ -6,15 +6,14 @@ Hot: compiled through ``delivered.pxd`` if a compiler is available, and run as i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..._values import NamedTuple
 from ...errors import KafkaError
 from ...types import AcknowledgeType, TopicPartition
 from .acquired import Acquired, Span
 from .exchange import Exchange
 from .record import ShareRecord
-
-__all__ = ["Delivered"]
 
 Record = ShareRecord[Any, Any]
 

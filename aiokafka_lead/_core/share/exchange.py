@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from ...errors import InvalidRecordStateError, KafkaError, UnknownServerError, error_for_code
 from ...errors.shown import shown
 from ...types import TopicPartition
@@ -14,8 +14,6 @@ from ..trust import Trust
 from .acquired import RENEW, AckBatch, Acquired, Span
 from .counters import ShareCounters
 from .session import SharedPartition, ShareSession
-
-__all__ = ["ACK_LINGER_S", "Exchange", "Sent", "may_pass"]
 
 ACK_LINGER_S = 0.01
 """Time that acknowledgements wait for more, or for a fetch to carry them, if no caller awaits their outcome. Each

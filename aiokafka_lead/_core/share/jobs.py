@@ -16,8 +16,6 @@ from ..backoff import Backoff
 from .at_hand import AtHand
 from .record import ShareRecord
 
-__all__ = ["JobSlot", "Jobs"]
-
 Record = ShareRecord[Any, Any]
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 

@@ -20,8 +20,6 @@ from ...types import TopicPartition
 from ..group.heartbeat_member import SHARING, Event, HeartbeatMember, HeartbeatSchedule, Phase
 from ..metadata.types import ClusterSnapshot
 
-__all__ = ["ShareMember"]
-
 
 class ShareMember(HeartbeatMember):
     """Member whose id never changes: brokers identify locks by it, and these outlast a membership."""

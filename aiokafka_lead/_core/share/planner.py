@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ..._wire.messages.share_acknowledge import ShareAcknowledgeRequest
 from ..._wire.messages.share_fetch import ShareFetchRequest
 from ...errors import KafkaError
@@ -19,8 +19,6 @@ from .counters import ShareCounters
 from .exchange import ACK_LINGER_S, Exchange, Sent, Settled
 from .requests import FIRST_VERSION_WITH_RENEWALS, FetchLimits, acknowledge_request, fetch_request
 from .session import FINAL_EPOCH, SharedPartition
-
-__all__ = ["AT_ONCE_MS", "HELD_BACK_MS", "Asked", "Planned", "SharePlanner"]
 
 HELD_BACK_MS = 50
 """Maximum time that a broker may hold a fetch of a member with records from it: their acknowledgements wait behind the

@@ -16,8 +16,6 @@ from ..._records.record import AnyRecord, ConsumerRecord
 from ...types import TopicPartition
 from .acquired import Acquired
 
-__all__ = ["ShareRecord", "place"]
-
 
 class ShareRecord(AnyRecord):
     """Record that is locked for this consumer until it is acknowledged or the lock expires. Treat it as frozen.

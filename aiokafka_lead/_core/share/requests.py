@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ..._wire.messages import share_acknowledge, share_fetch
 from ..._wire.messages.share_acknowledge import AcknowledgePartition, AcknowledgeTopic, ShareAcknowledgeRequest
 from ..._wire.messages.share_fetch import FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest
 from .acquired import RENEW, AckBatch
 from .session import SessionChange, SharedPartition
-
-__all__ = ["FIRST_VERSION_WITH_RENEWALS", "FetchLimits", "acknowledge_request", "fetch_request"]
 
 FIRST_VERSION_WITH_RENEWALS = 2
 """First version of both with renewals (KIP-1222) and the acquire mode (KIP-1206): Apache Kafka 4.2."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..._options.checks import boolean, option
 from ..run.options import Fate, HandlingConfig, HandlingOptions
-
-__all__ = ["ShareRunConfig", "ShareRunOptions"]
 
 
 class ShareRunOptions(HandlingOptions, total=False):
@@ -25,7 +21,6 @@ class ShareRunOptions(HandlingOptions, total=False):
     None they are rejected with an error in the log (None)."""
 
 
-@dataclass(init=False, repr=False, eq=False)
 class ShareRunConfig(HandlingConfig):
     """Checked options of `ShareRunOptions`."""
 

@@ -16,12 +16,10 @@ releases the records it had acquired.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 from uuid import UUID
 
+from ..._values import NamedTuple
 from ...errors import InvalidShareSessionEpochError, ShareSessionLimitReachedError, ShareSessionNotFoundError
-
-__all__ = ["FINAL_EPOCH", "SESSION_ERRORS", "SessionChange", "ShareSession", "SharedPartition"]
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1

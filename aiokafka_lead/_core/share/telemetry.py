@@ -10,8 +10,6 @@ from .buffer import ShareBuffer
 from .counters import ShareCounters
 from .member import ShareMember
 
-__all__ = ["ShareTelemetry"]
-
 
 class ShareTelemetry:
     """Metrics with Java's names for share consumers."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ..._values import NamedTuple
 from .measures import PREFIX, Attributes, Kind, Measure, Source
 from .otlp import Metric, Point, ResourceMetrics
 from .state import Subscription

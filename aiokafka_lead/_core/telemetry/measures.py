@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from ..._values import NamedTuple
 from ...metrics import figures
 from ..latencies import Latencies, LatenciesByNode
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from ..._options.version import __version__
 from ..._records.compression import compress
+from ..._values import NamedTuple
 from .measures import Attributes
 
 _DELTA, _CUMULATIVE = 1, 2

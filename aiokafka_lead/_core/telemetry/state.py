@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from random import random
-from typing import NamedTuple
 from uuid import UUID
 
 from ..._records.layout import CODEC_NAMES
+from ..._values import NamedTuple
 from ..._wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,

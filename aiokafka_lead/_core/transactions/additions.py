@@ -24,16 +24,6 @@ from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..metadata.types import NO_TOPIC_ID
 from .state import TransactionState
 
-__all__ = [
-    "OFFSETS",
-    "add_offsets_request",
-    "add_partitions_request",
-    "checked_group",
-    "offsets_request",
-    "read_added",
-    "read_offsets",
-]
-
 LAST_OF_CLIENTS = 3
 """From version 4 on, AddPartitionsToTxn is for brokers."""
 

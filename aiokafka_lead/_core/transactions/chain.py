@@ -12,8 +12,6 @@ from typing import Generic, TypeVar
 from ...errors import KafkaError
 from ..transitions import Transitions
 
-__all__ = ["TRANSITIONS", "Chain", "Chained", "Event", "Stage"]
-
 
 class Stage(Enum):
     """Stages of one of these transactions."""

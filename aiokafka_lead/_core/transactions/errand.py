@@ -24,8 +24,6 @@ from ...errors import (
 )
 from .verdicts import Call, Verdict, verdict_of
 
-__all__ = ["Errand", "Outcome", "ask_request", "read_ended"]
-
 FIRST_INIT_WITH_EPOCH = 3
 """First version of InitProducerId that returns the next epoch of a producer that names its own (KIP-360)."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["EndPace"]
-
 ENDED_FOR_SURE_S = 0.5
 """After this time no work on an ended transaction is left: by then, followers have fetched again the record that an
 otherwise idle coordinator has not sent them (``replica.fetch.wait.max.ms``)."""

@@ -10,8 +10,6 @@ from enum import Enum
 
 from ..transitions import Transitions
 
-__all__ = ["TRANSITIONS", "Event", "Phase"]
-
 
 class Phase(Enum):
     """Phases of a transactional producer."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..._values import NamedTuple
 from ...errors import (
     IllegalStateError,
     InvalidProducerEpochError,
@@ -16,8 +15,6 @@ from ...health import TransactionHealth
 from .errand import Errand, Outcome
 from .phase import TRANSITIONS, Event, Phase
 from .verdicts import Call
-
-__all__ = ["Fate", "OpenTransaction", "TransactionState"]
 
 _PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
 """The first error after the coordinator has aborted a transaction."""

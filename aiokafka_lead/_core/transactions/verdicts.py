@@ -33,8 +33,6 @@ from ...errors import (
     UnsupportedVersionError,
 )
 
-__all__ = ["FENCED", "VERDICTS", "Call", "Verdict", "verdict_of"]
-
 
 class Call(Enum):
     """Requests to a coordinator."""

@@ -14,8 +14,6 @@ from ..._wire.messages.end_txn import EndTxnRequest
 from ..._wire.messages.produce import ProduceRequest
 from ..._wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-__all__ = ["TransactionVersion"]
-
 FEATURE = "transaction.version"
 FIRST_V2_LEVEL = 2
 _NEEDED = ((ProduceRequest, 12), (EndTxnRequest, 5), (TxnOffsetCommitRequest, 5))

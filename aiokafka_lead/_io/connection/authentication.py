@@ -19,8 +19,6 @@ from ...errors.shown import shown
 from .connection import Connection
 from .login import Login
 
-__all__ = ["authenticate", "warn_of_exposure"]
-
 MAX_SASL_ROUNDS = 16
 """More exchanges than any mechanism needs."""
 

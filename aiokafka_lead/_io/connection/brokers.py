@@ -17,13 +17,11 @@ from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
 from ..deadline import Deadline
 from ..loop import Spawner
-from .connection import Connection, ConnectionSettings, Lane
+from .connection import Connection
 from .handshake import Security
 from .link import Link, LinkContext
-from .settings import AnyLane
+from .settings import AnyLane, ConnectionSettings, Lane
 from .transport import way_of
-
-__all__ = ["Brokers", "Connection", "Lane", "NodeState"]
 
 FRAME_OVERHEAD_BYTES = 1024 * 1024
 """Allowance for the parts of a Fetch answer other than records."""

@@ -25,11 +25,9 @@ from ...errors.base import own_copy, without_frames
 from ..deadline import Deadline
 from ..loop import Signal, Waiter
 from .failures import in_flight_error, with_broker
-from .settings import ConnectionSettings, Lane
+from .settings import ConnectionSettings
 from .transport import Transport
 from .turns import TurnQueue
-
-__all__ = ["Connection", "ConnectionOwner", "ConnectionSettings", "Lane", "OnDone"]
 
 R = TypeVar("R", bound=Response)
 

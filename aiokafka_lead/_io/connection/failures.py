@@ -9,8 +9,6 @@ from ...errors import KafkaConnectionError, KafkaError, MalformedMessageError
 from ...errors.base import own_copy
 from ...errors.shown import some_of
 
-__all__ = ["in_flight_error", "of_addresses", "with_broker"]
-
 
 def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bool) -> KafkaError:
     """Return a request's error after the end of its connection, which does not show if it was executed.

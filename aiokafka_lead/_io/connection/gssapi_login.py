@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import gssapi  # pyright: ignore[reportMissingImports]
 from gssapi.raw.misc import GSSError  # pyright: ignore[reportMissingImports]
 
 from ..._core.connection.sasl.gssapi import Event, Phase, kerberos_error, layer_answer, phases
+from ..._values import NamedTuple
 from ...config import ClientConfig
 from ...errors import SaslAuthenticationFailedError
 from ..threads import BlockingCalls
-
-__all__ = ["GssapiLogin"]
 
 T = TypeVar("T")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..._core.connection.session import ENDLESS, session_of
 from ..._options.version import __version__
+from ..._values import NamedTuple
 from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...config import ClientConfig
@@ -24,8 +25,6 @@ from .tls import TlsContexts, new_tls_contexts
 
 if TYPE_CHECKING:
     from .login import Login
-
-__all__ = ["Security", "shake_hands"]
 
 SOFTWARE_NAME = "aiokafka-lead"
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from ssl import SSLContext
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 
@@ -16,19 +16,18 @@ from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._options.addresses import Search
 from ..._options.logs import ClientLog
+from ..._values import NamedTuple
 from ..._wire import ApiVersions, Request
 from ...errors import KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
 from ...errors.shown import shown
 from ..loop import Spawner, Waiter, sleep_until, uninterrupted
-from .connection import Connection, ConnectionSettings
+from .connection import Connection
 from .failures import of_addresses
 from .handshake import Security, shake_hands
 from .renewal import Renewal
-from .settings import AnyLane
+from .settings import AnyLane, ConnectionSettings
 from .transport import AddressInfo, Way, dial, resolve
-
-__all__ = ["Link", "LinkContext"]
 
 
 class LinkContext(NamedTuple):

@@ -14,8 +14,6 @@ from ..._core.connection.sasl.plain import Plain
 from ...config import ClientConfig
 from ..loop import Spawner
 
-__all__ = ["ComputedExchange", "Exchange", "Login", "new_login"]
-
 
 class Exchange(Protocol):
     """One authentication on one connection: `start` once, then `respond` to each challenge until ``done``.

@@ -7,16 +7,13 @@ import time
 from typing import Any
 
 from ..._core.backoff import Backoff
-from ..._core.connection.sasl.oauthbearer import OAuthBearer
-from ..._core.connection.sasl.refresh_window import RefreshWindow
+from ..._core.connection.sasl.oauthbearer import OAuthBearer, RefreshWindow
 from ..._options.logs import client_log
 from ..._options.token import Token
 from ...config import ClientConfig
 from ...errors import KafkaError, SaslAuthenticationFailedError
 from ..loop import Spawner, sleep_until
 from .token_source import Fetching, TokenSource, source_of
-
-__all__ = ["OAuthLogin"]
 
 RETRY_REFRESH_S = 10.0
 """Delay between a failed refresh and the next (Java), while the old token is still valid."""

@@ -17,8 +17,6 @@ from ...errors import KafkaConnectionError, KafkaError
 from ..loop import sleep_until
 from .connection import Connection
 
-__all__ = ["Renewal"]
-
 _BACKOFF = Backoff(100, 1_000)
 """Delays between tries. The current connection stays usable in between."""
 

@@ -10,8 +10,6 @@ from ..._core.connection.sasl import Credentials
 from ..._core.connection.sasl.scram import SaltedPassword, Scram, keep_key
 from ..threads import BlockingCalls
 
-__all__ = ["ScramLogin"]
-
 INLINE_ITERATIONS = 8192
 """Up to this number deriving a key takes a few milliseconds, and needs no thread; Kafka's default is 4096."""
 

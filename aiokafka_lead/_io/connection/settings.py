@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
 
-__all__ = [
-    "COORDINATOR_IN_FLIGHT",
-    "AnyLane",
-    "ConnectionSettings",
-    "CoordinatorLane",
-    "FetchLane",
-    "HeldLane",
-    "Lane",
-    "ProduceLane",
-    "ShareLane",
-]
+from ..._values import NamedTuple
 
 
 class Lane(StrEnum):  # its hash is quick: connections are looked up by it for each request

@@ -24,8 +24,6 @@ from ..threads import BlockingCalls
 if TYPE_CHECKING:
     from ..._options.tls.material import TlsMaterial
 
-__all__ = ["TlsContexts", "new_tls_contexts"]
-
 
 class TlsContexts(Protocol):
     """The source of TLS contexts for all connections of a client."""

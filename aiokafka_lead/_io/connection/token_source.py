@@ -7,7 +7,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import anyio
@@ -15,14 +15,13 @@ import anyio
 from ..._core.backoff import Backoff
 from ..._options.callables import function_of
 from ..._options.token import Token
+from ..._values import NamedTuple
 from ...errors import KafkaError, SaslAuthenticationFailedError, TokenProviderError
 from ...errors.base import own_copy, without_frames
 from ...errors.shown import shown
 from ..cancellation import outlives_cancellation
 from ..loop import Spawner, Waiter, loop_token, sleep_until
 from ..threads import BlockingCalls
-
-__all__ = ["Fetching", "TokenSource", "source_of"]
 
 KEPT_WITHOUT_END_S = 1.0
 """Time that a token without known expiry is used: the simultaneous connections of a client share it."""

@@ -10,8 +10,6 @@ from ...errors.base import own_copy
 from ..deadline import Deadline
 from ..loop import Waiter
 
-__all__ = ["TurnQueue"]
-
 
 class TurnQueue:
     """First come, first served; a task that gives up passes its turn on.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..._core.consumer.deserializers import Deserializers
@@ -11,10 +13,10 @@ from ..._core.consumer.fetch_plan import FetchLimits, FetchPlanner
 from ..._core.consumer.fetch_request import FetchOptions
 from ..._core.consumer.fetched import DEFAULT_JOINED_RECORDS
 from ..._core.consumer.followers import Followers
+from ..._core.consumer.in_hand import CurrentRun, PollInterval
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
-from ..._core.group.member import PollInterval
 from ..._core.leadership.patience import RetryPolicy
 from ..._core.run.handler import time_of_handlers
 from ..._core.tracing import ReadTracing, TracedClient, installed
@@ -26,7 +28,6 @@ from ...config import ConsumerConfig
 from ...errors import ClientClosedError, IllegalStateError, RequestTimedOutError
 from ..client import Client
 from ..deadline import Deadline
-from ..group.commits import CurrentRun
 from ..life import Kind
 from ..loop import News, Signal
 from .absence_watch import AbsenceWatch
@@ -230,6 +231,9 @@ class ConsumerEngine(Kind, Generic[K, V]):
             raise ClientClosedError  # a member that leaves gets no assignment to wait for
         return missing
 
+    def block_done(self) -> None:
+        self.reading.in_hand.release()
+
     def check_stop(self) -> None:
         if self.membership is not None:
             self.membership.task.check_stop()
@@ -262,6 +266,14 @@ class ConsumerEngine(Kind, Generic[K, V]):
     def _notify(self) -> None:
         self._reader_wake.set()
         self._news.tell()
+
+    def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None = None, listener: object = None) -> None:
+        """Read these topics, or all that match the pattern."""
+        if pattern is None:
+            self.subscription.subscribe(topics, listener)
+        else:
+            self.subscription.match(pattern, listener)
+        self.subscription_changed()
 
     def subscription_changed(self) -> None:
         """Follow a subscription that the application has changed."""

@@ -11,11 +11,12 @@ import anyio
 from ..._core.consumer.fetch_plan import PlannedFetch
 from ..._core.consumer.fetch_request import FetchOptions, fetch_request, wait_beside_ms
 from ..._core.consumer.fetch_session import SessionRequest
+from ..._core.metadata.reachability import NodeState
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
 from ...errors import KafkaError
 from ..client import Client
-from ..connection.brokers import NodeState
-from ..connection.connection import Connection, Lane
+from ..connection.connection import Connection
+from ..connection.settings import Lane
 
 FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], None]
 """Callback of each fetch that was sent and not recalled; called exactly once."""

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..._core.consumer.health import Facts, Limits, judge
+from ..._core.consumer.in_hand import CurrentRun, PollInterval
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.standstill import Standstill
-from ..._core.group.member import PollInterval
 from ..._options.logs import client_log
 from ...config import ConsumerConfig
 from ...errors import KafkaError
@@ -23,7 +23,6 @@ from .loop_watch import TICK_S, LoopWatch
 from .reader import Reader
 
 if TYPE_CHECKING:
-    from ..group.commits import CurrentRun
     from ..group.standing import Standing
 
 WARN_AFTER_S = (1.0, 3.0)

@@ -12,17 +12,17 @@ from ..._core.backoff import Backoff
 from ..._core.consumer.fetch_plan import PlannedFetch
 from ..._core.consumer.fetch_request import FetchOptions, fetch_request
 from ..._core.consumer.fetch_session import SessionRequest
-from ..._core.consumer.merged_ask import Answered, MergedRequest
+from ..._core.consumer.merged_ask import Answered, MergedRequest, take_hints
 from ..._core.consumer.merged_fetch import MergedFetches
-from ..._core.consumer.merged_hints import take_hints
+from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.refresh import doubted, refused
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
 from ...errors import FetchSessionTopicIdError, KafkaConnectionError, KafkaError
 from ...errors.base import own_copy
 from ..client import Client
-from ..connection.brokers import FRAME_OVERHEAD_BYTES, NodeState
-from ..connection.connection import Connection, Lane
-from ..connection.settings import FetchLane
+from ..connection.brokers import FRAME_OVERHEAD_BYTES
+from ..connection.connection import Connection
+from ..connection.settings import FetchLane, Lane
 from ..loop import Signal
 from .fetch_channels import Channel, FetchDone, close_sessions
 

@@ -12,10 +12,10 @@ import anyio.lowlevel
 
 from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.fetched import NotLoaded
+from ..._core.consumer.in_hand import PollInterval
 from ..._core.consumer.position import Position
 from ..._core.consumer.prefetch import BatchAhead, Prefetch
 from ..._core.consumer.record_batch import Bury, RecordBatch
-from ..._core.group.member import PollInterval
 from ..._core.tracing import BatchLoop, RecordLoop
 from ..._records import ConsumerRecord
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError

@@ -8,7 +8,6 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
-from ..._core.group.member import Wanted
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot
 from ...types import TopicPartition
@@ -117,6 +116,8 @@ class Subscriber:
         self._seen.update(snapshot.topics)
 
     def _tell_group(self, group: GroupTask, snapshot: ClusterSnapshot) -> None:
+        from ..._core.group.member import Wanted  # only here: a consumer may be in no group
+
         subscription = self._subscription
         if subscription.pattern is None:
             wanted = Wanted(subscription.topics)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
 from uuid import UUID
 
+from ..._core.consumer.in_hand import CurrentRun
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.reading import Reading
@@ -32,45 +32,6 @@ from ..metadata.actor import MetadataActor
 from .missing import gone
 from .offsets import GroupOffsets
 from .standing import Standing
-
-
-class ParallelWork(Protocol):
-    """One run in progress."""
-
-    @property
-    def transactional(self) -> bool:
-        """True if it commits in transactions, next to which other commits are forbidden."""
-        ...
-
-    def problem(self, now: float) -> str | None:
-        """Return the problem that it currently tolerates."""
-
-    async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Give up these partitions: wait for their handlers until the deadline, and commit finished records."""
-
-    def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these partitions, which were given up or lost."""
-
-    def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """Yield, for each partition with taken records, the position before which all records are done."""
-        ...
-
-    def unsubscribed(self) -> None:
-        """End the run if the consumer has no more partitions to read."""
-
-    async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer. Handlers have until ``ready_by``, the rest until ``end_by``."""
-
-
-class CurrentRun:
-    """The run of one consumer, which determines finished records; otherwise they follow from those in hand."""
-
-    __slots__ = ("work",)
-
-    def __init__(self) -> None:
-        self.work: ParallelWork | None = None
-        """None without a run. Written by the run itself."""
-
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 

@@ -12,6 +12,7 @@ import anyio
 
 from ..._core.backoff import Backoff
 from ..._core.inquiry import UNANSWERED_S, CoordinatorInquiry, evades
+from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.types import Broker
 from ..._core.trust import patience_of
 from ..._wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -27,7 +28,6 @@ from ...errors.base import own_copy
 from ...errors.shown import shown
 from ..asking_around import SECOND_AFTER_S, ask_anyone
 from ..client import Client
-from ..connection.brokers import NodeState
 from ..connection.connection import Connection
 from ..connection.settings import AnyLane
 from ..deadline import Deadline

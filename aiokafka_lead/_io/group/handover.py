@@ -7,6 +7,7 @@ import inspect
 import time
 from collections.abc import Callable
 
+from ..._core.consumer.in_hand import CurrentRun
 from ..._core.consumer.reading import Reading
 from ..._core.group.member import Assign, Lose, Revoke
 from ..._options.logs import ClientLog
@@ -16,7 +17,6 @@ from ...types import TopicPartition
 from ..cancellation import Waits, face_cancellation, outlives_cancellation
 from ..loop import Signal
 from .auto_commit import AutoCommit
-from .commits import CurrentRun
 
 Partitions = frozenset[TopicPartition]
 

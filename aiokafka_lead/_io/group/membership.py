@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from ..._core.consumer.in_hand import CurrentRun, PollInterval
 from ..._core.consumer.reading import Reading
 from ..._core.group.assignors import builtin
 from ..._core.group.auto_protocol import AutoProtocolMember
 from ..._core.group.classic import ClassicMember
 from ..._core.group.consumer_protocol import ConsumerProtocolMember
-from ..._core.group.member import GroupMember, PollInterval
+from ..._core.group.member import GroupMember
 from ..._options.logs import client_log
+from ..._values import NamedTuple
 from ...config import ConsumerConfig
 from ...types import TopicPartition
 from ..client import Client
 from ..loop import Signal
 from .auto_commit import AutoCommit
-from .commits import Commits, CurrentRun
+from .commits import Commits
 from .coordinators import Coordinators
 from .handover import Handover
 from .heartbeats import GroupCoordinator, Heartbeats

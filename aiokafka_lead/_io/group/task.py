@@ -7,8 +7,9 @@ from functools import partial
 
 import anyio
 
+from ..._core.consumer.in_hand import PollInterval
 from ..._core.consumer.prefetch import Prefetch
-from ..._core.group.member import Ask, Assign, Lose, PollInterval, Revoke, Step, Wait, Wanted
+from ..._core.group.member import Ask, Assign, Lose, Revoke, Step, Wait, Wanted
 from ..._core.latencies import Latencies
 from ..._core.metadata.moved import Moved
 from ..._core.metadata.types import ClusterSnapshot

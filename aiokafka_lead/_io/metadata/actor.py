@@ -11,15 +11,14 @@ import logging
 import math
 import time
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import anyio
 
 from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
 from ..._core.metadata.metrics import RebootstrapCause
-from ..._core.metadata.moved import MetadataListener, Moved
-from ..._core.metadata.reachability import Endpoint, NodeState
+from ..._core.metadata.moved import Listeners, MetadataListener
+from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.rebootstrap import RebootstrapPolicy
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import MetadataState
@@ -27,26 +26,25 @@ from ..._core.metadata.topics import TopicsInUse
 from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
 from ..._core.trust import patience_of
 from ..._options.logs import client_log
+from ..._values import NamedTuple
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...config import ClientConfig
 from ...errors import (
     BootstrapResolutionError,
     ClusterIdMismatchError,
-    KafkaConnectionError,
     KafkaError,
     MisroutedConnectionError,
     RebootstrapError,
     RebootstrapRequiredError,
     RequestTimedOutError,
-    UnresolvedHostError,
 )
 from ...errors.base import own_copy
 from ...metrics import MetadataMetrics
 from ..connection.brokers import Brokers
-from ..connection.connection import Lane
+from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
-from .ask import Answer, ask, candidates, describe, final_error
+from .ask import Answer, ask, candidates, describe, final_error, unusable
 from .topic_lookups import TopicLookups, not_known
 
 REFRESH_AT_LEAST_S = 1.0
@@ -60,20 +58,6 @@ class _Plan(NamedTuple):
     """None requests every topic of the cluster."""
     full: bool
     """False only looks up unknown topics."""
-
-
-class _Listener:
-    """A listener, and the snapshot with which it was last called."""
-
-    __slots__ = ("call", "seen")
-
-    def __init__(self, call: MetadataListener, seen: ClusterSnapshot) -> None:
-        self.call = call
-        self.seen = seen
-
-    def take(self, moved: Moved) -> None:
-        self.seen = moved.after
-        self.call(moved.after, moved)
 
 
 class MetadataActor:
@@ -112,20 +96,14 @@ class MetadataActor:
         self._newer: Waiter[ClusterSnapshot] = Waiter()
         """Done at the next snapshot."""
         self._lookups = TopicLookups(self._topics, self._wake.set, self._log)
-        self._listeners: list[_Listener] = []
+        self._listeners = Listeners(self.snapshot)
         self._errors: Mapping[int, KafkaError] = {}
         """Errors of the last refresh without an answer, by node id."""
         self._adopts = config.cluster_id_mismatch != "fail"
         self._checks_cluster = config.metadata_cluster_check_enable and self._policy.enabled
         self._patience_s = patience_of(config.retry_backoff_max_ms)
-        self._strangers_since: float | None = None
-        """Time since which bootstrap servers have led to another cluster, and none to this one."""
-        self._misled: set[Endpoint] = set()
-        """Addresses that have led to another broker since they last led to the right one."""
-        self._is_misled = False
-        """True if an address was added to them since the task has looked."""
-        self._refreshing = anyio.CancelScope()
-        """Ends the current refresh, which may wait for a frozen broker."""
+        self._refreshing: anyio.CancelScope | None = None
+        """Ends the latest refresh, which may wait for a frozen broker."""
         self._looked_up = False
         """True if the last refresh was a look-up: then a full one has precedence, so that neither starves the other."""
         self._closed: KafkaError | None = None
@@ -216,11 +194,11 @@ class MetadataActor:
 
     def add_listener(self, listener: MetadataListener) -> None:
         """Call this with each new snapshot, once it is `snapshot`, and its difference from the previous one."""
-        self._listeners.append(_Listener(listener, self.snapshot))
+        self._listeners.add(listener)
 
     def remove_listener(self, listener: MetadataListener) -> None:
         """Undo `add_listener`."""
-        self._listeners.remove(next(entry for entry in self._listeners if entry.call == listener))
+        self._listeners.remove(listener)
 
     def metrics(self) -> MetadataMetrics:
         """Return the counts of hints, refreshes and bootstraps so far."""
@@ -247,12 +225,13 @@ class MetadataActor:
             nodes = candidates(self._brokers, servers) or servers
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
             if outcome.answer is None:
-                failure = self._bootstrap_failed(outcome.errors)
+                failure = unusable(self._state.bootstrap_brokers, outcome.errors)
                 if not isinstance(failure, BootstrapResolutionError) or time.monotonic() >= resolved_by:
                     raise failure
                 self._count_failure(outcome.errors)
                 await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
-                deadline = Deadline(self._request_timeout_s * 1000)  # no server could have been asked so far
+                # This time is for asking servers, and so far no name has resolved.
+                deadline = Deadline(self._request_timeout_s * 1000)
                 continue
             error = await self._apply(plan, outcome.answer)
             if error is None:
@@ -260,7 +239,7 @@ class MetadataActor:
             if not self._leads_to_bootstrap(error, outcome.answer.node_id):
                 self._failed({outcome.answer.node_id: error})
             if deadline.passed:
-                raise self._bootstrap_failed({outcome.answer.node_id: error})
+                raise unusable(self._state.bootstrap_brokers, {outcome.answer.node_id: error})
             await self._wake.wait(max(0.0, min(deadline.at, self._schedule.due_at()) - time.monotonic()))
 
     def begin(self) -> None:
@@ -270,7 +249,7 @@ class MetadataActor:
     async def run(self) -> None:
         """Refresh until cancelled. Raises `ClusterIdMismatchError`; after every other error it retries."""
         while True:
-            if self._is_misled:
+            if self._policy.is_misled:
                 self._rebootstrap(RebootstrapCause.REQUIRED, keep_connections=True)
             now = time.monotonic()
             plan = self._plan(now)
@@ -278,9 +257,10 @@ class MetadataActor:
                 due = min(self._schedule.due_at(), self._schedule.lookup_at(self._topics.next_due()))
                 await self._wake.wait(None if due == math.inf else due - now)
             else:
-                with anyio.CancelScope() as self._refreshing:
+                with anyio.CancelScope() as refreshing:
+                    self._refreshing = refreshing
                     await self._refresh(plan)
-                if self._refreshing.cancelled_caught:
+                if refreshing.cancelled_caught:
                     self._schedule.stopped(time.monotonic())
 
     def close(self, error: KafkaError) -> None:
@@ -329,7 +309,11 @@ class MetadataActor:
                     continue  # the name of this bootstrap server has another address, which may lead to a better one
                 errors[node_id] = error
         else:
-            self._settle_cluster(errors)
+            servers = len(self.snapshot.brokers)
+            stranger = self._policy.stranger(errors.values(), servers, time.monotonic(), self._patience_s)
+            if stranger is not None and not self._adopts:
+                raise stranger
+            self._state.may_change_cluster |= stranger is not None
             self._failed(errors)
         cause = self._policy.judge(
             time.monotonic(), reachable=self._reachable(now), bootstrapping=self._state.bootstrapping
@@ -342,23 +326,6 @@ class MetadataActor:
         return isinstance(error, RebootstrapRequiredError) or (
             isinstance(error, ClusterIdMismatchError) and node_id >= 0
         )
-
-    def _settle_cluster(self, errors: Mapping[int, KafkaError]) -> None:
-        """Decide what happens if all bootstrap servers, at all their addresses, belong to another cluster (rule 30).
-
-        Raises `ClusterIdMismatchError`, or lets the next refresh take the other cluster. One address in another cluster
-        is no proof that the client's own is gone: other addresses may lead to it. But unreachable ones are waited for
-        no longer than patience lasts.
-        """
-        strangers = [error for error in errors.values() if isinstance(error, ClusterIdMismatchError)]
-        if not strangers:
-            return
-        now = time.monotonic()
-        self._strangers_since = self._strangers_since or now
-        if len(strangers) == len(self.snapshot.brokers) or now - self._strangers_since >= self._patience_s:
-            if not self._adopts:
-                raise strangers[0]
-            self._state.may_change_cluster = True
 
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
         """Return the nodes that can be asked now and have not been asked."""
@@ -423,7 +390,6 @@ class MetadataActor:
                 applied.other_cluster,
             )
         self._errors = {}
-        self._strangers_since = None
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         # Until it is replaced, because no record may be due before that; but not indefinitely if no connect is tried.
         out_of_reach = self._state.snapshot.leading(self._brokers.failed_since(now - self._request_timeout_s))
@@ -463,7 +429,6 @@ class MetadataActor:
 
     def _rebootstrap(self, cause: RebootstrapCause, *, keep_connections: bool = False) -> None:
         now = time.monotonic()
-        self._is_misled = False
         self._log.info(
             "bootstrapping anew (%s) from %s",
             cause.name,
@@ -483,26 +448,18 @@ class MetadataActor:
             return
         state = self._brokers.state(node_id)
         if state is NodeState.READY:
-            self._misled.discard((broker.host, broker.port))
-        elif isinstance(self._brokers.last_error(node_id), MisroutedConnectionError):
-            self._note_misled((broker.host, broker.port))
+            self._policy.led_right((broker.host, broker.port))
+        elif isinstance(self._brokers.last_error(node_id), MisroutedConnectionError) and self._policy.misled(
+            (broker.host, broker.port)
+        ):
+            if self._refreshing is not None:
+                self._refreshing.cancel()
+            self._wake.set()
         if state is NodeState.BACKOFF:
             # Its partitions may be led by other brokers soon, or its address has changed.
             self.request_update(lost(node_id))
             self._state.unreachable(node_id)
             self._publish()
-
-    def _note_misled(self, endpoint: Endpoint) -> None:
-        """Make the client return to its bootstrap servers, once until the address leads to its broker again.
-
-        The bootstrap servers may know better than the known brokers (KIP-1242). If they do not, the address itself is
-        wrong: more bootstraps would not correct it, and the connections to other brokers are right.
-        """
-        if endpoint not in self._misled:
-            self._misled.add(endpoint)
-            self._is_misled = True
-            self._refreshing.cancel()
-            self._wake.set()
 
     # --- topics ------------------------------------------------------------------------------------------------------
 
@@ -528,26 +485,9 @@ class MetadataActor:
             self._brokers.set_nodes(snapshot.brokers)
         newer, self._newer = self._newer, Waiter()
         newer.set_result(snapshot)
-        differences = {former.generation: Moved(former, snapshot, moved)}
-        for listener in tuple(self._listeners):
-            if self.snapshot is not snapshot:
-                return  # an earlier listener has caused a newer one, with which all have been called
-            seen = listener.seen
-            if seen.generation not in differences:
-                differences[seen.generation] = Moved(seen, snapshot)
-            listener.take(differences[seen.generation])
+        self._listeners.notify(snapshot, moved)
 
     # --- texts -------------------------------------------------------------------------------------------------------
 
     def _reasons(self) -> str:
         return f" ({describe(self._errors, self.snapshot.brokers)})" if self._errors else ""
-
-    def _bootstrap_failed(self, errors: Mapping[int, KafkaError]) -> KafkaError:
-        servers = self._state.bootstrap_brokers
-        text = f"no bootstrap server could be used: {describe(errors, servers)}"
-        if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
-            text += f"; there was no time to ask {', '.join(others)}"
-        if errors and all(isinstance(error, UnresolvedHostError) for error in errors.values()):
-            return BootstrapResolutionError(text)
-        final = final_error(errors)
-        return KafkaConnectionError(text) if final is None else type(final)(text)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Mapping, Sequence
 from random import random
-from typing import NamedTuple
 
 from ..._core.metadata.answer import ClusterAnswer, MetadataReader
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.types import Broker
+from ..._values import NamedTuple
 from ..._wire.messages.metadata import MetadataRequest
 from ...errors import (
+    BootstrapResolutionError,
     KafkaConnectionError,
     KafkaError,
     MalformedMessageError,
     RequestTimedOutError,
     TokenProviderError,
+    UnresolvedHostError,
 )
 from ..asking_around import ask_in_turn
 from ..connection.brokers import Brokers
-from ..connection.connection import Lane
+from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import in_slices
 
@@ -118,3 +120,14 @@ def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
     if len(kinds) != 1 or first is None:
         return None
     return None if first.retriable and not isinstance(first, TokenProviderError) else first
+
+
+def unusable(servers: Mapping[int, Broker], errors: Mapping[int, KafkaError]) -> KafkaError:
+    """Return the error for a bootstrap that no server has answered; ``errors`` are those of servers that were asked."""
+    text = f"no bootstrap server could be used: {describe(errors, servers)}"
+    if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
+        text += f"; there was no time to ask {', '.join(others)}"
+    if errors and all(isinstance(error, UnresolvedHostError) for error in errors.values()):
+        return BootstrapResolutionError(text)
+    final = final_error(errors)
+    return KafkaConnectionError(text) if final is None else type(final)(text)

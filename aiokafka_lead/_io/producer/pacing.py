@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from ..._core.connection.in_flight import OnDone
 from ..._core.producer.request_window import RequestWindow
 from ..._wire.messages.produce import ProduceRequest
 from ...errors import KafkaError
-from ..connection.connection import Connection, OnDone
+from ..connection.connection import Connection
 
 
 class Pacing:

@@ -16,6 +16,7 @@ import anyio.lowlevel
 
 from ..._core.counting import counts_of, snapshot
 from ..._core.metadata.moved import Moved
+from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from ..._core.metadata.types import ClusterSnapshot
 from ..._core.producer.accumulator import Accumulator
@@ -38,8 +39,9 @@ from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...config import ProducerConfig
 from ...errors import BufferFull, KafkaError
 from ...metrics import ProducerMetrics
-from ..connection.brokers import Brokers, NodeState
-from ..connection.connection import Connection, Lane
+from ..connection.brokers import Brokers
+from ..connection.connection import Connection
+from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor

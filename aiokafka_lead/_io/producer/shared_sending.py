@@ -16,12 +16,13 @@ from typing import Any, cast
 
 import anyio.lowlevel
 
+from ..._core.connection.in_flight import OnDone
 from ..._core.producer.joint_request import take_hints
 from ..._core.producer.outbox import Outbox, Parcel, Part
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...errors import KafkaError
 from ..client import Client
-from ..connection.connection import Connection, OnDone
+from ..connection.connection import Connection
 from ..connection.settings import ProduceLane
 from ..loop import Signal, Spawn
 from .pacing import Pacing

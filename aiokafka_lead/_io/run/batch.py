@@ -30,8 +30,6 @@ from ..loop import Signal, Waiter
 from .handling import Intake, standing_still
 from .workers import Worker, Workers
 
-__all__ = ["Batch"]
-
 Record = ConsumerRecord[Any, Any]
 
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import anyio
 
@@ -17,14 +17,13 @@ from ..._core.run.options import HandlingConfig
 from ..._core.run.refusals import is_outage
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._records import ConsumerRecord
+from ..._values import NamedTuple
 from ...errors import RecordDeserializationError
 from ..cancellation import outlives_cancellation
 from ..loop import Signal
 from .base import Judge
 from .routing import BatchRoute, Routing
 from .workers import Worker, Workers, timed
-
-__all__ = ["Batches"]
 
 Record = ConsumerRecord[Any, Any]
 

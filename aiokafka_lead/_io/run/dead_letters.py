@@ -17,8 +17,6 @@ from ...errors import TopicAuthorizationFailedError, UnsupportedVersionError
 if TYPE_CHECKING:
     from ..client import Client
 
-__all__ = ["DeadLetters", "check_writable", "send"]
-
 MISSING_AFTER_MS = 10_000.0
 """Time that brokers may not know a topic before it counts as missing, in milliseconds."""
 

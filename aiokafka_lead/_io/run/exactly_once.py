@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
     from ..group.commits import Commits
 
-__all__ = ["run_exactly_once"]
-
 Record = ConsumerRecord[Any, Any]
 
 ENDED_WITHIN_S = 5.0

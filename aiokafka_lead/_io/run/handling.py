@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._core.consumer.deserializers import Deserializers
+from ..._core.consumer.in_hand import ParallelWork
 from ..._core.consumer.position import Position
 from ..._core.consumer.reading import Reading
 from ..._core.run.delays import Closed
@@ -21,13 +22,10 @@ from ...errors import IllegalStateError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..consumer.deserializing import of_application
 from ..consumer.reader import Reader
-from ..group.commits import ParallelWork
 from ..loop import Waiter
 
 if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
-
-__all__ = ["COMMIT_AGAIN_S", "Intake", "begin", "deserialized", "in_charge", "standing_still"]
 
 Record = ConsumerRecord[Any, Any]
 

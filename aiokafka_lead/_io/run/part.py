@@ -9,8 +9,6 @@ from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..group.commits import Commits
 from .batch import Batch
 
-__all__ = ["BatchPart", "RunSource"]
-
 
 class RunSource:
     """Consumer of one run. The run itself moves it back if a transaction was aborted; see `Source`."""

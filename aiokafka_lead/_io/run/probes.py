@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import anyio
 from anyio.abc import ByteStream
 
-__all__ = ["Page", "json_page", "serve_pages"]
+from ..._values import NamedTuple
 
 REQUEST_MAX_BYTES = 8192
 """Maximum size of a request's head; probes send some hundred bytes."""

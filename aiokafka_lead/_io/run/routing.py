@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -12,9 +12,8 @@ import anyio.to_thread
 from ..._core.run.binding import bound, bound_to_batch
 from ..._core.run.later import RetryTopics
 from ..._core.run.routes import Route, outgoing
+from ..._values import NamedTuple
 from ...errors import ConfigError
-
-__all__ = ["BatchRoute", "Routing"]
 
 Handler = Callable[..., Awaitable[object]]
 

@@ -37,9 +37,6 @@ from .workers import Worker
 if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
 
-__all__ = ["Runner", "run"]
-
-
 Record = ConsumerRecord[Any, Any]
 
 LAST_COMMIT_WITHIN_S = 5.0

@@ -14,8 +14,6 @@ from ..._options.logs import client_log
 from ...errors import IllegalStateError
 from .probes import Page, json_page, serve_pages
 
-__all__ = ["Health", "Service"]
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

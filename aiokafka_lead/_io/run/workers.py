@@ -19,8 +19,6 @@ from ..._options.logs import ClientLog
 from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal, in_trio
 
-__all__ = ["Slot", "Worker", "Workers", "Workload", "timed"]
-
 FAIR_S = 0.005
 """Time after which handlers that never wait let other tasks run."""
 

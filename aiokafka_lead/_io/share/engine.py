@@ -206,6 +206,9 @@ class ShareEngine(Kind):
         waiting, now = self.planner.not_begun(self.member.assignment()), time.monotonic()
         return not waiting or not all(self.planner.in_doubt(tp, now) for tp in waiting)
 
+    def block_done(self) -> None:
+        self.reader.come_back()
+
     def refuse(self) -> None:
         self.membership.notify()
         self.reader.stop()

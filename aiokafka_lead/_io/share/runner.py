@@ -24,8 +24,6 @@ from .reader import deserialized
 if TYPE_CHECKING:
     from .engine import ShareEngine
 
-__all__ = ["ShareRunner", "run"]
-
 Record = ShareRecord[Any, Any]
 ACCEPT, _, _, RENEW = AcknowledgeType
 

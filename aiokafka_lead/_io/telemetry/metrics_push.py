@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ..._options.logs import ClientLog, client_log
-from ..._wire import ApiKey
 from ...errors import ClientClosedError, KafkaError, RequestTimedOutError, UnsupportedVersionError
 from ...errors.base import own_copy
 from ..connection.brokers import Brokers
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 
     MetricKey = tuple[str, Attributes]
     """An application's metric: its name, and its attributes."""
+
+GET_TELEMETRY_SUBSCRIPTIONS = 71
+"""The member of `ApiKey`, whose import would take longer than that of most modules."""
 
 
 class MetricsPush:
@@ -87,7 +89,7 @@ class MetricsPush:
 
     def _served(self) -> bool:
         offer = self._brokers.last_offer
-        return offer is not None and ApiKey.GET_TELEMETRY_SUBSCRIPTIONS in offer.ranges
+        return offer is not None and GET_TELEMETRY_SUBSCRIPTIONS in offer.ranges
 
     async def _run(self) -> None:
         from .pusher import Pusher  # only here: most clusters do not ask for metrics

@@ -16,7 +16,8 @@ from ..._wire import Request, Response
 from ..._wire.messages.push_telemetry import PushTelemetryRequest
 from ...errors import KafkaConnectionError, KafkaError, TelemetryTooLargeError
 from ..connection.brokers import Brokers
-from ..connection.connection import Connection, Lane
+from ..connection.connection import Connection
+from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import News, Signal
 

@@ -9,12 +9,13 @@ from typing import Any
 import anyio
 
 from ..._core.backoff import Backoff
+from ..._core.connection.in_flight import OnDone
 from ..._core.transactions.errand import Errand
 from ..._core.transactions.verdicts import Call, Verdict, verdict_of
 from ..._wire import ApiVersions, Request
 from ...errors import ConcurrentTransactionsError, KafkaError
 from ..client import Client
-from ..connection.connection import Connection, OnDone
+from ..connection.connection import Connection
 from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators, Key, moved
 

@@ -9,13 +9,14 @@ them all.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 
 from ..._core.transactions.errand import Errand, Outcome
 from ..._core.transactions.state import OpenTransaction
 from ..._core.transactions.verdicts import Call
+from ..._values import NamedTuple
 from ...config import AdminConfig
 from ...errors import KafkaError, RequestTimedOutError
 from ..client import Client

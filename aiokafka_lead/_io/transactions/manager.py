@@ -133,12 +133,13 @@ class Transactions:
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
-    async def start(self, gate: TransactionGate, *, wait: bool = True) -> None:
+    async def start(self, intake: Intake, another: Callable[[Admission], Intake] | None, *, wait: bool = True) -> None:
         """Get a producer id, which fences earlier users of the transactional id and aborts their transactions.
 
-        Not if an open transaction was resumed; and without ``wait`` only when the first transaction begins.
+        Not if an open transaction was resumed; and without ``wait`` only when the first transaction begins. Records
+        come in by the intakes, see `TransactionGate`.
         """
-        self._gate = gate
+        self._gate = TransactionGate(intake, another)
         self._client.spawn(self._endings.run, name="kafka transaction")
         self._client.spawn(self._discard_failed, name="kafka failed transactions")
         self._client.spawn(self._additions.run, name="kafka transaction partitions")

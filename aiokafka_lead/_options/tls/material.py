@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ...errors import ConfigError
 from ...errors.base import without_frames
-from .one_time_file import one_time_file
 from .stores import Kind, authorities_of, certificates_in, kind_of, pem_blocks, pem_of
-
-__all__ = ["TlsMaterial"]
 
 _ENCRYPTED = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED")
 _JKS_CURE = "keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12"
@@ -87,7 +86,7 @@ class TlsMaterial:
             data = authorities_of(where, data, self._name("ssl_ca_password"), self.ssl_ca_password)
         with self._usable(where):
             if kind is Kind.PEM:
-                with one_time_file(data) as path:
+                with _one_time_file(data) as path:
                     context = ssl.create_default_context(cafile=path)
             else:
                 context = ssl.create_default_context(cadata=data)
@@ -140,7 +139,7 @@ class TlsMaterial:
             asked = True
             return password
 
-        with one_time_file(pem) as path:
+        with _one_time_file(pem) as path:
             try:
                 # Without a callback, OpenSSL asks for a password at the terminal.
                 context.load_cert_chain(path, password=answer)
@@ -208,3 +207,31 @@ def _is_broken(certificates: str) -> bool:
     except (ssl.SSLError, TypeError):
         return True
     return False
+
+
+@contextmanager
+def _one_time_file(content: bytes) -> Iterator[str]:
+    """Provide the path of a file with this content inside the block, since Python loads keys only from files.
+
+    The file is in memory if possible, else its mode is 0600.
+    """
+    handle, path, on_disk = _create_file()
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            yield path
+    finally:
+        if on_disk:
+            os.unlink(path)
+
+
+def _create_file() -> tuple[int, str, bool]:
+    if hasattr(os, "memfd_create"):
+        handle = os.memfd_create("tls")
+        path = f"/proc/self/fd/{handle}"
+        if os.path.exists(path):
+            return handle, path, False
+        os.close(handle)
+    handle, path = tempfile.mkstemp()
+    return handle, path, True

@@ -12,8 +12,6 @@ from ...errors import ConfigError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
-__all__ = ["Kind", "authorities_of", "certificates_in", "kind_of", "pem_blocks", "pem_of"]
-
 _JKS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _SEQUENCE, _INTEGER = 0x30, 0x02
 _LONG = 0x80

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from ..._values import NamedTuple
 from ...consumer import Consumer
 from ...errors import ClientClosedError, RequestTimedOutError
 from ...types import TopicPartition

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..._values import NamedTuple
 from ...types import TopicPartition
 
 __all__ = ["ConsumerProtocolMemberAssignment", "ConsumerProtocolMemberMetadata"]

@@ -10,8 +10,6 @@ from enum import Enum, auto
 from ....errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
 from ...transitions import Transitions
 
-__all__ = ["NO_LAYER", "Event", "Phase", "kerberos_error", "layer_answer", "phases"]
-
 NO_LAYER = 1
 """The bit of "no security layer" (QOP auth): Kafka protects no data after the authentication."""
 

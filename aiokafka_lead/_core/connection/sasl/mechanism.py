@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-__all__ = ["Credentials", "SaslMechanism"]
-
 
 @dataclass(frozen=True, slots=True)
 class Credentials:

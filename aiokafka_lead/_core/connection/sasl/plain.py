@@ -5,8 +5,6 @@ from __future__ import annotations
 from ....errors import SaslAuthenticationFailedError
 from .mechanism import Credentials
 
-__all__ = ["Plain"]
-
 
 class Plain:
     """One PLAIN authentication, without a separate authorization identity."""

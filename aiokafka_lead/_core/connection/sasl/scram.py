@@ -10,12 +10,10 @@ import hashlib
 import hmac
 import secrets
 from base64 import b64decode, b64encode
-from typing import NamedTuple
 
+from ...._values import NamedTuple
 from ....errors import SaslAuthenticationFailedError
 from .mechanism import Credentials
-
-__all__ = ["SaltedPassword", "Scram", "keep_key"]
 
 MIN_ITERATIONS = 4096
 """The minimum of RFC 7677 and of Kafka: fewer would make guessing passwords from a captured exchange cheap."""

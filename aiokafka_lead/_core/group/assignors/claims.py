@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from ...._values import NamedTuple
 from ....types import TopicPartition
 from .types import NO_GENERATION, Assignment, TopicPartitions
 

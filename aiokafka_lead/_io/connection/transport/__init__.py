@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from ...._values import NamedTuple
 from ...loop import in_trio
 from .base import Transport, TransportHandler
 from .dial import AddressInfo, Progress, race, resolve

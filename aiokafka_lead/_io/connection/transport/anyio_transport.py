@@ -20,8 +20,6 @@ from .base import TransportHandler, coalesce
 from .dial import AddressInfo, tune
 from .errors import lost_error, tls_error
 
-__all__ = ["AnyioTransport"]
-
 READ_BYTES = 64 * 1024
 LARGE_READ_BYTES = 512 * 1024
 """Size of a read within a large frame."""

@@ -20,8 +20,6 @@ from .base import TransportHandler, coalesce
 from .dial import AddressInfo, tune
 from .errors import lost_error, tls_error
 
-__all__ = ["AsyncioTransport"]
-
 ABORT_S = 1.0
 """A bound for work that takes one iteration of the event loop."""
 

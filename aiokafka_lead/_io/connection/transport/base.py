@@ -8,8 +8,6 @@ from typing import Protocol
 from ...._wire import Buffer
 from ....errors import KafkaError
 
-__all__ = ["Transport", "TransportHandler", "coalesce"]
-
 JOINED_BYTES = 64 * 1024
 """Up to this size one copy is cheaper than another system call or TLS record."""
 

@@ -18,8 +18,6 @@ from ....errors.shown import shown
 from ...loop import uninterrupted
 from .errors import connect_error
 
-__all__ = ["AddressInfo", "Progress", "race", "resolve", "tune"]
-
 S = TypeVar("S")
 
 ATTEMPT_DELAY_S = 0.25

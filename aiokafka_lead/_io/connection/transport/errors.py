@@ -9,8 +9,6 @@ import anyio
 
 from ....errors import KafkaConnectionError, KafkaError, NotKafkaError, SslAuthenticationError, UnresolvedHostError
 
-__all__ = ["connect_error", "lost_error", "tls_error"]
-
 _NOT_TLS = {
     "HTTP_REQUEST",
     "PACKET_LENGTH_TOO_LONG",

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import socket
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from anyio.abc import SocketStream
-
 from ....config import ClientConfig
-from ....config.options import Connect
 from ....errors import KafkaConnectionError
 from ....errors.shown import shown
 from ...forks import detach_in_children
 from ...loop import in_trio
 from .dial import AddressInfo, tune
 
-__all__ = ["Way", "way_of"]
+if TYPE_CHECKING:
+    from ....config.options import Connect
 
 _NO_TIMEOUT_S = 86_400.0
 """For python-socks, which has a timeout of its own: the time of a connection's set-up is the limit."""
@@ -51,7 +49,11 @@ class Way:
             if sock.family in (socket.AF_INET, socket.AF_INET6):
                 tune(sock)
             detach_in_children(sock)
-            return await SocketStream.from_socket(sock) if in_trio() else sock
+            if not in_trio():
+                return sock
+            from anyio.abc import SocketStream  # only here: it costs as much as all of this package's errors
+
+            return await SocketStream.from_socket(sock)
         except BaseException:
             sock.close()
             raise

@@ -1,9 +1,10 @@
-"""Each client's part in metrics requested by clusters: its id, and the application's own metrics."""
+"""The part of the public clients that they all have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from .._options.arguments import TIMEOUT
@@ -13,13 +14,35 @@ from .client import Client
 if TYPE_CHECKING:
     from .telemetry.metrics_push import MetricKey
 
-__all__ = ["PushedMetrics"]
 
-
-class PushedMetrics:
-    """Common part of all facades."""
+class Facade:
+    """A client's block, its name, and its metrics for clusters that ask for them."""
 
     _client: Client
+
+    async def start(self, *, wait: bool = True) -> None:
+        """Connect to the cluster."""
+        await self._client.start(wait=boolean("wait", wait))
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Disconnect."""
+        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._client.kind.block_done()
+        await self.stop(self._client.config.close_timeout_ms)
+
+    @property
+    def client_id(self) -> str:
+        """Name of this client in brokers' logs and quotas."""
+        return self._client.config.client_id
 
     async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
         """Return the id under which brokers forward this client's metrics (KIP-714), to find them there.

@@ -1,0 +1,112 @@
+"""Bases for classes of values that cost little at import.
+
+The standard library's ones compile code for each class: of a dataclass its methods, of a named tuple each annotation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import namedtuple
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, dataclass_transform
+
+if TYPE_CHECKING:
+    from typing import NamedTuple as NamedTuple
+else:
+
+    class _NamedTuples(type):
+        def __new__(cls, name, bases, namespace):
+            fields = namespace.pop("__annotations__")
+            defaults = [namespace.pop(field) for field in fields if field in namespace]
+            made = namedtuple(name, fields, defaults=defaults, module=namespace.pop("__module__"))
+            made.__annotations__ = fields
+            for each, value in namespace.items():
+                setattr(made, each, value)
+            return made
+
+    NamedTuple = type.__new__(_NamedTuples, "NamedTuple", (), {})
+    """Like `typing.NamedTuple`, if annotations are strings."""
+
+
+@functools.cache
+def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, Any], list[str], list[str]]:
+    """Return defaults by field, factories of those without one, and the names of positional and of compared ones."""
+    fields = dataclasses.fields(kind)
+    return (
+        {field.name: field.default for field in fields},
+        {field.name: field.default_factory for field in fields if field.default is dataclasses.MISSING},
+        [field.name for field in fields if not field.kw_only],
+        [field.name for field in fields if field.compare],
+    )
+
+
+class _Signature:
+    """The signature of a class of values, as `help` and editors show it."""
+
+    def __get__(self, one: object, kind: Any) -> Signature:
+        return Signature([self._parameter(field) for field in sorted(dataclasses.fields(kind), key=_is_keyword)])
+
+    @staticmethod
+    def _parameter(field: dataclasses.Field[Any]) -> Parameter:
+        made = field.default_factory is not dataclasses.MISSING
+        default = ... if made else Parameter.empty if field.default is dataclasses.MISSING else field.default
+        how = Parameter.KEYWORD_ONLY if _is_keyword(field) else Parameter.POSITIONAL_OR_KEYWORD
+        return Parameter(field.name, how, default=default, annotation=field.type)
+
+
+def _is_keyword(field: dataclasses.Field[Any]) -> bool:
+    return field.kw_only is True
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+class Frozen:
+    """Base of frozen dataclasses that only declare fields: their methods are written once, here."""
+
+    __signature__ = _Signature()
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+
+    def __init__(self, *values: Any, **given: Any) -> None:
+        kind: Any = type(self)
+        defaults, factories, positional, _ = _fields(kind)
+        mine = vars(self)
+        mine.update(defaults)
+        mine.update(zip(positional, values, strict=False))
+        if len(values) > len(positional):
+            raise TypeError(f"{kind.__name__} takes {len(positional)} values by position, not {len(values)}")
+        if unknown := given.keys() - defaults.keys():
+            raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
+        if twice := given.keys() & positional[: len(values)]:
+            raise TypeError(f"{kind.__name__} got {', '.join(sorted(twice))} twice")
+        mine.update(given)
+        for name, make in factories.items():
+            if mine[name] is dataclasses.MISSING:
+                if make is dataclasses.MISSING:
+                    raise TypeError(f"{kind.__name__} needs {name}")
+                mine[name] = make()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def _compared(self) -> list[Any]:
+        kind: Any = type(self)
+        *_, names = _fields(kind)
+        return [getattr(self, name) for name in names]
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._compared()))
+
+    def __repr__(self) -> str:
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        shown = (f"{field.name}={getattr(self, field.name)!r}" for field in fields if field.repr)
+        return f"{type(self).__name__}({', '.join(shown)})"

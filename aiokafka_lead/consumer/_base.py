@@ -1,0 +1,139 @@
+"""Base of `Consumer`: its construction, and the checks that its calls have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from .._core.consumer import arguments
+from .._core.consumer.consumed import TransactionPart
+from .._core.consumer.partition_state import PartitionState
+from .._core.consumer.reset_policy import ResetPolicy
+from .._io.client import Client, configured
+from .._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
+from .._io.facade import Facade
+from .._options.arguments import TIMEOUT
+from .._options.checks import discreet
+from .._options.read_types import K, V
+from .._runs import bury
+from ..config import ConsumerConfig
+from ..errors import IllegalStateError
+from ..types import TopicPartition
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._io.group.membership import Membership
+    from .._options.serialization import AsyncDeserializer, Deserializer
+    from ..config import ConsumerBaseOptions, SharedClient
+
+
+class ConsumerBase(Facade, Generic[K, V]):
+    """Assembles a consumer; its deserializers determine the types of keys and values."""
+
+    @overload
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: AsyncDeserializer[V],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: AsyncDeserializer[K],
+        value_deserializer: Deserializer[V] | None = None,
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: AsyncDeserializer[V],
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        **options: Unpack[ConsumerBaseOptions],
+    ) -> None: ...
+    @discreet
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        client: SharedClient | None = None,
+        **options: Any,
+    ) -> None:
+        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
+
+        With a ``client`` it uses the connections of this client, as `Client.consumer` does.
+        """
+        config, parent = configured(ConsumerConfig, bootstrap_servers, client, options)
+        self._config = config
+        self._client = Client(config, HOT_REQUESTS, parent)
+        self._client.facade = type(self).__name__
+        self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, config)
+        if config.on_bad_record != "raise":
+            self._engine.reader.bury = partial(bury, self._client, config)
+        if topics:
+            self._engine.subscribe(arguments.TOPICS("topics", topics))
+
+    def _usable(self, timeout_ms: float | None) -> float:
+        """Check that the consumer can be used here and now; return the timeout of a call."""
+        given: float | None = TIMEOUT("timeout_ms", timeout_ms)
+        self._client.check()
+        return self._config.default_api_timeout_ms if given is None else given
+
+    def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        return [self._engine.reading.positions.require(tp) for tp in arguments.PARTITIONS("partitions", partitions)]
+
+    async def _seek_by(
+        self, policy: ResetPolicy | None, partitions: Iterable[TopicPartition], timeout_ms: float | None
+    ) -> None:
+        """Continue from the offsets of the policy, or without one from committed offsets."""
+        partitions = arguments.PARTITIONS("partitions", partitions)
+        timeout_ms = self._usable(timeout_ms)
+        reading = self._engine.reading
+        states = self._states(partitions) if partitions else list(reading.positions)
+        if policy is None:
+            reading.go_back(states)
+        else:
+            for state in states:
+                reading.reset(state, policy)
+        await self._engine.readiness.wait_for_positions(states, timeout_ms)
+
+    async def _offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
+    ) -> dict[TopicPartition, int]:
+        timestamps = dict.fromkeys(arguments.PARTITIONS("partitions", partitions), timestamp)
+        found = await self._engine.queries.offsets(timestamps, self._usable(timeout_ms))
+        return {tp: found[tp].offset for tp in timestamps}
+
+    def _transaction_part(self) -> TransactionPart:
+        """Return the part for `Transaction.send_offsets`."""
+        self._client.check()
+        commits = self._membership("committed offsets belong").commits
+        from .._io.group.commits import GroupPart
+
+        return GroupPart(commits)
+
+    def _membership(self, what: str) -> Membership:
+        if self._engine.membership is None:
+            raise IllegalStateError(f"{what} to a group: set group_id")
+        return self._engine.membership

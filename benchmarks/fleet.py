@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from aiokafka_lead._core.consumer.fetch_plan import FetchLimits
 from aiokafka_lead._core.metadata.reachability import Endpoint
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
@@ -32,9 +33,12 @@ from .stats import percentile
 PROCESSES, PARTITIONS, BROKERS, OF_A_TOPIC = 10_000, 100_000, 300, 100
 CONCERNED = PROCESSES * OF_A_TOPIC // BROKERS
 """Processes that use a partition led by one given broker."""
-SAMPLE = 24
+PRODUCERS, CONSUMERS = 14, 2
+SAMPLE = PRODUCERS + CONSUMERS
 RECORDS_EVERY_S = 0.1
-"""Interval between a producer's records for the partition that moves. As many go to the others together."""
+"""Interval between a producer's records for the partition that moves."""
+OTHERS_SHARE = 0.2
+"""Number of records for all other partitions together, for each of these."""
 LOOK_EVERY_S = 0.01
 HEARS_WITHIN_S = 0.06
 """Time after which each broker knows of an election."""
@@ -113,11 +117,12 @@ class Fleet:
         self.cluster = FleetCluster(self.timeline, BROKERS, OF_A_TOPIC)
         servers = f"{BOOTSTRAP[0]}:{BOOTSTRAP[1]}"
         writing = ProducerConfig.from_options(servers, {"linger_ms": 0, "delivery_timeout_ms": 3_600_000, **options})
-        reading = ConsumerConfig.from_options(servers, options)
+        reading = ConsumerConfig.from_options(servers, {"fetch_max_wait_ms": 2000, **options})
         self.writers = [
-            Writer(self.timeline, self.cluster, writing, producer_id=1000 + number) for number in range(SAMPLE // 2)
+            Writer(self.timeline, self.cluster, writing, producer_id=1000 + number) for number in range(PRODUCERS)
         ]
-        self.readers = [Reader(self.timeline, self.cluster, reading) for _ in range(SAMPLE // 2)]
+        limits = FetchLimits(reading.fetch_max_bytes, reading.max_partition_fetch_bytes)
+        self.readers = [Reader(self.timeline, self.cluster, reading, limits=limits) for _ in range(CONSUMERS)]
         self._clients: list[Writer | Reader] = [*self.writers, *self.readers]
         self._pending: list[deque[tuple[float, Delivery]]] = [deque() for _ in self.writers]
         """Times and outcomes of each producer's records for the partition that moves."""
@@ -146,7 +151,8 @@ class Fleet:
         writer, rng = self.writers[number], self.timeline.rng
         writer.send(0)
         self._pending[number].append((self.timeline.now, writer.sent[0][-1][1]))
-        writer.send(rng.randrange(1, OF_A_TOPIC))
+        if rng.random() < OTHERS_SHARE:
+            writer.send(rng.randrange(1, OF_A_TOPIC))
         self.timeline.later(rng.uniform(0.5, 1.5) * RECORDS_EVERY_S, partial(self._write, number))
 
     def _look(self) -> None:

@@ -67,10 +67,13 @@ class FleetCluster(Cluster):
         """Requests by kind and tenth of a second."""
         self.bootstraps: int | None = None
         """Number of brokers behind the bootstrap servers' name; None for all."""
+        self.alone: FaultyBroker | None = None
+        """A broker that is counted apart, since the event sends clients to it and to no other."""
         for broker in self.brokers.values():
             broker.links = _Logins(partial(self._count, "connects", broker))
 
     def _count(self, kind: str, broker: FaultyBroker) -> None:
+        kind = f"{kind} apart" if broker is self.alone else kind
         self.counts[kind, int(self.timeline.now * 10)] += 1
 
     def most(self, kind: str, tenths: int) -> int:
@@ -189,6 +192,7 @@ def roll(fleet: Fleet) -> None:
     fleet.pass_time(0.5)
     cluster.kill(broker, 0.0)
     fleet.pass_time(10.0)
+    cluster.alone = broker
     cluster.restart(broker, elsewhere=False)
     fleet.pass_time(2.0)
     cluster.elect(moved, broker.broker_id)
@@ -253,8 +257,10 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks fleet", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    print("| event | | Metadata/s | connects/s | connects in 0.1 s | refused Produce/s | records wait, p50 | longest |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    print(
+        "| event | | Metadata/s | connects/s | connects in 0.1 s | connects to it in 0.1 s | refused Produce/s | records wait, p50 | longest |"
+    )
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for name, event, concerned, variants in EVENTS:
         for variant, given in variants.items():
             fleet = Fleet(options.seed, given)
@@ -272,6 +278,7 @@ def _figures(fleet: Fleet, concerned: int) -> str:
             f"{most('Metadata', 10) * scale / BROKERS:.2g}",
             f"{most('connects', 10) * scale / BROKERS:.2g}",
             f"{most('connects', 1) * scale / BROKERS:.2g}",
+            f"{most('connects apart', 1) * scale:,.0f}",
             f"{most('refused Produce', 10) * scale:,.0f}",
             f"{percentile(waits, 0.5):.2f} s",
             f"{waits[-1]:.2f} s",

@@ -248,6 +248,11 @@ class Links:
         if link is not None:
             link.close(KafkaConnectionError("left"))
 
+    def is_ready(self, node_id: int, lane: str) -> bool:
+        """Return True if there is a connection on this lane."""
+        link = self._links.get((node_id, lane))
+        return link is not None and link.state is NodeState.READY
+
     @property
     def connecting(self) -> bool:
         """True while a connection is being made."""

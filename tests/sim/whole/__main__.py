@@ -1,8 +1,8 @@
 """Seeds of whole clients: ``python -m tests.sim.whole --runs 100 [--first N] [--seed N]``. One that fails is named.
 
-By default applications of every kind, under a nemesis. ``--play`` plays something else: ``transactions`` or ``pipelines``
-of tests/transactions, ``hostile``, the campaign of tests/hostile, or a single event. It needs a process of its own, in
-which time is virtual.
+By default applications of every kind, under a nemesis. ``--play`` plays something else: ``transactions`` or
+``pipelines`` of tests/transactions, ``hostile``, the campaign of tests/hostile, or a single event. It needs a process
+of its own, in which time is virtual.
 """
 
 from __future__ import annotations

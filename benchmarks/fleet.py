@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from aiokafka_lead._core.consumer.fetch_plan import FetchLimits
 from aiokafka_lead._core.metadata.reachability import Endpoint
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
@@ -32,9 +33,12 @@ from .stats import percentile
 PROCESSES, PARTITIONS, BROKERS, OF_A_TOPIC = 10_000, 100_000, 300, 100
 CONCERNED = PROCESSES * OF_A_TOPIC // BROKERS
 """Processes that use a partition led by one given broker."""
-SAMPLE = 24
+PRODUCERS, CONSUMERS = 14, 2
+SAMPLE = PRODUCERS + CONSUMERS
 RECORDS_EVERY_S = 0.1
-"""Interval between a producer's records for the partition that moves. As many go to the others together."""
+"""Interval between a producer's records for the partition that moves."""
+OTHERS_SHARE = 0.2
+"""Number of records for all other partitions together, for each of these."""
 LOOK_EVERY_S = 0.01
 HEARS_WITHIN_S = 0.06
 """Time after which each broker knows of an election."""
@@ -63,10 +67,13 @@ class FleetCluster(Cluster):
         """Requests by kind and tenth of a second."""
         self.bootstraps: int | None = None
         """Number of brokers behind the bootstrap servers' name; None for all."""
+        self.alone: FaultyBroker | None = None
+        """A broker that is counted apart, since the event sends clients to it and to no other."""
         for broker in self.brokers.values():
             broker.links = _Logins(partial(self._count, "connects", broker))
 
     def _count(self, kind: str, broker: FaultyBroker) -> None:
+        kind = f"{kind} apart" if broker is self.alone else kind
         self.counts[kind, int(self.timeline.now * 10)] += 1
 
     def most(self, kind: str, tenths: int) -> int:
@@ -113,11 +120,12 @@ class Fleet:
         self.cluster = FleetCluster(self.timeline, BROKERS, OF_A_TOPIC)
         servers = f"{BOOTSTRAP[0]}:{BOOTSTRAP[1]}"
         writing = ProducerConfig.from_options(servers, {"linger_ms": 0, "delivery_timeout_ms": 3_600_000, **options})
-        reading = ConsumerConfig.from_options(servers, options)
+        reading = ConsumerConfig.from_options(servers, {"fetch_max_wait_ms": 2000, **options})
         self.writers = [
-            Writer(self.timeline, self.cluster, writing, producer_id=1000 + number) for number in range(SAMPLE // 2)
+            Writer(self.timeline, self.cluster, writing, producer_id=1000 + number) for number in range(PRODUCERS)
         ]
-        self.readers = [Reader(self.timeline, self.cluster, reading) for _ in range(SAMPLE // 2)]
+        limits = FetchLimits(reading.fetch_max_bytes, reading.max_partition_fetch_bytes)
+        self.readers = [Reader(self.timeline, self.cluster, reading, limits=limits) for _ in range(CONSUMERS)]
         self._clients: list[Writer | Reader] = [*self.writers, *self.readers]
         self._pending: list[deque[tuple[float, Delivery]]] = [deque() for _ in self.writers]
         """Times and outcomes of each producer's records for the partition that moves."""
@@ -146,7 +154,8 @@ class Fleet:
         writer, rng = self.writers[number], self.timeline.rng
         writer.send(0)
         self._pending[number].append((self.timeline.now, writer.sent[0][-1][1]))
-        writer.send(rng.randrange(1, OF_A_TOPIC))
+        if rng.random() < OTHERS_SHARE:
+            writer.send(rng.randrange(1, OF_A_TOPIC))
         self.timeline.later(rng.uniform(0.5, 1.5) * RECORDS_EVERY_S, partial(self._write, number))
 
     def _look(self) -> None:
@@ -183,6 +192,7 @@ def roll(fleet: Fleet) -> None:
     fleet.pass_time(0.5)
     cluster.kill(broker, 0.0)
     fleet.pass_time(10.0)
+    cluster.alone = broker
     cluster.restart(broker, elsewhere=False)
     fleet.pass_time(2.0)
     cluster.elect(moved, broker.broker_id)
@@ -247,8 +257,10 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks fleet", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    print("| event | | Metadata/s | connects/s | connects in 0.1 s | refused Produce/s | records wait, p50 | longest |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    print(
+        "| event | | Metadata/s | connects/s | connects in 0.1 s | connects to it in 0.1 s | refused Produce/s | records wait, p50 | longest |"
+    )
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for name, event, concerned, variants in EVENTS:
         for variant, given in variants.items():
             fleet = Fleet(options.seed, given)
@@ -266,6 +278,7 @@ def _figures(fleet: Fleet, concerned: int) -> str:
             f"{most('Metadata', 10) * scale / BROKERS:.2g}",
             f"{most('connects', 10) * scale / BROKERS:.2g}",
             f"{most('connects', 1) * scale / BROKERS:.2g}",
+            f"{most('connects apart', 1) * scale:,.0f}",
             f"{most('refused Produce', 10) * scale:,.0f}",
             f"{percentile(waits, 0.5):.2f} s",
             f"{waits[-1]:.2f} s",

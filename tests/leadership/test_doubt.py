@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer
+from aiokafka_lead import Consumer, Producer
+from aiokafka_lead._core.metadata.refresh import WITNESSES
 from aiokafka_lead._core.trust import DOUBT_AFTER
 from aiokafka_lead._wire import decode_response, encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
@@ -283,3 +284,19 @@ async def test_a_partition_that_does_not_advance_is_a_problem_and_says_why(clust
         await until(lambda: read == [0, 1])
         assert consumer.health().healthy
         tasks.cancel_scope.cancel()
+
+
+async def test_rule_33_few_brokers_are_asked_about_a_partition_without_a_leader() -> None:
+    """Each request used to go to any broker that records were sent to, and needed a connection, and a login, there."""
+    async with EmbeddedCluster(brokers=14) as cluster:
+        cluster.create_topic("wide", partitions=14, replication_factor=1)
+        async with Producer(cluster.bootstrap_servers, **QUICK) as producer:
+            for partition in range(14):
+                await producer.send_and_wait("wide", b"0", partition=partition)
+            await cluster.kill_broker(1, failover_delay_ms=0)
+            cluster.requests.clear()
+            await producer.send("wide", b"1", partition=0)
+            await cluster.wait_for_requests("Metadata", count=40)
+            told = {request.broker for request in cluster.requests if request.api == "Metadata"}
+            await cluster.start_broker(1)
+    assert len(told) <= WITNESSES + 2

@@ -121,7 +121,13 @@ class SimClient:
             order = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
             node = min(
                 nodes,
-                key=lambda n: (n in current.avoid, self._evades(n), order[states[n]], self.timeline.rng.random()),
+                key=lambda n: (
+                    n in current.avoid,
+                    self._evades(n),
+                    order[states[n]],
+                    not self.links.is_ready(n, "control"),
+                    self.timeline.rng.random(),
+                ),
             )
             current.asked[node] = self.timeline.now
             self._ask(current, node)

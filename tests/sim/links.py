@@ -198,6 +198,8 @@ class Links:
         self._on_node = on_node
         self._nodes: dict[int, Broker] = {}
         self._links: dict[tuple[int, str], Link] = {}
+        self._lanes: dict[str, None] = {}
+        """Lanes used so far."""
         self._retired: list[Link] = []
 
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
@@ -223,6 +225,7 @@ class Links:
             return None
         link = self._links.get((node_id, lane))
         if link is None:
+            self._lanes[lane] = None
             link = self._links[node_id, lane] = self._revived(node, lane) or Link(
                 self, node_id, (node.host, node.port), lane
             )
@@ -245,6 +248,11 @@ class Links:
         if link is not None:
             link.close(KafkaConnectionError("left"))
 
+    def is_ready(self, node_id: int, lane: str) -> bool:
+        """Return True if there is a connection on this lane."""
+        link = self._links.get((node_id, lane))
+        return link is not None and link.state is NodeState.READY
+
     @property
     def connecting(self) -> bool:
         """True while a connection is being made."""
@@ -255,7 +263,7 @@ class Links:
         node = self._nodes.get(node_id)
         if node is None:
             return NodeState.BACKOFF
-        states = {link.state for (owner, _), link in self._links.items() if owner == node_id}
+        states = {link.state for lane in self._lanes if (link := self._links.get((node_id, lane))) is not None}
         for state in (NodeState.READY, NodeState.CONNECTING):
             if state in states:
                 return state

@@ -26,7 +26,6 @@ from .cluster import TOPIC, Cluster
 from .links import Link
 from .lookups import Lookups
 
-LONG_POLL_MS = 500
 LIMITS = FetchLimits(3000, 1000)
 ERRORS_PER_SECOND = 60
 """Bound for one partition: ten free retries, waits from 10 ms on, and those again after each useful answer."""
@@ -47,6 +46,7 @@ class Reader:
         read_committed: bool = False,
         version: int = VERSION,
         resets: bool = False,
+        limits: FetchLimits = LIMITS,
     ) -> None:
         """``version`` is Fetch's; ``resets``: ask ListOffsets for the begin of the logs."""
         self.client = SimClient(timeline, cluster, config)
@@ -56,14 +56,15 @@ class Reader:
         self._cluster = cluster
         self._version = version
         self._racked = config.client_rack is not None
+        self._max_wait_ms = config.fetch_max_wait_ms
         self.tps = [TopicPartition(TOPIC, partition.index) for partition in cluster.partitions]
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._followers = Followers(
-            config.metadata_max_age_ms / 1000, self._patience_s, LONG_POLL_MS / 1000, self._reached_since
+            config.metadata_max_age_ms / 1000, self._patience_s, config.fetch_max_wait_ms / 1000, self._reached_since
         )
         self._world = World(
             *self.tps,
-            limits=LIMITS,
+            limits=limits,
             reset_policy=EARLIEST if resets else None,
             version=version,
             read_committed=read_committed,
@@ -176,9 +177,9 @@ class Reader:
         return ("", 0) if broker is None else (broker.host, broker.port)
 
     def _submit(self, link: Link, planned: PlannedFetch, racked: bool) -> None:
-        wait_s = (wait_beside_ms(LONG_POLL_MS) if planned.beside else LONG_POLL_MS) / 1000
+        wait_ms = wait_beside_ms(self._max_wait_ms) if planned.beside else self._max_wait_ms
         link.submit(
-            lambda peer, reply: self._cluster.fetch(peer, planned, wait_s, reply, racked=racked),
+            lambda peer, reply: self._cluster.fetch(peer, planned, wait_ms / 1000, reply, racked=racked),
             lambda answer, error: self._done(planned, answer, error),
         )
 

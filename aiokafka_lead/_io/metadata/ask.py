@@ -55,7 +55,7 @@ def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Container[int] = (
     trusted.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
-    least_loaded = brokers.least_loaded()
+    least_loaded = brokers.least_loaded(avoid=avoid)  # one that has a connection for this, if possible
     return sorted(
         (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
         key=lambda node_id: (

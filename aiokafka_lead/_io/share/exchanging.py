@@ -120,6 +120,7 @@ class ShareExchanging:
         return not self._closing and (self.demand or now < self.taken_at + AHEAD_S)
 
     def _step(self, now: float) -> None:
+        self._fetch_at = math.inf
         if self._closing:
             return
         planner, metadata = self._planner, self._client.metadata
@@ -132,7 +133,6 @@ class ShareExchanging:
         self._notice_moves()
         for exchange in list(planner.exchanges.values()):
             self._notice_lost_connection(exchange)
-        self._fetch_at = math.inf
         fetching = self._fetching(now)
         for exchange in planner.waiting(now, fetching=fetching):
             connection = self._connections.get(exchange.node_id)

@@ -1,7 +1,8 @@
 """Seeds of whole clients: ``python -m tests.sim.whole --runs 100 [--first N] [--seed N]``. One that fails is named.
 
-By default applications of every kind, under a nemesis. ``--play transactions``, or ``pipelines``: those of
-tests/transactions; ``hostile``: the campaign of tests/hostile. A process of its own, since time is virtual in it.
+By default applications of every kind, under a nemesis. ``--play`` plays something else: ``transactions`` or
+``pipelines`` of tests/transactions, ``hostile``, the campaign of tests/hostile, or a single event. It needs a process
+of its own, in which time is virtual.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.hostile.campaign import run_case
 from tests.simulated.reached import Reached, counting, nothing_reached, summary
 from tests.transactions.trouble import trouble
 
-from .campaign import Report, whole
+from .campaign import Report, held_stop, whole
 from .stage import each_alone, on_virtual_time
 
 TRANSACTIONS = 25
@@ -38,6 +39,7 @@ PLAYS: dict[str, Callable[[int], Awaitable[Any]]] = {
     "whole": whole,
     "transactions": transactions,
     "pipelines": lambda seed: transactions(seed, pipelines=True),
+    "held stop": held_stop,
     "hostile": lambda seed: run_case(seed, threads=False),
 }
 

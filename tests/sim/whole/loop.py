@@ -6,14 +6,17 @@ import asyncio
 import select
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
 from .plain import clock
 
-TURNS_AT_ONCE = 100_000
-"""Bound for iterations of the loop during which no time passes."""
+TURN_S = 1e-6
+"""Time that one iteration of the loop takes."""
+
+TURNS_AT_ONCE = 20_000
+"""Bound for iterations of the loop without a wait."""
 
 END = b""
 """The end of a stream, in the place of its bytes."""
@@ -157,19 +160,31 @@ class End(asyncio.Transport):
 class _Waits:
     """The loop's selector: moves the clock in place of waiting."""
 
-    def __init__(self) -> None:
+    def __init__(self, ready: Callable[[], Iterable[asyncio.Handle]]) -> None:
+        self._ready = ready
         self._turns = 0
 
     def select(self, timeout_s: float | None) -> list[Any]:
-        self._turns += 1
         if timeout_s is None:
             raise StuckError("nothing will happen any more")
-        if timeout_s > 0:
-            self._turns = 0
-            clock.now += timeout_s
-        elif self._turns > TURNS_AT_ONCE:
-            raise StuckError("it does not come to rest")
+        clock.now += timeout_s + TURN_S
+        self._turns = 0 if timeout_s > TURN_S else self._turns + 1
+        if self._turns > TURNS_AT_ONCE:
+            raise StuckError(f"it does not come to rest: {[_described(handle) for handle in self._ready()]}")
         return []
+
+
+def _described(handle: asyncio.Handle) -> str:
+    """Return what a callback is part of: of a task, the lines at which it waits, outermost first."""
+    task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+    if not isinstance(task, asyncio.Task):
+        return repr(handle)
+    lines: list[str] = []
+    awaited: Any = task.get_coro()
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        lines.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        awaited = awaited.cr_await
+    return f"{task.get_name()}: {' > '.join(lines)}"
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -178,7 +193,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.network = Network(Random(seed))
-        self._selector = _Waits()
+        self._selector = _Waits(lambda: self._ready)
         self._clock_resolution = 1e-9
         self._listening: dict[int, Callable[[], None]] = {}
         self._ports: dict[socket.socket, int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -58,13 +58,20 @@ class Nemesis:
     """Causes one fault after another until it is cancelled; `calm` ends all."""
 
     def __init__(
-        self, cluster: EmbeddedCluster, network: Network, rng: Random, tasks: anyio.abc.TaskGroup, topics: list[str]
+        self,
+        cluster: EmbeddedCluster,
+        network: Network,
+        rng: Random,
+        tasks: anyio.abc.TaskGroup,
+        topics: list[str],
+        ports: Iterator[int],
     ) -> None:
         self._cluster = cluster
         self._network = network
         self._rng = rng
         self._tasks = tasks
         self._topics = topics
+        self._ports = ports
         self._per_second = rng.choice([1, 3, 8])
         self._starting = anyio.Lock()
         self.groups: dict[str, Callable[[str], object]] = {}
@@ -165,7 +172,7 @@ class Nemesis:
         broker = self._broker()
         async with self._starting:
             if self._cluster.is_running(broker):
-                await self._cluster.change_address(broker)
+                await self._cluster.change_address(broker, port=next(self._ports))
 
     async def _move_coordinator(self) -> None:
         name, move = self._rng.choice(list(self.groups.items()))

@@ -27,7 +27,10 @@ def played(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("play", "runs"), [("whole", RUNS), ("transactions", 2), ("pipelines", 2), ("hostile", 4)])
+PLAYS = [("whole", RUNS), ("transactions", 2), ("pipelines", 2), ("hostile", 4), ("held stop", 1)]
+
+
+@pytest.mark.parametrize(("play", "runs"), PLAYS)
 def test_each_seed_holds(play: str, runs: int) -> None:
     assert f"{runs} runs held" in played("--play", play, "--runs", str(runs))
 

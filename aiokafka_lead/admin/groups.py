@@ -493,9 +493,8 @@ def _classic_group(group: DescribedGroup, broker: int) -> ClassicGroupDescriptio
 
 def _members(member_ids: Iterable[str] | None, group_instance_ids: Iterable[str] | None) -> list[MemberIdentity] | None:
     """Return the members to remove; None for all."""
-    by_id = _MEMBERS("members", member_ids)
-    by_instance = _MEMBERS("static_members", group_instance_ids)
+    by_id, by_instance = _MEMBERS("members", member_ids), _MEMBERS("static_members", group_instance_ids)
     if by_id is None and by_instance is None:
         return None
-    named = [MemberIdentity(member_id=member_id) for member_id in by_id or ()]
-    return named + [MemberIdentity(group_instance_id=instance_id) for instance_id in by_instance or ()]
+    named = [MemberIdentity(member_id=each) for each in by_id or ()]
+    return named + [MemberIdentity(group_instance_id=each) for each in by_instance or ()]

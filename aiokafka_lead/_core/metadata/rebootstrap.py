@@ -69,10 +69,6 @@ class RebootstrapPolicy:
             return RebootstrapCause.UNAVAILABLE
         return None
 
-    def allowed_at(self) -> float:
-        """Return the earliest time of the next bootstrap for lack of reachable brokers."""
-        return self._not_before if self.enabled else math.inf
-
     def rebootstrapped(self, now: float) -> None:
         """Record the return to the bootstrap servers."""
         self._cycles += 1

@@ -52,7 +52,24 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Spark without its zip of PySpark, in the environment, too.
+
+    Python workers would compile the zip's modules at each start, which takes three times as long as the import of the
+    installed ones; and Spark gives up a worker of a stream after 10 s.
+    """
+    import pyspark
+
+    home = tmp_path_factory.mktemp("spark")
+    for part in ("bin", "jars"):
+        (home / part).symlink_to(Path(pyspark.__file__).parent / part)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(home))
+        yield home
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterator[SparkSession]:
     """A small local Spark that finds the format automatically."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):

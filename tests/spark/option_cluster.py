@@ -10,6 +10,7 @@ from aiokafka_lead.testing.thread import ClusterThread
 from .option_cases import CUT_BEFORE, RECORDS, TOPICS, Case
 
 _READING = {
+    "dataLossTimeoutMs": "1000",
     "fetchOffset.retryIntervalMs": "1",
     "kafkaConsumer.pollTimeoutMs": "10000",
     "kafka.default.api.timeout.ms": "3000",

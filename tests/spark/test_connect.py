@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="no Java for Spark")
 @pytest.mark.timeout(SPARK_TIMEOUT_S)
-def test_write_and_stream(cluster: ClusterThread) -> None:
+def test_write_and_stream(cluster: ClusterThread, spark_home: Path) -> None:
     for topic in ("connect", "connect-copy"):
         cluster.create_topic(topic)
     # As in an installation: the module that PySpark looks for is at the top level.
@@ -29,6 +29,7 @@ def test_write_and_stream(cluster: ClusterThread) -> None:
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
         "PYTHONPATH": os.pathsep.join(paths),
         "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(spark_home),
         "SPARK_TESTING": "1",  # the server listens at a free port
     }
     done = subprocess.run(

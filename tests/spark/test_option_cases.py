@@ -74,7 +74,8 @@ def _available_now(cluster: ClusterThread, given: dict[str, str]) -> list[dict[s
 
 @pytest.mark.parametrize("case", PLAIN, ids=str)
 def test_writes_of_one_value(filled: ClusterThread, case: Case) -> None:
-    given, rows = options(filled, case), table(pa.schema([("value", pa.string())]), value=["v"])
+    given: dict[str, Any] = options(filled, case)
+    rows = table(pa.schema([("value", pa.string())]), value=["v"])
     new_sink(filled)
     if case.outcome == REFUSED:
         with pytest.raises(REFUSALS):

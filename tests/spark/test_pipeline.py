@@ -28,6 +28,7 @@ def test_what_the_report_must_say() -> None:
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="no Java for Spark")
 @pytest.mark.timeout(SPARK_TIMEOUT_S)
+@pytest.mark.usefixtures("spark_home")
 def test_a_killed_driver_neither_loses_nor_repeats(cluster: ClusterThread, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "examples.pipeline", "--bootstrap", cluster.bootstrap_servers, "--kill", "1",

@@ -5,7 +5,6 @@ All tests share one JVM; tests without one are in other files.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
-from aiokafka_lead.spark import FORMAT, refresh, register
+from aiokafka_lead import TopicPartition
+from aiokafka_lead.spark import FORMAT, lag, refresh, register
 from aiokafka_lead.testing.thread import ClusterThread
 
 from .support import connections_end, fill, numbered
@@ -186,13 +186,6 @@ def test_errors_are_told(spark: SparkSession, cluster: ClusterThread, new_topic:
         _batch(spark, cluster, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":3}}}}').collect()
 
 
-def _behind(progress: Any) -> int:
-    """Return the number of offsets behind a micro-batch, by the README's description of its progress."""
-    (source,) = progress.sources
-    ends, done = json.loads(source.latestOffset), json.loads(source.endOffset)
-    return sum(end - done.get(topic, {}).get(n, 0) for topic, found in ends.items() for n, end in found.items())
-
-
 class Counted:
     """A query into Parquet files, started and restarted from one checkpoint."""
 
@@ -220,8 +213,33 @@ def test_available_now_again_and_again(
         assert query.awaitTermination(120)
         found = [progress for progress in query.recentProgress if progress.numInputRows]
         assert [progress.numInputRows for progress in found] == [200, 100]
-        assert [_behind(progress) for progress in found] == [100, 0]
+        assert [sum(lag(progress).values()) for progress in found] == [100, 0]
         assert counted.values() == list(range(300 * (run + 1)))
+
+
+def test_small_micro_batches_are_read_where_they_are_planned(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """The rows are those of Python tasks, which ``headers`` need."""
+    topic = new_topic(3)
+    for partition in range(3):
+        values = [None, *numbered(39, 40 * partition)]
+        fill(cluster, topic, values, partition=partition, keys=values[::-1])
+    options = {"subscribe": topic, "maxTasks": "1", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "50"}
+    names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+
+    def rows(headers: str) -> list[Any]:
+        found: list[Any] = []
+        frame = _stream(spark, cluster, **options, includeHeaders=headers).select(*names)
+        writer = frame.writeStream.foreachBatch(lambda part, number: found.extend(part.collect()))
+        query = writer.option("checkpointLocation", str(tmp_path / headers)).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+        assert lag(query.lastProgress) == {TopicPartition(topic, partition): 0 for partition in range(3)}
+        return sorted(found, key=lambda row: (row.partition, row.offset))
+
+    found = rows("false")
+    assert len(found) == 120
+    assert found == rows("true")
 
 
 def test_an_idle_stream_does_nothing_and_leaves_nothing_when_stopped(

@@ -10,6 +10,7 @@ import anyio
 
 from .._core.metadata.reachability import NodeState
 from .._io.client import Client
+from ..consumer import Consumer
 from ..errors import KafkaError
 from .failures import ExitCode, Failed
 
@@ -39,6 +40,7 @@ class BrokerWatch:
         self._clients: list[HasClient] = []
         self._away_since: dict[str, float] = {}
         self._told: dict[str, str] = {}
+        self._stuck: set[str] = set()
         self._all_away_since: float | None = None
 
     def add(self, client: HasClient) -> None:
@@ -52,6 +54,7 @@ class BrokerWatch:
             self._look(time.monotonic())
 
     def _look(self, now: float) -> None:
+        self._look_at_partitions()
         away, reachable = self._found(now)
         self._away_since = {where: self._away_since.get(where, now) for where in away}
         news = {
@@ -76,6 +79,19 @@ class BrokerWatch:
         if self._timeout_s is not None and now - self._all_away_since >= self._timeout_s:
             text = f"no broker could be reached for {self._timeout_s:g} s: {_listed(away.items())}"
             raise Failed(text, ExitCode.UNREACHABLE)
+
+    def _look_at_partitions(self) -> None:
+        """Report topics that are gone, and partitions that do not advance: silence would look like no records."""
+        found: dict[str, str] = {}
+        for client in self._clients:
+            if isinstance(client, Consumer) and not client._client.stopping:
+                health = client.health()
+                found |= {name: f"{name} is no longer there" for name in health.absent}
+                if health.reachable:
+                    found |= {str(where): text for where, text in health.stuck.items()}
+        for name in found.keys() - self._stuck:
+            self._note(found[name])
+        self._stuck = set(found)
 
     def _found(self, now: float) -> tuple[dict[str, str], int]:
         """Return the reason for each absent broker, by its address, and the number of available ones."""

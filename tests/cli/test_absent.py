@@ -138,6 +138,19 @@ def test_lag_that_is_unknown_is_no_success_of_an_alert(cli: CommandLine) -> None
         assert (ran.code, "the lag of group 'behind' in led-0 is unknown" in ran.err) == (1, True), ran
 
 
+def test_a_topic_that_is_deleted_while_it_is_read_is_named(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("ending", 1)
+    cli.fine("produce", "ending", stdin="1\n")
+    with begun(cli, "consume", "ending", "-o", "beginning", "-X", "allow_auto_create_topics=false") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"1\n"
+        cluster.delete_topic("ending")
+        assert process.stderr.readline() == b"ending is no longer there\n"
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 143
+
+
 def test_a_broker_that_is_frozen_is_named(cli: CommandLine) -> None:
     with ClusterThread(EmbeddedCluster(1)) as alone:
         alone.create_topic("frozen", 1)

@@ -222,8 +222,8 @@ def test_copies_keep_keys_headers_and_times(cli: CommandLine, cluster: ClusterTh
             ]
             after = [(each.key, each.value, each.headers, each.timestamp_ms) for each in other.records("to", partition)]
             assert after == before
-    for other in ((), ("--to-bootstrap-servers", cluster.bootstrap_servers)):
-        ran = cli("copy", "from", "from", *other)
+    for elsewhere in ((), ("--to-bootstrap-servers", cluster.bootstrap_servers)):
+        ran = cli("copy", "from", "from", *elsewhere)
         assert (ran.code, "into itself" in ran.err) == (2, True)
     ran = cli("copy", "from", "nowhere-else", "-b", cluster.bootstrap_servers, "--to-profile", "none")
     assert (ran.code, "profile 'none'" in ran.err) == (2, True)

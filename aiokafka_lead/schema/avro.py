@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import io
 import json
+import sys
 from typing import Any
 
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
@@ -17,6 +19,7 @@ from .values import NamedRecord
 
 try:
     import fastavro
+    from fastavro.read import LOGICAL_READERS
     from fastavro.schema import SchemaParseException, UnknownType
 
     from .avro_fit import AvroFit
@@ -69,18 +72,30 @@ class AvroReader:
         self._as = None if reader is None else parsed(reader)
         self._bounds = ContentBounds(self._schema)
         self._names_records = has_many_records(self._schema)
+        texts = (writer.schema.text, *(each.text for _, each in writer.references))
+        self._decimals: Any = _DECIMALS if any('"decimal"' in text for text in texts) else None
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         self._bounds.check(content, at)
         source = io.BytesIO(content)
         source.seek(at)
+        if self._decimals is not None:
+            self._decimals.clear_flags()
         try:
             if self._names_records:
-                return _named(fastavro.schemaless_reader(source, self._schema, self._as, **_NAMES))
-            return fastavro.schemaless_reader(source, self._schema, self._as)
+                value = _named(fastavro.schemaless_reader(source, self._schema, self._as, **_NAMES))
+            else:
+                value = fastavro.schemaless_reader(source, self._schema, self._as)
         except Exception as error:
             reason = f"{type(error).__name__}: {shown(str(error))}"
             raise SchemaContentError(f"the bytes are not what their Avro schema describes ({reason})") from error
+        if self._decimals is not None and self._decimals.flags[decimal.Inexact]:
+            raise SchemaContentError("the bytes have a decimal with more digits than their Avro schema allows")
+        return value
+
+
+_DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "decimal_context", None)
+"""The context in which fastavro creates decimals. Its flags tell if one was rounded, which fastavro does not."""
 
 
 _NAMES: dict[str, Any] = {"return_record_name": True}

@@ -318,6 +318,18 @@ def test_a_union_of_records_keeps_its_branch(value: Any) -> None:
     assert found.record_name == "shop.Cancelled"
 
 
+@pytest.mark.parametrize("kind", [MONEY, {**MONEY, "type": "fixed", "name": "M", "size": 3}])
+def test_decimals_with_more_digits_than_their_type_are_not_rounded(kind: Any) -> None:
+    """Another client may have written them."""
+    content = {
+        digits: (b"\x06" if kind is MONEY else b"") + digits.to_bytes(3, "big") for digits in (999_999, 1_234_567)
+    }
+    assert read(kind, content[999_999]) == decimal.Decimal("9999.99")
+    with pytest.raises(SchemaContentError, match="more digits"):
+        AvroReader(resolved(kind)).read(content[1_234_567], 0, None)
+    assert read(kind, content[999_999]) == decimal.Decimal("9999.99")
+
+
 def test_a_model_in_a_model_names_its_branch() -> None:
     content = written(record(EVENT), Holder(v=CancelledModel(identity="7")))
     assert content == written(record(EVENT), {"v": ("Cancelled", {"id": "7"})})

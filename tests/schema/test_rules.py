@@ -56,6 +56,7 @@ async def test_rules_are_refused_where_they_count(
     register(schema_registry, rule_set)
     lax = SchemaRegistry(schema_registry.url, ignore_rules=True)
     registry = SchemaRegistry(schema_registry.url)
+    written = b""
     for name, serializer in writers(registry).items():
         written = await writers(lax)[name].encode(order(1), "orders")
         if writes:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._records import ConsumerRecord
+from ..._values import NamedTuple
 from ...types import TopicPartition
 from ..consumer.partition_state import PartitionState
 from ..consumer.position import Position
 from .later import RetryTopics
-
-__all__ = ["Following", "Scan"]
 
 Record = ConsumerRecord[Any, Any]
 

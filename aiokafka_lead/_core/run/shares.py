@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Shares"]
-
 TURNS = 10
 """With one handler, the number of records over which both kinds have their shares."""
 

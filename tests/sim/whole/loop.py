@@ -216,7 +216,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # --- listening sockets -------------------------------------------------------------------------------------------
 
-    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:  # type: ignore[override]
         self._listening[fd] = callback
         if select.select([fd], [], [], 0)[0]:
             self.call_soon(self._readable, fd)

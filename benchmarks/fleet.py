@@ -274,9 +274,9 @@ def _figures(fleet: Fleet, concerned: int) -> str:
     waits = sorted(fleet.waits_s)
     return " | ".join(
         [
-            f"{most('Metadata', 10) * scale / BROKERS:.2g}",
-            f"{most('connects', 10) * scale / BROKERS:.2g}",
-            f"{most('connects', 1) * scale / BROKERS:.2g}",
+            f"{most('Metadata', 10) * scale / BROKERS:,.0f}",
+            f"{most('connects', 10) * scale / BROKERS:,.0f}",
+            f"{most('connects', 1) * scale / BROKERS:,.0f}",
             f"{most('connects apart', 1) * scale:,.0f}",
             f"{most('refused Produce', 10) * scale:,.0f}",
             f"{percentile(waits, 0.5):.2f} s",

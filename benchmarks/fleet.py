@@ -40,6 +40,7 @@ RECORDS_EVERY_S = 0.1
 OTHERS_SHARE = 0.2
 """Number of records for all other partitions together, for each of these."""
 LOOK_EVERY_S = 0.01
+MIGRATED_S = 10.0
 HEARS_WITHIN_S = 0.06
 """Time after which each broker knows of an election."""
 NOTICED_AFTER_S = 9.0
@@ -217,13 +218,18 @@ def sickness(fleet: Fleet) -> None:
 
 
 def migration(fleet: Fleet, bootstraps: int | None) -> None:
-    """Start all brokers again at other addresses within a second; only the bootstrap servers' name stays."""
+    """Start all brokers again at new addresses within a second; only the bootstrap servers' name stays."""
     cluster = fleet.cluster
     cluster.bootstraps = bootstraps
+
+    def arrive(broker: FaultyBroker) -> None:
+        broker.endpoint = "moved", broker.broker_id
+        cluster.restart(broker, elsewhere=False)
+
     for broker in cluster.brokers.values():
         cluster.kill(broker, 0.5)
-        cluster.timeline.later(cluster.timeline.rng.uniform(0.5, 1.5), partial(cluster.restart, broker, elsewhere=True))
-    fleet.pass_time(20.0)
+        cluster.timeline.later(cluster.timeline.rng.uniform(0.5, 1.5), partial(arrive, broker))
+    fleet.pass_time(MIGRATED_S)
 
 
 def outage(fleet: Fleet) -> None:

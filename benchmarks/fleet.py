@@ -40,6 +40,7 @@ RECORDS_EVERY_S = 0.1
 OTHERS_SHARE = 0.2
 """Number of records for all other partitions together, for each of these."""
 LOOK_EVERY_S = 0.01
+MIGRATED_S = 10.0
 HEARS_WITHIN_S = 0.06
 """Time after which each broker knows of an election."""
 NOTICED_AFTER_S = 9.0
@@ -217,13 +218,18 @@ def sickness(fleet: Fleet) -> None:
 
 
 def migration(fleet: Fleet, bootstraps: int | None) -> None:
-    """Start all brokers again at other addresses within a second; only the bootstrap servers' name stays."""
+    """Start all brokers again at new addresses within a second; only the bootstrap servers' name stays."""
     cluster = fleet.cluster
     cluster.bootstraps = bootstraps
+
+    def arrive(broker: FaultyBroker) -> None:
+        broker.endpoint = "moved", broker.broker_id
+        cluster.restart(broker, elsewhere=False)
+
     for broker in cluster.brokers.values():
         cluster.kill(broker, 0.5)
-        cluster.timeline.later(cluster.timeline.rng.uniform(0.5, 1.5), partial(cluster.restart, broker, elsewhere=True))
-    fleet.pass_time(20.0)
+        cluster.timeline.later(cluster.timeline.rng.uniform(0.5, 1.5), partial(arrive, broker))
+    fleet.pass_time(MIGRATED_S)
 
 
 def outage(fleet: Fleet) -> None:
@@ -257,10 +263,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks fleet", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    print(
-        "| event | | Metadata/s | connects/s | connects in 0.1 s | connects to it in 0.1 s | refused Produce/s | records wait, p50 | longest |"
-    )
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    columns = ["event", "", "Metadata/s", "connects/s", "connects in 0.1 s", "connects to it in 0.1 s"]
+    columns += ["refused Produce/s", "records wait, p50", "longest"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * 2}{'--:|' * (len(columns) - 2)}")
     for name, event, concerned, variants in EVENTS:
         for variant, given in variants.items():
             fleet = Fleet(options.seed, given)
@@ -275,9 +280,9 @@ def _figures(fleet: Fleet, concerned: int) -> str:
     waits = sorted(fleet.waits_s)
     return " | ".join(
         [
-            f"{most('Metadata', 10) * scale / BROKERS:.2g}",
-            f"{most('connects', 10) * scale / BROKERS:.2g}",
-            f"{most('connects', 1) * scale / BROKERS:.2g}",
+            f"{most('Metadata', 10) * scale / BROKERS:,.0f}",
+            f"{most('connects', 10) * scale / BROKERS:,.0f}",
+            f"{most('connects', 1) * scale / BROKERS:,.0f}",
             f"{most('connects apart', 1) * scale:,.0f}",
             f"{most('refused Produce', 10) * scale:,.0f}",
             f"{percentile(waits, 0.5):.2f} s",

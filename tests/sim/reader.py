@@ -56,7 +56,7 @@ class Reader:
         self._cluster = cluster
         self._version = version
         self._racked = config.client_rack is not None
-        self._max_wait_ms = config.fetch_max_wait_ms
+        self._max_wait_ms = int(config.fetch_max_wait_ms)
         self.tps = [TopicPartition(TOPIC, partition.index) for partition in cluster.partitions]
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._followers = Followers(

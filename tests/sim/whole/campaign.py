@@ -181,7 +181,7 @@ class _Campaign:
         due = {value for values in _logs(cluster, INPUT).values() for value in values}
         for kind in (Member, Sharer):
             members = [role for role in roles if isinstance(role, kind)]
-            handled = {value for member in members for value in member.handled}  # type: ignore[attr-defined]
+            handled = {value for member in members for value in member.handled}
             if members and not due <= handled:
                 return f"{len(due - handled)} values are not handled by a {kind.__name__}"
         return ""

@@ -190,6 +190,8 @@ def _described(handle: asyncio.Handle) -> str:
 class VirtualLoop(asyncio.BaseEventLoop):
     """Listening sockets are the operating system's, so that servers need no change; accepted ones lead to memory."""
 
+    _ready: deque[asyncio.Handle]
+
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.network = Network(Random(seed))
@@ -209,12 +211,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         pass
 
-    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:  # type: ignore[override]
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
         return socket.getaddrinfo(host, port, **options)
 
     # --- listening sockets -------------------------------------------------------------------------------------------
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:  # type: ignore[override]
         self._listening[fd] = callback
         if select.select([fd], [], [], 0)[0]:
             self.call_soon(self._readable, fd)

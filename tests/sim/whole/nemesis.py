@@ -75,7 +75,7 @@ class Nemesis:
         self._per_second = rng.choice([1, 3, 8])
         self._starting = anyio.Lock()
         self.groups: dict[str, Callable[[str], object]] = {}
-        """How to move each group's, or transactional id's, coordinator."""
+        """Moves of coordinators, by group or transactional id."""
         self.caused: Counter[str] = Counter()
         self._acts: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (20, self._move_leader),

@@ -100,7 +100,7 @@ class Role(ABC):
 
     @abstractmethod
     async def use(self, client: Any) -> None:
-        """Do the application's work until it is over."""
+        """Do the application's work until its end."""
 
     async def pause(self, per_second: float) -> None:
         await anyio.sleep(self.rng.expovariate(per_second))
@@ -181,7 +181,7 @@ class Reader(Role):
 
 
 class LossyWriter(Role):
-    """Sends records that only the leader confirms, or nobody."""
+    """Sends records with acks 0 or 1."""
 
     def client(self) -> Any:
         return Producer(self.servers(), acks=self.rng.choice([0, 1]), enable_idempotence=False, **QUICK)

@@ -247,7 +247,7 @@ def test_another_group_s_record_in_a_retry_topic_of_the_same_name_is_left_out() 
     others.add(["a"])
     assert ours.names["a.b"] == others.names["a"]
     for topic, by in (("a.b", ours), ("a", others)):
-        letter = by.letter(record(topic=topic), LookupError(), 1, *delays("d", ["1s"]), 0.0)
+        letter = by.letter(record(topic=topic), LookupError(), 1, delays("d", ["1s"])[0], 0.0)
         waiting = record(topic=letter.topic, headers=tuple(letter.headers))
         assert by.origin(waiting).topic == topic
         with pytest.raises(DropRecordError, match=f"it came from {topic}"):
@@ -261,7 +261,7 @@ def test_a_clock_that_is_ahead_holds_nobody_up(kind: TimestampType, ahead_s: int
     topics = RetryTopics("g", delays("d", ["10s"]))
     topics.add(["t"])
     now_ms = 1_700_000_000_000
-    letter = topics.letter(record(), LookupError(), 1, *delays("d", ["10s"]), now_ms / 1000 + ahead_s)
+    letter = topics.letter(record(), LookupError(), 1, delays("d", ["10s"])[0], now_ms / 1000 + ahead_s)
     stamp = now_ms if kind is TimestampType.LOG_APPEND_TIME else now_ms + 1000 * ahead_s
     waiting = ConsumerRecord(letter.topic, 0, 0, stamp, kind, b"k", b"", tuple(letter.headers), None)
     due_in_ms = max(0, topics.due_ms(waiting, now_ms) - now_ms)

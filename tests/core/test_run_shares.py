@@ -80,12 +80,12 @@ class World:
                 self.work.again(partition, record)
                 continue
             *_, slot = heapq.heappop(self.busy)
-            partition, record = slot.partition, slot.record
-            assert partition is not None
-            assert record is not None
-            if fails(record):
+            home, done = slot.partition, slot.record
+            assert home is not None
+            assert done is not None
+            if fails(done):
                 self.work.given_up(slot)
-                heapq.heappush(self.resting, (self.now + 0.1, next(self._sequence), partition, record))
+                heapq.heappush(self.resting, (self.now + 0.1, next(self._sequence), home, done))
             else:
                 self.work.finished(slot)
             self.idle.append(slot)

@@ -82,7 +82,8 @@ class Pass:
 
     def key(self, number: int) -> int:
         """Return the key of a record."""
-        return number % self._arguments.keys
+        keys: int = self._arguments.keys
+        return number % keys
 
     def _watch(self, members: list[Program], command: tuple[str, ...]) -> None:
         until = time.monotonic() + self._arguments.patience_s

@@ -86,4 +86,4 @@ async def main(servers: str, text: str) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.ERROR)
-    anyio.run(main, *sys.argv[1:])
+    anyio.run(main, sys.argv[1], sys.argv[2])

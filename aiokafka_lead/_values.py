@@ -99,7 +99,7 @@ class Frozen:
         return [getattr(self, name) for name in names]
 
     def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
+        if not isinstance(other, Frozen) or type(self) is not type(other):
             return NotImplemented
         return self._compared() == other._compared()
 

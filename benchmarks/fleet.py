@@ -208,7 +208,7 @@ def death(fleet: Fleet) -> None:
 
 
 def sickness(fleet: Fleet) -> None:
-    """Isolate the leader: it refuses everything, and names nobody; another one leads."""
+    """Isolate the leader: it refuses everything, and names no other; another one leads."""
     cluster, moved = fleet.cluster, fleet.cluster.partitions[0]
     broker = cluster.brokers[moved.leader]
     broker.refuses = Refusals([REQUEST_TIMED_OUT], [NOT_LEADER_OR_FOLLOWER])

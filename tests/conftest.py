@@ -36,7 +36,7 @@ _QUICK = ("core", "records", "smoke", "wire")
 _ON_BOTH_LOOPS = ("io", "smoke")
 """Folders whose tests also run on trio in the suite "test", because they exercise sockets and tasks.
 
-Elsewhere files and tests marked ``both_loops`` do: those of cancellation, and one file of each folder.
+Elsewhere files and tests marked ``both_loops`` do: tests of cancellation, and one file of each folder.
 """
 _TOGETHER = {
     "other Kafka": re.compile(

@@ -37,7 +37,7 @@ it: its two files, and the changes described here.
     26 instead of 98 for a `RecordMetadata`. Delete the call of `tuples.recycle`, and call the class.
 
 Without each, the client's work for a record of 100 bytes on Apache Kafka grows by about this much, computed from these
-figures and those of docs/benchmarks.md (0.76 us for an awaited ``send``, 0.38 us by ``async for``, 0.28 us by
+figures and docs/benchmarks.md (0.76 us for an awaited ``send``, 0.38 us by ``async for``, 0.28 us by
 ``getmany``):
 
 ==============  ==========================================================================================

@@ -98,7 +98,7 @@ async def produce(
         number = 0
         with session.out.progress(wanted=not is_typed) as progress:
             task = None if progress is None else progress.add_task(f"to {topic}", total=None)
-            async with writing(session, producer, "line {}".format) as here:
+            async with writing(session, producer, _line) as here:
                 async for some in lines(longest):
                     for line in some:
                         number += 1
@@ -110,6 +110,10 @@ async def produce(
                     if progress is not None and task is not None:
                         progress.update(task, completed=here.written)
     session.out.done(f"{topic}: {here.written} records", topic=topic, records=here.written)
+
+
+def _line(number: int) -> str:
+    return f"line {number}"
 
 
 async def _by_schema(schema: FromJson, content: bytes | None, topic: str, part: str, number: int) -> bytes | None:

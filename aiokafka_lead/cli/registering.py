@@ -206,7 +206,7 @@ def _ask(prompt: str) -> str:
     from .signals import signals_raise
 
     with signals_raise(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", getpass.GetPassWarning)  # nobody sees the echo of a pipe
+        warnings.simplefilter("ignore", getpass.GetPassWarning)  # a pipe echoes nothing
         try:
             return getpass.getpass(prompt)
         except EOFError:

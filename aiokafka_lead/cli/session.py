@@ -70,7 +70,8 @@ class Session:
 
     def producer(self, **more: Any) -> Producer[Any, Any]:
         """Return a producer that is not started yet; never a transactional one, which would fence a service's."""
-        return self._watched(Producer(**{**self._given(ProducerConfig), "transactional_id": None, **more}))
+        options: dict[str, Any] = {**self._given(ProducerConfig), "transactional_id": None, **more}
+        return self._watched(Producer(**options))
 
     def consumer(self, *topics: str, **more: Any) -> Consumer[Any, Any]:
         """Return a consumer that is not started yet; it commits for no group but one in ``more``.

@@ -46,7 +46,7 @@ async def writing(
 ) -> AsyncIterator[Writing[P]]:
     """Write records, and wait for all of them at the end. If it ends early, report how many were written.
 
-    ``name`` names the source of a record, for example its line; ``acknowledged`` is called with that of a written one.
+    ``name`` names the source of a record, for example its line; ``acknowledged`` is called with the source of each written one.
     """
     made = Writing(producer, name, acknowledged)
     try:

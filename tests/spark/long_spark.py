@@ -260,7 +260,7 @@ def kafka(*, embedded: bool) -> Iterator[str]:
 
 
 def main(given: argparse.Namespace) -> list[str]:
-    """Run all jobs, one after the other; return the violations."""
+    """Run all jobs in succession; return the violations."""
     problems: list[str] = []
     with kafka(embedded=given.embedded) as bootstrap, StandaloneSpark(environment=checkout()) as spark:
         fill(bootstrap, given.rows * (given.batches // len(given.shapes)))

@@ -381,7 +381,7 @@ def test_spark_writes_a_dataframe_as_a_whole(spark: SparkSession, cluster: Clust
 def test_numbered_writes_of_spark_count_once(
     spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """Those of ``foreachBatch`` and those of a job that is run again."""
+    """In ``foreachBatch``, and in a job that is run again."""
     here, there = new_topic(), new_topic(2)
     servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
     options = {**servers, "topic": there, "exactlyOnce": "true", "transactionalIdPrefix": there}

@@ -220,7 +220,7 @@ def test_available_now_again_and_again(
 def test_small_micro_batches_are_read_where_they_are_planned(
     spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """The rows are those of Python tasks, which ``headers`` need."""
+    """The rows are the same as from Python tasks, which ``headers`` need."""
     topic = new_topic(3)
     for partition in range(3):
         values = [None, *numbered(39, 40 * partition)]
@@ -234,6 +234,7 @@ def test_small_micro_batches_are_read_where_they_are_planned(
         writer = frame.writeStream.foreachBatch(lambda part, number: found.extend(part.collect()))
         query = writer.option("checkpointLocation", str(tmp_path / headers)).trigger(availableNow=True).start()
         assert query.awaitTermination(120)
+        assert query.lastProgress is not None
         assert lag(query.lastProgress) == {TopicPartition(topic, partition): 0 for partition in range(3)}
         return sorted(found, key=lambda row: (row.partition, row.offset))
 

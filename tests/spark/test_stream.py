@@ -6,6 +6,7 @@ import asyncio
 import json
 import pickle
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -202,14 +203,15 @@ def test_rows_of_a_small_micro_batch_go_to_spark_with_its_plan(cluster: ClusterT
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         question, answer = BytesIO(), BytesIO()
         for text in (start, end):
-            write_with_length(json.dumps(text).encode(), question)
+            write_with_length(json.dumps(text).encode(), question)  # type: ignore[no-untyped-call]
         question.seek(0)
         runner.partitions_func(reader, source(cluster, **options), reader.schema, 1000, question, answer)  # type: ignore[attr-defined]
         answer.seek(0)
-        tasks = read_int(answer)
+        number = partial(read_int, answer)
+        tasks = number()
         for _ in range(tasks):
-            answer.read(read_int(answer))
-        return end, tasks, read_int(answer)
+            answer.read(number())
+        return end, tasks, number()
 
     one = stream_reader(cluster, **options, maxTasks="1")
     start = one.initialOffset()

@@ -123,7 +123,7 @@ def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
 
 
 def unusable(servers: Mapping[int, Broker], errors: Mapping[int, KafkaError]) -> KafkaError:
-    """Return the error for a bootstrap that no server has answered; ``errors`` are those of servers that were asked."""
+    """Return the error for a bootstrap without an answer; ``errors`` has one for each server that was asked."""
     text = f"no bootstrap server could be used: {describe(errors, servers)}"
     if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
         text += f"; there was no time to ask {', '.join(others)}"

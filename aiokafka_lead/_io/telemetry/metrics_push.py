@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     """An application's metric: its name, and its attributes."""
 
 GET_TELEMETRY_SUBSCRIPTIONS = 71
-"""The member of `ApiKey`, whose import would take longer than that of most modules."""
+"""Value of the member of `ApiKey`, a module that takes longer to import than most."""
 
 
 class MetricsPush:

@@ -27,7 +27,7 @@ class KafkaBatchReader(DataSourceReader):
         self.parsed: SourceOptions = batch_options(options)
         self.schema = schema
 
-    def partitions(self) -> list[RangePartition]:  # type: ignore[override]
+    def partitions(self) -> list[RangePartition]:
         """Return the tasks, from the cluster's current state."""
         from .batch_plan import find_ranges
 

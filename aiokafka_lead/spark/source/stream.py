@@ -134,7 +134,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report(losses, fail=self.parsed.fail_on_data_loss)
         tasks = partitions_of(ranges, self.parsed)
         if len(tasks) == 1 and self._read_at_once(tasks[0].ranges):
-            self.__class__ = _ReaderWithRows  # type: ignore[assignment]
+            self.__class__ = _ReaderWithRows
         return tasks
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -211,14 +211,14 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_ranges(self.options, self.parsed, self.schema, partition.ranges)
 
 
-class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):
+class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright: ignore[reportGeneralTypeIssues]
     """A reader between planning a micro-batch that it has read, and passing its rows to Spark with the plan.
 
     The micro-batch then needs no Python task. PySpark takes rows only from its own class for simple sources, which may
     neither limit micro-batches nor report their lag; so a reader is of this class for that one question.
     """
 
-    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # type: ignore[override]  # noqa: N802
+    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # noqa: N802
         """Return the rows, once."""
         self.__class__ = KafkaStreamReader  # type: ignore[assignment]
         rows, self._rows = self._rows, None

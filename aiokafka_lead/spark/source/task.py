@@ -64,7 +64,7 @@ def mean_bytes(options: Mapping[str, str], parsed: SourceOptions, ranges: tuple[
     found = read_at_once(options, raw, _CONTENT, ranges)
     if not found:
         return None
-    return max(1, sum(batch.nbytes for batch in found)) / sum(one.size for one in ranges)
+    return float(max(1, sum(batch.nbytes for batch in found))) / sum(one.size for one in ranges)
 
 
 def read_ranges(

@@ -262,7 +262,7 @@ class KafkaCluster:
         self.move_leaders(topic, [partition])
 
     def move_leaders(self, topic: str, partitions: Iterable[int]) -> None:
-        """Make the next replica of each partition the preferred one; then elect these one after the other."""
+        """Make the next replica of each partition the preferred one; then elect these in succession."""
         admin = self.admin()
         known = self.known(admin, topic).topics[topic].partitions
         wanted: dict[int, list[int]] = {}

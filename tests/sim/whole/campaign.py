@@ -118,8 +118,9 @@ class _Campaign:
             async with anyio.create_task_group() as tasks:
                 for role in roles:
                     tasks.start_soon(role.run, name=f"{type(role).__name__} {role.number}")
-                async with anyio.create_task_group() as faults:
-                    nemesis = self._nemesis(cluster, faults, roles)
+                faults = anyio.create_task_group()
+                nemesis = self._nemesis(cluster, faults, roles)
+                async with faults:
                     faults.start_soon(nemesis.run)
                     await anyio.sleep(self._storm_s)
                     faults.cancel_scope.cancel()

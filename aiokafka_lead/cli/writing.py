@@ -46,7 +46,8 @@ async def writing(
 ) -> AsyncIterator[Writing[P]]:
     """Write records, and wait for all of them at the end. If it ends early, report how many were written.
 
-    ``name`` names the source of a record, for example its line; ``acknowledged`` is called with the source of each written one.
+    ``name`` names the source of a record, for example its line; ``acknowledged`` is called with that source once the
+    record is written.
     """
     made = Writing(producer, name, acknowledged)
     try:

@@ -105,7 +105,7 @@ class ConsumerHealth(Frozen):
     """Topics and partitions to read that do not exist in the cluster: a restart does not solve this problem."""
     own_problems: tuple[str, ...] = ()
     """Problems that a restarted process may solve: all ``problems`` except unanswered requests while no broker can be
-    reached, temporary refusals by brokers, and those of ``stuck`` and ``coordinator_doubted_ms``."""
+    reached, temporary refusals by brokers, ``stuck`` partitions, and ``coordinator_doubted_ms``."""
     reachable: bool = True
     """True if a broker can be reached."""
     stuck: Mapping[TopicPartition, str] = field(default_factory=dict)

@@ -383,7 +383,7 @@ class Consumer(ConsumerBase[K, V]):
         return result
 
     async def topics(self, *, timeout_ms: float | None = None) -> frozenset[str]:
-        """Return the names of all topics that this client is authorized to describe.
+        """Return the names of all topics that this user may describe.
 
         Raises `RequestTimedOutError` after ``timeout_ms`` (``request_timeout_ms``).
         """

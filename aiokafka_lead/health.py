@@ -80,7 +80,7 @@ class ConsumerLag(Frozen):
 
 
 class ConsumerHealth(Frozen):
-    """State of a consumer at one moment. Times are in milliseconds; None if there was no such event yet."""
+    """Snapshot of a consumer's state. Times are in milliseconds, and None before the first such event."""
 
     problems: tuple[str, ...]
     """Reasons why it is unhealthy, in words."""
@@ -98,14 +98,14 @@ class ConsumerHealth(Frozen):
     """Time since the application last came for records; within `Consumer.run`, the age of the oldest running handler.
     None while it waits for records."""
     blocked_ms: float
-    """Duration of the last blocking of the event loop, at least seconds; 0 if there was none."""
+    """Duration of the last time that the event loop was blocked for seconds; 0 if it never was."""
     since_blocked_ms: float | None
     """Time since the end of that blocking."""
     absent: tuple[str, ...] = ()
     """Topics and partitions to read that do not exist in the cluster: a restart does not solve this problem."""
     own_problems: tuple[str, ...] = ()
-    """Problems of this process itself: all, except unanswered requests while no broker can be reached, and temporary
-    refusals by brokers: a restarted process would not fare better."""
+    """Problems that a restarted process may solve: all ``problems`` except unanswered requests while no broker can be
+    reached, temporary refusals by brokers, ``stuck`` partitions, and ``coordinator_doubted_ms``."""
     reachable: bool = True
     """True if a broker can be reached."""
     stuck: Mapping[TopicPartition, str] = field(default_factory=dict)

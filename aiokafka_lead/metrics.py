@@ -28,43 +28,43 @@ __all__ = [
 ]
 
 BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
-"""The upper bounds of all counts of a `LatencyHistogram` but the last."""
+"""Upper bounds of a `LatencyHistogram`'s counts, except the last one, which has none."""
 
 
 class Figure(NamedTuple):
-    """Description of one metric."""
+    """Kind and names of one metric."""
 
     kind: Literal["counter", "gauge", "histogram"]
     prometheus: str
-    """Its name after ``kafka_producer_`` or the like; empty if scrapes do not show it."""
+    """Name for Prometheus, without a prefix such as ``kafka_producer_``; empty if the metric is not exported there."""
     java: str
-    """Java's name, which KIP-714 takes over, after ``org.apache.kafka.``; empty if brokers do not get it."""
+    """Java's name, which KIP-714 uses, without ``org.apache.kafka.``; empty if the metric is not pushed to brokers."""
     rows: type | None
-    """The class of the values of a mapping by topic or partition."""
+    """Class of a mapping's values by topic or partition; None for numbers and histograms."""
 
 
 def figures(metrics: type) -> dict[str, Figure]:
-    """The metrics of one of these classes by the name of the field."""
+    """Return the metrics of one of these classes, by the name of the field."""
     return {each.name: each.metadata["figure"] for each in fields(metrics) if "figure" in each.metadata}
 
 
 def counter(prometheus: str = "", java: str = "") -> Any:
-    """A number that never falls."""
+    """Declare a number that never decreases."""
     return field(default=0, metadata={"figure": Figure("counter", prometheus, java, None)})
 
 
 def gauge(prometheus: str = "", java: str = "", *, default: int | None = 0) -> Any:
-    """A number of this moment; None if it is not known."""
+    """Declare a current value; None if it is unknown."""
     return field(default=default, metadata={"figure": Figure("gauge", prometheus, java, None)})
 
 
 def histogram(prometheus: str = "", java: str = "") -> Any:
-    """A `LatencyHistogram`."""
+    """Declare a `LatencyHistogram`."""
     return field(default_factory=_empty, metadata={"figure": Figure("histogram", prometheus, java, None)})
 
 
 def rows(of: type | None = None, java: str = "") -> Any:
-    """A mapping: of numbers or histograms, or of another class of these."""
+    """Declare a mapping whose values are numbers or histograms, or have the class ``of``."""
     return field(default_factory=dict, metadata={"figure": Figure("gauge", "", java, of)})
 
 

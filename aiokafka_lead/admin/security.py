@@ -260,7 +260,7 @@ class SecurityCalls(AdminArea):
     async def describe_delegation_token(
         self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> list[DelegationToken]:
-        """Return the tokens that this user may see, of all owners unless some are named."""
+        """Return the tokens that this user may describe, of all owners unless some are named."""
         named = None
         if owners is not None:
             checked = PRINCIPALS("owners", owners)

@@ -240,7 +240,7 @@ class TopicCalls(AdminArea):
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: float | None = None
     ) -> dict[str, TopicListing]:
-        """Return every topic that this user may see, by name; Kafka's internal topics only on request."""
+        """Return every topic that this user may describe, by name; Kafka's internal topics only on request."""
         boolean("include_internal", include_internal)
         deadline = self._calls.deadline(timeout_ms)
         response = await self._calls.metadata(None, deadline)

@@ -44,9 +44,10 @@ _STEP = re.compile(r"\.([^\s.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 def matching(
     key: str | None, value: str | None, headers: Iterable[str], conditions: Iterable[str], *, in_bytes: bool
 ) -> Wanted:
-    """Return a function that checks if a record matches all of these; raise `ConfigError`.
+    """Return a function that returns True for records that match all these expressions and conditions.
 
-    Expressions are searched in text, with U+FFFD in place of invalid UTF-8. ``in_bytes`` searches the bytes instead.
+    Expressions search the text, in which U+FFFD replaces invalid UTF-8; with ``in_bytes`` they search the bytes.
+    Raises `ConfigError` if an expression or a condition is invalid.
     """
     search = _in_bytes if in_bytes else _in_text
     checks: list[Wanted] = []

@@ -69,9 +69,10 @@ class _OrNumber:
 
 
 class AvroJson:
-    """Reverses `plain`, by an Avro schema.
+    """Converts JSON from `plain` back to values for Avro's writer, by their schema.
 
-    In a union, the first matching branch is used, unless a record is named: base64 in ``["bytes", "string"]`` is bytes.
+    In a union, the first branch that matches is used, unless the JSON names a record. So a string that happens to be
+    base64 becomes bytes with ``["bytes", "string"]``.
     """
 
     def __init__(self, schema: Any) -> None:

@@ -383,9 +383,9 @@ class Consumer(ConsumerBase[K, V]):
         return result
 
     async def topics(self, *, timeout_ms: float | None = None) -> frozenset[str]:
-        """Return the topics that this client may see; raises `RequestTimedOutError` after ``timeout_ms``.
+        """Return the names of all topics that this user may describe.
 
-        The default is ``request_timeout_ms``.
+        Raises `RequestTimedOutError` after ``timeout_ms`` (``request_timeout_ms``).
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()

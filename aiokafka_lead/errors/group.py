@@ -141,7 +141,7 @@ class InvalidProducerEpochError(BrokerError):
 
 
 class InvalidTxnStateError(BrokerError):
-    """The transaction's state does not allow this call."""
+    """The coordinator refused the request because of the transaction's state."""
 
     code = 48
 

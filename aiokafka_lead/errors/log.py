@@ -158,7 +158,7 @@ class TopicAlreadyExistsError(BrokerError):
 
 
 class InvalidPartitionsError(BrokerError):
-    """The number of partitions is invalid."""
+    """The number of partitions is below one, or not above the present number."""
 
     code = 37
 
@@ -194,7 +194,7 @@ class KafkaStorageError(InvalidMetadataError):
 
 
 class LogDirNotFoundError(BrokerError):
-    """The broker has no such log directory."""
+    """The broker does not have the log directory that the request names."""
 
     code = 57
 

@@ -47,7 +47,7 @@ def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = rep
 
 
 def some_of(names: Collection[object], most: int = NAMED) -> str:
-    """Join the first few of possibly thousands of names, and count the rest."""
+    """Return the first ``most`` names, separated by commas, and the number of the others: ``"a, b and 3 more"``."""
     first = [str(name) for name in islice(names, most)]
     more = [f"{len(names) - most} more"] if len(names) > most else []
     return ", ".join([*first, *more])

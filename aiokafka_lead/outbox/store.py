@@ -177,7 +177,7 @@ class Store:
                 await self._delete(transaction, its, ids)
 
     async def refuse(self, row: Row, why: str) -> None:
-        """Set a row aside: it stays in the table with the reason, and is not published."""
+        """Exclude a row from publishing, and store the reason in its column ``refusal``."""
         async with self._begin() as transaction:
             statement = f"UPDATE {self._outbox.name} SET refusal = :why WHERE id = :id"
             await self._execute(transaction, statement, why=why, id=row.id)

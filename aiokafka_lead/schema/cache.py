@@ -27,7 +27,7 @@ MAX_ABSENT = 1000
 
 
 class Cache(Generic[K, V]):
-    """Answers by request; waiters for the same one share a request, which none of the waiters can cancel."""
+    """Answers of the registry by request. Concurrent calls share a request, and a cancelled call does not end it."""
 
     def __init__(self, fetch: Callable[[K], Awaitable[V]], *, absent_s: float, kept_s: float = math.inf) -> None:
         """Keep an answer for ``kept_s`` seconds, and a permanent error for ``absent_s``."""
@@ -73,7 +73,7 @@ class Cache(Generic[K, V]):
         return known[0], time.monotonic() + AGAIN_S
 
     def has(self, key: K, value: V) -> bool:
-        """Return True if this is the known answer, even if it has expired."""
+        """Return True if ``value`` is the cached answer, even if it has expired."""
         found = self._found.get(key)
         return found is not None and found[0] is value
 

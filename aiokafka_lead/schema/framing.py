@@ -36,19 +36,20 @@ _ID = struct.Struct(">bI")
 
 
 def prefix_of(schema_id: int) -> bytes:
-    """Return the prefix of the content."""
+    """Return the prefix that identifies the schema in the content."""
     return _ID.pack(0, schema_id)
 
 
 def header_of(guid: str) -> bytes:
-    """Return the value of the header."""
+    """Return the value of the header that identifies the schema."""
     return b"\x01" + uuid.UUID(guid).bytes
 
 
 def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes | None]:
-    """Return the bytes that name the schema, and a header's bytes after them; None if they are in the content.
+    """Return the bytes that identify the schema, and the rest of the header that they are in, if they are in a header.
 
-    The last header of the name counts, as in Java. Raises `SchemaContentError` if there is no name.
+    The rest is None if they are in the content. The last header with the right name counts, as in Java. Raises
+    `SchemaContentError` if neither identifies a schema.
     """
     if headers:
         wanted = KEY_HEADER if is_key else VALUE_HEADER
@@ -68,7 +69,7 @@ def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes
 
 
 def id_of(key: bytes) -> int | str:
-    """Return the id, or the GUID, in such bytes."""
+    """Return the schema's id or GUID from the bytes that `key_of` returned."""
     return _ID.unpack(key)[1] if len(key) == ID_SIZE else str(uuid.UUID(bytes=key[1:]))
 
 

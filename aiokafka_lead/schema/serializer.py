@@ -80,14 +80,15 @@ class SerializerOptions(TypedDict, total=False):
 
 
 class SchemaSerializer(Prepared, Generic[T]):
-    """For ``key_serializer`` and ``value_serializer`` of a producer, and by itself: ``await encode(value, topic)``.
+    """Serializer for ``key_serializer`` and ``value_serializer``; call `encode` to use it without a producer.
 
-    ``subject``: "topic" (``orders-value``), "record" (the schema's own name), "topic-record" (both), or a function of
-    the topic, whether it is a key, and the name. The schema must be registered there: it is looked up once
-    (``normalize`` ignores small differences in notation). With ``auto_register`` a missing one is registered instead,
-    and with ``use_latest`` values are written by the subject's latest version.
+    ``subject`` names the subject: "topic" (``orders-value``), "record" (the schema's own name), "topic-record" (both),
+    or a function of the topic, ``is_key`` and the schema's name. The schema must be registered under the subject; it is
+    looked up once (``normalize`` ignores small differences in notation). With ``auto_register`` a missing schema is
+    registered. With ``use_latest`` values are written with the subject's latest version.
 
-    ``ids_in``: "content", before the bytes, or "headers", if the registry has GUIDs (Confluent's from 8.0 on).
+    ``ids_in`` is the place of the schema's identification: "content", an id before the bytes, or "headers", a GUID in a
+    header (Confluent's registry from 8.0 on).
     """
 
     def __init__(

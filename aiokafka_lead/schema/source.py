@@ -13,11 +13,11 @@ __all__ = ["SchemaSource", "usable"]
 
 
 class SchemaSource(Protocol):
-    """A part of `SchemaRegistry`."""
+    """Part of `SchemaRegistry` that serializers and deserializers use."""
 
     @property
     def absent_s(self) -> float:
-        """Time in seconds before an item missing in the registry is requested again."""
+        """Time in seconds before a missing schema is requested again."""
         ...
 
     @property
@@ -41,7 +41,10 @@ class SchemaSource(Protocol):
 async def usable(
     registry: SchemaSource, registered: RegisteredSchema, mode: Literal["READ", "WRITE"]
 ) -> ResolvedSchema:
-    """Return the schema with its references; raise `SchemaRulesError` if values need its rules."""
+    """Return the schema with its references.
+
+    Raises `SchemaRulesError` if it has rules for this ``mode`` and the registry does not ignore rules.
+    """
     rules = [rule for rule in registered.rules if mode in rule.mode]
     if rules and not registry.ignore_rules:
         names = ", ".join(f"{rule.name} ({rule.type}, {rule.mode})" for rule in rules)

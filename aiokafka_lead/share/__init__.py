@@ -224,8 +224,8 @@ class ShareConsumer(Facade, Generic[K, V]):
         raised, the record is held for a backoff and released, so that any member of the group gets it; after
         ``retries`` it is sent to ``dead_letter_topic`` and rejected. While a handler works, the lock of its record is
         renewed, if brokers support that; a lock that is lost anyway, with a connection or a leader, means another
-        delivery, which is logged. Only so many records are acquired ahead that their locks do not expire. Deserializers
-        run in the handler's task.
+        delivery, which is logged. Only records whose locks will not expire before they are handled are acquired ahead.
+        Deserializers run in the handler's task.
 
         When the consumer is stopped (handlers may call `stop`, too) waiting records are released, running handlers get
         the timeout of `stop` less its last quarter (2 s at most), and this returns. It does the same after

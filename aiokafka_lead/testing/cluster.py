@@ -230,7 +230,7 @@ class EmbeddedCluster(ClusterControls):
 
     @property
     def bootstrap_address(self) -> str:
-        """``"host:port"`` that leads to any running broker; for a cluster with ``bootstrap_port``."""
+        """Address of a listener that leads to any running broker. Raises `ConfigError` without ``bootstrap_port``."""
         if self._bootstrap_listener is None:
             raise ConfigError("bootstrap_port: None, so there is no such address")
         return f"{self._host}:{self._bootstrap_listener.port}"

@@ -18,7 +18,7 @@ class NothingInHand:
         self.watch = account.watch
 
     def handed_out(self, tp: object, before: object) -> None:
-        """Note that records were handed out."""
+        """Do nothing: the records already count as done."""
 
     def handing_out(self, chunk: object) -> None:
-        """Note that records are handed out one by one."""
+        """Do nothing: the records already count as done."""

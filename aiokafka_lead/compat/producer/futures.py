@@ -132,7 +132,7 @@ class RecordFuture:
         self._source().add_done_callback(waiting, context=context)
 
     def remove_done_callback(self, fn: Callback, /) -> int:
-        """Remove every `add_done_callback` of this function; returns their number."""
+        """Remove all registrations of this callback, and return their number."""
         found = [waiting for waiting in self._callbacks or () if waiting.fn == fn]
         for waiting in found:
             self._source().remove_done_callback(waiting)
@@ -141,7 +141,7 @@ class RecordFuture:
         return len(found)
 
     def _source(self) -> Any:
-        """Return the source of callbacks, which calls when it is done."""
+        """Return the delivery or the batch that calls the callbacks when it is done."""
         return self._delivery if self._batch is None else self._batch
 
     def get_loop(self) -> asyncio.AbstractEventLoop:

@@ -54,7 +54,7 @@ def task_consumer(loop: ClientLoop, options: Mapping[str, str], within_ms: float
 
 
 def task_producer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[Producer]:
-    """Provide a producer for a task's dead letters."""
+    """Provide a producer for a task's dead letters. Starting it is retried for up to ``delivery_timeout_ms``."""
     from ...producer import Producer
 
     servers, given = bootstrap_servers(options), client_options(options, ProducerConfig)

@@ -71,16 +71,16 @@ class _Begun:
 
 
 class ExactBatchWriter(_Begun, DataSourceArrowWriter):
-    """Writes a query's rows: all of them count, or none."""
+    """Writes the rows of a batch query: all of them are committed, or none."""
 
     _streaming = False
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Called on the driver when all tasks have written."""
+        """Commit the tasks' transactions. Spark calls this on the driver after all tasks have succeeded."""
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Called on the driver when a task has failed, or the commit has."""
+        """Abort the tasks' transactions. Spark calls this on the driver after a task or the commit has failed."""
         self._abort(messages)
 
 
@@ -90,11 +90,11 @@ class ExactStreamWriter(_Begun, DataSourceStreamArrowWriter):
     _streaming = True
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (PySpark's name)
-        """Called on the driver when all tasks have written."""
+        """Commit the tasks' transactions. Spark calls this on the driver after all tasks have succeeded."""
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (PySpark's name)
-        """Called on the driver when a task has failed, or the commit has."""
+        """Abort the tasks' transactions. Spark calls this on the driver after a task or the commit has failed."""
         self._abort(messages)
 
 

@@ -68,10 +68,10 @@ def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
 
 
 def _offsets(text: str | None) -> Mapping[TopicPartition, int]:
-    """Return the offsets in a progress; empty for another kind of source, which Spark does not name there."""
+    """Return the offsets in a progress; empty for another kind of source, whose offsets have any form."""
     from .source.progress import Progress
 
-    found = json.loads(text or "{}")
-    if not isinstance(found, dict) or not all(isinstance(offsets, dict) for offsets in found.values()):
+    try:
+        return Progress.from_json(json.loads(text or "{}")).offsets
+    except (AttributeError, TypeError, ValueError):
         return {}
-    return Progress.from_json(found).offsets

@@ -257,12 +257,16 @@ async def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
         client.metadata.add_topics(["t"])
         await until(client, lambda snapshot: snapshot.partition_count("t") == 2)
     try:
-        async with await replaced(cluster, "second") as second:
-            await second.create_topic("t", 3)
-            await until(client, lambda snapshot: snapshot.cluster_id == "second")
-            snapshot = await until(client, lambda snapshot: snapshot.partition_count("t") == 3)
-            assert snapshot.topics["t"].topic_id == second.topic_id("t")
-            client.check()
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(client.metadata.topic, "new", 20_000)  # such a call does not fail meanwhile
+            async with await replaced(cluster, "second") as second:
+                await second.create_topic("t", 3)
+                await second.create_topic("new", 1)
+                await until(client, lambda snapshot: snapshot.cluster_id == "second")
+                await until(client, lambda snapshot: snapshot.partition_count("new") == 1)
+                snapshot = await until(client, lambda snapshot: snapshot.partition_count("t") == 3)
+                assert snapshot.topics["t"].topic_id == second.topic_id("t")
+                client.check()
     finally:
         await client.stop()
 

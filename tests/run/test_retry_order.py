@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import AdminClient, Consumer, ConsumerRecord, Producer, TopicPartition
-from aiokafka_lead.errors import ConfigError, HandlerError
+from aiokafka_lead.errors import ConfigError, HandlerError, NotLeaderOrFollowerError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, committed, fill, runner_of, until
@@ -120,6 +120,45 @@ async def test_a_member_that_takes_over_knows_who_waits(cluster: EmbeddedCluster
         with anyio.fail_after(30):
             await consumer.run(handle, **options)
     assert seen == ["b2", "a1", "a2"]
+
+
+async def test_a_retry_partition_whose_end_is_not_found_holds_up_its_own_family_alone(
+    cluster: EmbeddedCluster,
+) -> None:
+    await write(cluster, "a1")
+    cluster.faults.add("ListOffsets", topic="events.g.retry.50ms", partition=1, error_code=NotLeaderOrFollowerError)
+    async with runner_of(cluster, default_api_timeout_ms=500) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            assert (record.topic, record.partition) == E0
+            done()
+
+        with anyio.fail_after(30):
+            await consumer.run(handle, **IN_ORDER)
+
+
+async def test_a_stop_while_retry_partitions_are_read_commits_nothing_behind_what_waits(
+    cluster: EmbeddedCluster,
+) -> None:
+    await write(cluster, "a1")
+    retry = TopicPartition("events.g.retry.1h", 0)
+    options = {**IN_ORDER, "retry_topics": ["1h"]}
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def fail(record: Record) -> None:
+            done()
+            raise LookupError
+
+        await consumer.run(fail, **options)
+    assert await committed(cluster, retry) == 0
+    cluster.faults.add("ListOffsets", topic=retry.topic, error_code=NotLeaderOrFollowerError)
+    async with runner_of(cluster) as consumer, anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(consumer.run, never, **options))
+        with anyio.fail_after(30):
+            while retry not in consumer.assignment() or await consumer.position(retry) < 1:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        await consumer.stop()
+    assert await committed(cluster, retry) == 0
 
 
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead import TopicPartition
+from aiokafka_lead.spark import lag
 from aiokafka_lead.spark.source.progress import DataLossError, Progress, between, report
 from aiokafka_lead.spark.source.ranges import OffsetRange
 
@@ -86,3 +89,10 @@ def test_losses_fail_the_query_unless_it_is_told_to_go_on() -> None:
 
 def test_no_offset_beyond_an_end() -> None:
     assert Progress({T0: 7, T1: 2}).at_most(Progress({T0: 5})) == Progress({T0: 5})
+
+
+@pytest.mark.parametrize("end", [None, "3", '"a"', "[1]", '{"logOffset": 3}', '{"shards": {"s-1": "495"}}', "at 7"])
+def test_lag_leaves_out_sources_of_other_kinds(end: str | None) -> None:
+    ours = SimpleNamespace(endOffset='{"t": {"0": 5}}', latestOffset='{"t": {"0": 7, "1": 2}}')
+    progress: Any = SimpleNamespace(sources=[SimpleNamespace(endOffset=end, latestOffset=end), ours])
+    assert lag(progress) == {T0: 2, T1: 2}

@@ -192,6 +192,14 @@ def test_a_cap_in_bytes(cluster: ClusterThread, new_topic: NewTopic) -> None:
         stream_reader(cluster, **options | {"maxBytesPerTrigger": "0"})
 
 
+def test_a_cap_in_bytes_for_records_too_large_for_a_whole_sample(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    for _ in range(20):
+        fill(cluster, topic, [b"x" * 300_000])
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxBytesPerTrigger": "1000000"}
+    assert len(Query(stream_reader(cluster, **options)).step()) == 3
+
+
 def test_rows_of_a_small_micro_batch_go_to_spark_with_its_plan(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic(2)
     for partition in range(2):
@@ -226,8 +234,10 @@ def test_rows_of_a_small_micro_batch_go_to_spark_with_its_plan(cluster: ClusterT
     # A task waits for a leader, and raises errors.
     held = cluster.faults.add("Fetch", hold=True)
     late = stream_reader(cluster, **options, maxTasks="1")
-    assert planned(late, late.initialOffset())[1:] == (1, runner.PREFETCHED_RECORDS_NOT_FOUND)
+    end, *answer = planned(late, late.initialOffset())
+    assert answer == [1, runner.PREFETCHED_RECORDS_NOT_FOUND]
     held.remove()
+    assert planned(late, end)[1:] == (1, runner.PREFETCHED_RECORDS_NOT_FOUND), "it does not try each time"
 
 
 def test_waiting_for_enough(cluster: ClusterThread, new_topic: NewTopic) -> None:

@@ -15,6 +15,7 @@ from aiokafka_lead.errors import (
     HandlerError,
     IllegalGenerationError,
     IllegalStateError,
+    MessageTooLargeError,
     ProducerFencedError,
 )
 from aiokafka_lead.testing import EmbeddedCluster
@@ -135,6 +136,20 @@ async def test_dead_letters_are_part_of_the_transaction(cluster: EmbeddedCluster
     letters = await committed(cluster, "letters")
     assert copies == {p: [value for value in values if value not in (b"31", b"32")] for p, values in EXPECTED.items()}
     assert sorted(value or b"" for values in letters.values() for value in values) == [b"31", b"32"]
+
+
+async def test_a_dead_letter_that_is_too_large_ends_the_run(cluster: EmbeddedCluster) -> None:
+    """The same letter would be made again and again."""
+    cluster.create_topic("letters", partitions=3)
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"x" * 5_000)
+
+    async def handle(record: Record, txn: Any) -> None:
+        raise CannotHandleError
+
+    async with transactional(cluster, max_request_size=2_000) as producer, member(cluster) as consumer:
+        with anyio.fail_after(20), pytest.raises(MessageTooLargeError):
+            await consumer.run(handle, exactly_once=producer, retries=0, dead_letter_topic="letters", **QUICK)
 
 
 async def test_without_dead_letters_the_run_ends(cluster: EmbeddedCluster) -> None:

@@ -421,10 +421,13 @@ class MetadataActor:
         return {node_id: error for node_id, error in last.items() if error is not None}
 
     def _failed(self, errors: Mapping[int, KafkaError]) -> None:
-        """Handle a refresh without an answer: retry later, and fail the waiting calls if that cannot help."""
+        """Handle a refresh without an answer: retry later, and fail the waiting calls if that cannot help.
+
+        Another cluster does not fail them: it is adopted, or ends the client once no server leads to its own.
+        """
         self._count_failure(errors)
         final = final_error(self._errors)
-        if final is not None:
+        if final is not None and not isinstance(final, ClusterIdMismatchError):
             self._lookups.fail(final)
 
     def _rebootstrap(self, cause: RebootstrapCause, *, keep_connections: bool = False) -> None:

@@ -144,6 +144,8 @@ class Batch:
             self._end(slot, ConfigTypeError(str(error)))
         elif isinstance(error, CommitOutcomeUnknownError | ProducerFencedError | TransactionAbortedError):
             self._end(slot, error)
+        elif isinstance(error, Exception) and self._attempts.settled(record) is not None:
+            self._end(slot, error)  # no handler's: the record could not be sent to another topic
         else:
             note = self._attempts.postponed if is_outage(error) else self._attempts.failed
             self.failures.append(note(record, error))

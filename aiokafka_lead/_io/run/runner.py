@@ -45,6 +45,9 @@ LAST_COMMIT_WITHIN_S = 5.0
 CLOSE_GAPS_WITHIN_S = 10.0
 """Time limit for closing gaps of a partition that is given up, so that records behind them are not repeated."""
 
+ENDS_TOGETHER_MS = 2_000.0
+"""Time limit for finding the ends of several retry partitions by one query."""
+
 _COMMIT = {"api": "OffsetCommit"}
 
 
@@ -196,12 +199,16 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._tasks.start_soon(self._find_ends, scans, name="kafka retry partitions")
 
     async def _find_ends(self, scans: dict[TopicPartition, Scan]) -> None:
-        """Find the ends of retry partitions; until then their family waits."""
+        """Find the ends of retry partitions; until then their families wait."""
         while left := [tp for tp in scans if tp in self._reading.positions]:
             try:
                 ends = await self._ends(left)
             except KafkaError as error:
-                self._log.warning("the ends of retry partitions are not known yet: %s", error)
+                if len(left) > 1:
+                    for tp in left:  # one without a leader holds up its own family alone
+                        self._begin_scan({tp: scans[tp]})
+                    return
+                self._log.warning("the end of a retry partition is not known yet: %s", error)
                 await anyio.sleep(self._engine.config.retry_backoff_max_ms / 1000)
                 continue
             for tp, end in ends.items():
@@ -213,8 +220,11 @@ class Runner(WorkersRun[HandlerSlot, Record]):
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the ends of retry partitions; nothing after creating partitions that did not exist."""
         wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
+        within_ms = self._engine.config.default_api_timeout_ms
+        if len(partitions) > 1:
+            within_ms = min(within_ms, ENDS_TOGETHER_MS)
         try:
-            found = await self._engine.queries.offsets(wanted, self._engine.config.default_api_timeout_ms)
+            found = await self._engine.queries.offsets(wanted, within_ms)
         except UnknownTopicOrPartitionError:
             await self._make_retry_topics({tp.topic for tp in partitions})
             return {}

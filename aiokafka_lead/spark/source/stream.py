@@ -54,6 +54,9 @@ SAMPLE_EVERY_S = 60.0
 MOST_OFFSETS_AT_ONCE = 10_000
 """A micro-batch of one task and at most this many offsets is read where it is planned."""
 
+TRY_AGAIN_AFTER_S = 60.0
+"""If that took too long, or was too much, tasks read all micro-batches for this long: the next is likely the same."""
+
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches on the driver and reads them in tasks. Each imports its part on demand."""
@@ -78,6 +81,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._record_bytes = 1000.0
         """Mean size of a record's key and value, when records were last sampled."""
         self._sampled_at = -math.inf
+        self._tries_from = -math.inf
+        """Time from which the planner tries to read small micro-batches."""
         self._rows: list[pa.RecordBatch] | None = None
         """Rows of the planned micro-batch, if they are read already."""
 
@@ -169,9 +174,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plain = all(isinstance(field.dataType, AtomicType) and not field.metadata for field in self.schema.fields)
         if not plain or sum(found.size for found in ranges) > MOST_OFFSETS_AT_ONCE:
             return False
+        if time.monotonic() < self._tries_from:
+            return False
         from .task import read_at_once
 
         self._rows = read_at_once(self.options, self.parsed, self.schema, ranges)
+        if self._rows is None:
+            self._tries_from = time.monotonic() + TRY_AGAIN_AFTER_S
         return self._rows is not None
 
     def _limited(self, start: Progress, ends: Progress, limit: ReadLimit) -> Progress:

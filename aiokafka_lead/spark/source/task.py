@@ -42,6 +42,25 @@ def read_at_once(
     options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
 ) -> list[pa.RecordBatch] | None:
     """Return all records of the ranges; None if that takes long, fails, or is too much: a task has to read them."""
+    found, complete = _first_records(options, parsed, schema, ranges)
+    return found if complete else None
+
+
+def mean_bytes(options: Mapping[str, str], parsed: SourceOptions, ranges: tuple[OffsetRange, ...]) -> float | None:
+    """Return the mean size of the keys and values in these ranges, in bytes by offset; None if that is unknown."""
+    raw = replace(parsed, bad_records=BadRecords(OnBadRecord.FAIL, None))
+    found, complete = _first_records(options, raw, _CONTENT, ranges)
+    if not found:
+        return None
+    # Large records are too much for this: then the first ones have to do, and there is no telling how many gaps follow.
+    offsets = sum(one.size for one in ranges) if complete else sum(batch.num_rows for batch in found)
+    return float(max(1, sum(batch.nbytes for batch in found))) / offsets
+
+
+def _first_records(
+    options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
+) -> tuple[list[pa.RecordBatch], bool]:
+    """Return records of the ranges, and True if these are all: not if that takes long, fails, or is too much."""
     quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000)
     deadline, size = time.monotonic() + AT_ONCE_S, 0
     found: list[pa.RecordBatch] = []
@@ -49,22 +68,14 @@ def read_at_once(
         with closing(read_ranges(options, quick, schema, ranges)) as batches:
             for batch in batches:
                 size += batch.get_total_buffer_size()
+                if batch.num_rows:
+                    found.append(batch)
                 if size > AT_ONCE_BYTES or time.monotonic() > deadline:
-                    return None
-                found.append(batch)
+                    return found, False
     except (KafkaError, RuntimeError, TimeoutError) as error:
         _log.debug("a micro-batch is left to a task: %s", error)
-        return None
-    return [batch for batch in found if batch.num_rows]
-
-
-def mean_bytes(options: Mapping[str, str], parsed: SourceOptions, ranges: tuple[OffsetRange, ...]) -> float | None:
-    """Return the mean size of the keys and values in these ranges, in bytes by offset; None if that is unknown."""
-    raw = replace(parsed, bad_records=BadRecords(OnBadRecord.FAIL, None))
-    found = read_at_once(options, raw, _CONTENT, ranges)
-    if not found:
-        return None
-    return float(max(1, sum(batch.nbytes for batch in found))) / sum(one.size for one in ranges)
+        return found, False
+    return found, True
 
 
 def read_ranges(

@@ -16,9 +16,8 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def main() -> int:
     """Run the command line; returns the exit code."""
     _open_closed()
-    unfailing: Any = _Unfailing(
-        2, "w", closefd=False
-    )  # without a buffer: a signal at a write would leave its text there
+    # Without a buffer: a signal at a write would leave its text there.
+    unfailing: Any = _Unfailing(2, "w", closefd=False)
     sys.stderr = io.TextIOWrapper(unfailing, sys.stderr.encoding, "backslashreplace", write_through=True)
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:

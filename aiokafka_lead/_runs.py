@@ -200,7 +200,6 @@ async def retry_topics(
     with engine.client.beginnings.within(math.inf):
         await make(found.names)
     engine.client.metadata.add_topics(names)
-    engine.reading.from_beginning.update(names)
     engine.reading.accompany(found.names)
     routing.retry_topics = found
     routing.make_retry_topics = make

@@ -164,7 +164,10 @@ class Consumer(ConsumerBase[K, V]):
         return subscription.topics if subscription.kind is SubscriptionKind.TOPICS else frozenset()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions that are read now; for a member of a group, the partitions that it owns."""
+        """Return the partitions that are read now; for a member of a group, the partitions that it owns.
+
+        In `run` with ``retry_topics`` this includes the same partitions of these.
+        """
         return self._engine.reading.positions.assigned
 
     def pause(self, *partitions: TopicPartition) -> None:

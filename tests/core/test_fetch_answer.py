@@ -9,7 +9,7 @@ import pytest
 
 from aiokafka_lead._core.consumer.fetch_state import FetchState
 from aiokafka_lead._core.consumer.position import Position
-from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
+from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from aiokafka_lead._core.leadership.patience import FREE_RETRIES
 from aiokafka_lead._core.metadata.types import Broker, LeaderHint
 from aiokafka_lead.errors import (
@@ -18,6 +18,7 @@ from aiokafka_lead.errors import (
     LogTruncationError,
     TopicAuthorizationFailedError,
 )
+from aiokafka_lead.types import TopicPartition
 
 from .fetch_world import BACKOFF_S, ID, T0, T1, T2, World, batch, batches, data, response, snapshot
 
@@ -198,6 +199,18 @@ def test_out_of_range_resets_by_policy() -> None:
     state = world.state()
     assert (state.state, state.reset_policy) == (FetchState.RESETTING, LATEST)
     assert world.counters.offset_resets == 1
+
+
+@pytest.mark.parametrize("policy", [LATEST, None])
+def test_a_companion_out_of_range_is_read_from_the_beginning(policy: ResetPolicy | None) -> None:
+    """Its records came from the partition that it accompanies: none may be left out."""
+    world = World(reset_policy=policy)
+    world.positions.accompany({"origin": ["t"]})
+    world.positions.assign([TopicPartition("origin", 0)])
+    state = world.state()
+    state.move(5)
+    world.fetch(data(0, error=1))
+    assert (state.state, state.reset_policy) == (FetchState.RESETTING, EARLIEST)
 
 
 def test_out_of_range_without_a_policy_is_raised_until_a_seek() -> None:

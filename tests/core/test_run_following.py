@@ -52,7 +52,8 @@ class Logs:
 
     def append(self, topic: str, key: bytes, number: int, original: int = -1) -> int:
         log = self.logs[topic]
-        headers = (("retry.offset", b"%d" % original),) if original >= 0 else ()
+        place = (("retry.offset", b"%d" % original), ("retry.timestamp_ms", b"0"))
+        headers = place if original >= 0 else ()
         log.append(ConsumerRecord(topic, 0, len(log), 0, TimestampType.CREATE_TIME, key, number, headers, None))
         return len(log) - 1
 
@@ -183,3 +184,53 @@ def test_the_first_of_a_key_is_waited_for_wherever_it_is() -> None:
     following.finished(world.logs[long][0])
     assert following.ahead_of(third) == short
     assert following.ahead_of(ConsumerRecord("t", 0, 99, 0, TimestampType.CREATE_TIME, None, 0, (), None)) is None
+
+
+def test_a_waiting_record_that_was_deleted_is_not_followed_forever() -> None:
+    world = Logs(0)
+    following = Member(world).following
+    key = world.logs["t"][0].key
+    first, second = [record for record in world.logs["t"] if record.key == key][:2]
+    short = world.names[1]
+    following.written(first, short, 0)
+    assert following.ahead_of(second) == short
+    world.append(short, key, 0, first.offset)
+    world.append(short, key, 1, second.offset)
+    following.written(second, short, 1)
+    follower = world.logs[short][1]
+    following.taken([follower])  # and not the first one
+    assert following.ahead_of(follower) is None
+    following.finished(follower)
+    assert following.ahead_of(second) is None
+
+
+def test_a_record_of_a_topic_that_was_created_again_is_no_copy_of_the_one_at_its_offset_before() -> None:
+    following = Member(Logs(0)).following
+    before, after = (
+        ConsumerRecord("t", 0, 7, timestamp_ms, TimestampType.CREATE_TIME, b"k", b"", (), None)
+        for timestamp_ms in (1_000, 2_000)
+    )
+    following.written(before, retry_topics().names["t"][0], 0)
+    assert following.is_copy(before)
+    assert not following.is_copy(after)
+
+
+def test_the_end_of_an_earlier_scan_does_not_end_the_present_one() -> None:
+    """The partition was taken away and assigned again while the end of its retry partition was looked up."""
+    world = Logs(0)
+    following = Following(world.topics)
+    retry = [TopicPartition(name, 0) for name in world.names[1:]]
+    scans: list[dict[TopicPartition, Any]] = []
+    for _ in range(2):
+        scans.append(following.assigned(state_of(TopicPartition(name, 0)) for name in world.names))
+        for tp in retry:
+            following.starts_at(tp, Position(3))
+    earlier, present = scans
+    for tp in retry:
+        earlier[tp].ends_at(5)
+        assert following.scanned(tp, Position(9)) is None
+        present[tp].ends_at(9)
+        assert following.starts()[tp] == Position(3)
+        assert following.scanned(tp, Position(9)) == Position(3)
+    assert not following.starts()
+    assert following.is_open(TopicPartition("t", 0))

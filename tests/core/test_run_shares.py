@@ -138,13 +138,15 @@ def test_fresh_records_leave_handlers_to_retries() -> None:
     assert world.waited_s[RETRY.topic, 0] <= 1.2
 
 
-def test_a_single_handler_takes_both_kinds_in_turn() -> None:
-    world = World(1)
+@pytest.mark.parametrize(("share", "of_retries"), [(0.0, 10), (0.3, 30), (1.0, 90)])
+def test_a_single_handler_takes_both_kinds_in_turn(share: float, of_retries: int) -> None:
+    """Neither kind waits in vain, whatever the share."""
+    world = World(1, retry_share=share)
     world.add(FRESH, [None] * 1_000)
     world.add(RETRY, [None] * 1_000)
     world.run(10.0, lambda record: 0.1)
     begun = Counter(topic for topic, _ in world.waited_s)
-    assert begun[RETRY.topic] == pytest.approx(30, abs=2)
+    assert begun[RETRY.topic] == pytest.approx(of_retries, abs=2)
 
 
 def test_records_that_are_handled_again_in_place_have_the_share_of_retries() -> None:

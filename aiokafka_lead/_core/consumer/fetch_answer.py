@@ -300,7 +300,7 @@ class AnswerReader:
         """Handle the loss of records before the position from the log; -1 if the broker does not know the end."""
         self._counters.truncations += 1
         tp, offset = state.tp, state.fetch_offset
-        policy = self._options.reset_policy
+        policy = self._positions.policy_of(state, self._options.reset_policy)
         if policy is None:
             known = end_offset >= 0
             self._prefetch.fail(
@@ -379,7 +379,7 @@ class AnswerReader:
             position = state.position
             offset = -1 if position is None else position.offset
             why = f"offset {offset} of {tp} is of a topic that was deleted and made anew"
-        policy = self._options.reset_policy
+        policy = self._positions.policy_of(state, self._options.reset_policy)
         if policy is not None:
             self._log.info(
                 "%s: resetting to %s", why, policy.name, extra={"topic": tp.topic, "partition": tp.partition}

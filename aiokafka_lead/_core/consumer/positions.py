@@ -10,6 +10,7 @@ from ...types import TopicPartition
 from ..metadata.moved import Moved
 from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
 from .partition_state import PartitionState
+from .reset_policy import EARLIEST, ResetPolicy
 
 
 def _nothing() -> None:
@@ -97,6 +98,13 @@ class Positions:
     def companions(self) -> Iterator[PartitionState]:
         """The states of partitions that accompany others."""
         return (state for state in self._states.values() if state.tp.topic in self._accompanying)
+
+    def policy_of(self, state: PartitionState, policy: ResetPolicy | None) -> ResetPolicy | None:
+        """Return the policy for a partition without a valid position, given the policy of the consumer.
+
+        Companions are read from the beginning: their records came from the partitions that they accompany.
+        """
+        return EARLIEST if state.tp.topic in self._accompanying else policy
 
     def assign(self, partitions: Collection[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
         """Replace the assignment, keeping the states of partitions that stay. Returns the added and removed states.

@@ -24,7 +24,7 @@ class Reading:
     A partition leaves its position, or the assignment, only together with the data fetched from there.
     """
 
-    __slots__ = ("counters", "from_beginning", "in_hand", "positions", "prefetch", "read_committed")
+    __slots__ = ("counters", "in_hand", "positions", "prefetch", "read_committed")
 
     def __init__(
         self,
@@ -42,8 +42,6 @@ class Reading:
         """The records that the application works on; empty without a group."""
         self.counters = ConsumerCounters()
         self.read_committed = read_committed
-        self.from_beginning: set[str] = set()
-        """Topics whose partitions are read from the beginning if they have no position, whatever the reset policy."""
 
     def assign(self, partitions: Collection[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
         """Replace the assignment; partitions that stay continue unchanged. Returns the added and removed states."""

@@ -39,40 +39,48 @@ class _Place(NamedTuple):
     offset: int
 
 
+class _Origin(NamedTuple):
+    """Identity of a record in its original partition."""
+
+    offset: int
+    timestamp_ms: int
+    """Distinguishes it from the record at the same offset of a topic that was deleted and created again."""
+
+
 class _Waiting:
-    """Records of one key in retry topics, by their original offsets."""
+    """Records of one key in retry topics, by their origins."""
 
     __slots__ = ("_copies", "_heap")
 
     def __init__(self) -> None:
-        self._heap: list[int] = []
-        """Original offsets, the least one first; some of them no longer wait."""
-        self._copies: dict[int, dict[_Place, None]] = {}
+        self._heap: list[_Origin] = []
+        """Origins, the least one first; some of them no longer wait."""
+        self._copies: dict[_Origin, dict[_Place, None]] = {}
         """Places of each record's copies, the latest last. More than one remain of a member that was lost."""
 
-    def add(self, original: int, place: _Place) -> None:
-        copies = self._copies.get(original)
+    def add(self, origin: _Origin, place: _Place) -> None:
+        copies = self._copies.get(origin)
         if copies is None:
-            self._copies[original] = {place: None}
-            heapq.heappush(self._heap, original)
+            self._copies[origin] = {place: None}
+            heapq.heappush(self._heap, origin)
         else:
             copies[place] = None
 
-    def remove(self, original: int, place: _Place) -> bool:
+    def remove(self, origin: _Origin, place: _Place) -> bool:
         """Return True if no record waits any more."""
-        copies = self._copies.get(original)
+        copies = self._copies.get(origin)
         if copies is not None:
             copies.pop(place, None)
             if not copies:
-                del self._copies[original]
+                del self._copies[origin]
         return not self._copies
 
-    def latest(self, original: int) -> _Place | None:
+    def latest(self, origin: _Origin) -> _Place | None:
         """Return the place of the record's latest known copy."""
-        return next(reversed(self._copies.get(original, {})), None)
+        return next(reversed(self._copies.get(origin, {})), None)
 
-    def first(self) -> int:
-        """Return the least original offset."""
+    def first(self) -> _Origin:
+        """Return the least origin."""
         while self._heap[0] not in self._copies:
             heapq.heappop(self._heap)
         return self._heap[0]
@@ -154,6 +162,11 @@ class Following:
         """Yield the retry partitions that are being scanned."""
         return (tp for family in list(self._families.values()) for tp in list(family.scans))
 
+    def starts(self) -> dict[TopicPartition, Position]:
+        """Return the positions to which partitions have to return if their scans never end."""
+        scans = [item for family in self._families.values() for item in family.scans.items()]
+        return {tp: scan.start for tp, scan in scans if scan.start is not None}
+
     # --- records -----------------------------------------------------------------------------------------------------
 
     def found(self, records: Iterable[Record]) -> None:
@@ -177,10 +190,7 @@ class Following:
 
     def finished(self, record: Record) -> None:
         """Note that a record is done, or waits elsewhere."""
-        family, original = self._family_of(record), self._topics.offset(record)
-        waiting = None if family is None or record.key is None else family.waiting.get(record.key)
-        if waiting is not None and waiting.remove(original, _Place(record.topic, record.offset)):
-            del family.waiting[record.key]  # type: ignore[union-attr]
+        self._remove(record, self._origin(record), _Place(record.topic, record.offset))
 
     def is_copy(self, record: Record) -> bool:
         """Return True if this copy need not be handled, since another one of the same record waits.
@@ -188,17 +198,22 @@ class Following:
         Only the latest known copy is never left out: an earlier one may be on its way to that place.
         """
         waiting = self._waiting(record)
-        latest = None if waiting is None else waiting.latest(self._topics.offset(record))
+        latest = None if waiting is None else waiting.latest(self._origin(record))
         return latest is not None and latest != _Place(record.topic, record.offset)
 
     def ahead_of(self, record: Record) -> str | None:
         """Return the retry topic in which an earlier record of its key waits, the first of them; None without any."""
-        waiting = self._waiting(record)
-        if waiting is None:
-            return None
-        first = waiting.first()
-        latest = waiting.latest(first)
-        return None if latest is None or first >= self._topics.offset(record) else latest.topic
+        while (waiting := self._waiting(record)) is not None:
+            first = waiting.first()
+            latest = waiting.latest(first)
+            if latest is None or first >= self._origin(record):
+                return None
+            if latest.topic != record.topic or latest.offset > record.offset:
+                return latest.topic
+            # The records of a key leave their retry topic in order: this one was deleted, or passed by a seek. To
+            # follow it would mean to follow it forever.
+            self._remove(record, first, latest)
+        return None
 
     def _note(self, record: Record, place: _Place) -> None:
         family = self._family_of(record)
@@ -206,7 +221,17 @@ class Following:
             waiting = family.waiting.get(record.key)
             if waiting is None:
                 waiting = family.waiting[record.key] = _Waiting()
-            waiting.add(self._topics.offset(record), place)
+            waiting.add(self._origin(record), place)
+
+    def _remove(self, record: Record, origin: _Origin, place: _Place) -> None:
+        """Remove a waiting record of this one's key."""
+        family, key = self._family_of(record), record.key
+        waiting = None if family is None or key is None else family.waiting.get(key)
+        if waiting is not None and waiting.remove(origin, place):
+            del family.waiting[key]  # type: ignore[union-attr]
+
+    def _origin(self, record: Record) -> _Origin:
+        return _Origin(self._topics.offset(record), self._topics.timestamp_ms(record))
 
     def _waiting(self, record: Record) -> _Waiting | None:
         family = self._family_of(record)

@@ -95,6 +95,10 @@ class RetryTopics:
         """Return the record's offset in its original partition; that in the retry topic if the headers lack it."""
         return self._number(record, _OFFSET, record.offset)
 
+    def timestamp_ms(self, record: Record) -> int:
+        """Return the time of the original record; -1 if the headers lack it."""
+        return self._number(record, _TIMESTAMP, -1 if record.topic in self else record.timestamp_ms)
+
     def _number(self, record: Record, name: str, default: int) -> int:
         said = _said(record).get(name, "") if record.topic in self._levels else ""
         return int(said) if said.isdecimal() else default

@@ -16,7 +16,8 @@ class Shares:
     def __init__(self, concurrency: int, share: float) -> None:
         """``share`` is the part of the handlers for records that wait aside, from 0 to 1."""
         self._single = concurrency == 1
-        self._most = TURNS * share if self._single else max(1, min(round(concurrency * share), concurrency - 1))
+        parts = TURNS if self._single else concurrency
+        self._most = max(1, min(round(parts * share), parts - 1))
         self._running = 0
         self._turn = 0
 

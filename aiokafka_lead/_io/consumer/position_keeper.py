@@ -112,11 +112,9 @@ class PositionKeeper:
             self._client.metadata.request_update(doubted(leader_id))
 
     def _reset(self, state: PartitionState) -> None:
-        if state.tp.topic in self._reading.from_beginning:
-            state.reset(EARLIEST)
-            return
-        if self._reset_policy is not None:
-            state.reset(EARLIEST if state.is_late and self._reset_policy is LATEST else self._reset_policy)
+        policy = self._positions.policy_of(state, self._reset_policy)
+        if policy is not None:
+            state.reset(EARLIEST if state.is_late and policy is LATEST else policy)
             return
         error = NoOffsetForPartitionError(f'{state.tp} has no position and auto_offset_reset is "none": seek to start')
         self._prefetch.fail(state, error)

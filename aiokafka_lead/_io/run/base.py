@@ -212,8 +212,8 @@ class WorkersRun(ABC, Generic[S, R]):
         """Time by which handlers have to end, once the consumer is being stopped."""
         self._end_by = math.inf
         """Time by which everything has to end then."""
-        self._stopped_by = 0
-        """Id of the task that stops the consumer."""
+        self._stopped_by = -1
+        """Id of the task that stops the consumer; -1, which no worker has, while none does."""
         self._ended: Waiter[None] = Waiter()
 
     # --- hooks of each kind -------------------------------------------------------------------------------------------

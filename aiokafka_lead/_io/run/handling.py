@@ -150,6 +150,14 @@ class Intake:
             if state is not None and state.position is not None:
                 following.starts_at(tp, state.position)
 
+    def end(self) -> None:
+        """Move the partitions back whose scans have not ended: what they have passed was not handled."""
+        following, positions = self._following, self._reading.positions
+        if following is not None:
+            following.assigned(positions)
+            for tp, start in following.starts().items():
+                self._reading.move(positions.require(tp), start)
+
     def _end_scans(self, following: Following) -> None:
         """Move the partitions back whose scans have reached their ends."""
         for tp in following.scans():
@@ -172,8 +180,8 @@ class Intake:
 
 def standing_still(reading: Reading, work: Work) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the positions of retry partitions, after the records in hand or without any."""
-    done = {partition.state.tp: position for partition, position in work.done()}
-    found = {state.tp: done.get(state.tp, state.position) for state in reading.positions.companions}
+    done = {partition.state: position for partition, position in work.done()}  # of earlier assignments, too
+    found = {state.tp: done.get(state, state.position) for state in reading.positions.companions}
     return {tp: position.to_commit() for tp, position in found.items() if position is not None}
 
 

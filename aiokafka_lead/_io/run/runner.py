@@ -420,6 +420,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     def _rewind(self) -> None:
         """Move back, so that the next read returns all unfinished records."""
+        self._intake.end()
         for partition, position in list(self._work.done()):
             unfinished = partition.cut or partition.lanes.count()
             self._work.drop(partition)

@@ -77,6 +77,7 @@ class Worker(Generic[S]):
         self.scope = anyio.CancelScope()
         self.parked = Signal()
         self.task_id = 0
+        """Id of its task; 0 before this runs."""
         self.began_at = 0.0
         """Time at which it began to handle its record."""
         self.named_at = 0.0
@@ -164,6 +165,7 @@ class Workers(Generic[S, R]):
     def begin(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
         """Have this worker run ``handle`` in a task of its own, and then end."""
         self._watch()
+        worker.began_at = monotonic()  # it counts as busy from now on, and not since ever
         self._begun.add(worker)
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 
@@ -184,7 +186,6 @@ class Workers(Generic[S, R]):
 
     async def _serve_once(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
         worker.task_id = anyio.get_current_task().id
-        worker.began_at = monotonic()
         try:
             with worker.scope:
                 await handle(worker)
@@ -200,9 +201,7 @@ class Workers(Generic[S, R]):
         try:
             yield
         finally:
-            self._places -= 1
-            self._grant()
-            self.rouse()
+            self._leave_place()
 
     async def _claim(self) -> None:
         if self._idle and len(self._all) + self._places >= self._concurrency:
@@ -216,9 +215,13 @@ class Workers(Generic[S, R]):
             if claim in self._claims:
                 self._claims.remove(claim)
             else:
-                self._places -= 1
-                self._grant()
+                self._leave_place()
             raise
+
+    def _leave_place(self) -> None:
+        self._places -= 1
+        self._grant()
+        self.rouse()
 
     def _grant(self) -> None:
         """Give places that are free to the tasks that wait for one."""
@@ -239,13 +242,13 @@ class Workers(Generic[S, R]):
         try:
             with worker.scope:
                 while not worker.retired:
-                    if self._claims:
-                        self._retire(worker)
-                        break
                     now = monotonic()
                     if now > self._gave_way_at + FAIR_S:
                         await anyio.lowlevel.checkpoint()
                         now = self._gave_way_at = monotonic()
+                    if self._claims:  # not before the checkpoint: a claim that comes in it would find no idle worker
+                        self._retire(worker)
+                        break
                     record = work.take(slot)
                     if record is None:
                         await self._park(worker)

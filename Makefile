@@ -27,7 +27,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # What of the tests runs (tests/conftest.py), and in how many processes.
 SUITE := test
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 1)
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 2)
 
 # An environment that forbids Python to write bytecode has each process of the tests compile all sources.
 export PYTHONDONTWRITEBYTECODE :=
@@ -69,7 +69,7 @@ quick: $(DEV) $(BUILT)
 pytest-quick:
 	$(PY) -m pytest --suite=quick --numprocesses=auto --dist=worksteal -q
 
-# With ARGS the checks, and all tests of a path. Else all tests of the suite in more processes than there are processors,
+# With ARGS the checks, and all tests of a path. Else all tests of the suite in two processes more than there are processors,
 # since they wait for much of their time; tests/conftest.py says what goes where. Pytest ends with 1 when tests have failed.
 # In continuous integration these run once more, alone and by name: one that passes then is a flaky test, to be mended, and
 # no reason to refuse a change.

@@ -40,8 +40,9 @@ class NoRecords:
 
 async def test_a_task_that_has_not_begun_has_not_been_at_work_since_ever() -> None:
     """Otherwise the member would leave its group, because its handler takes longer than ``max_poll_interval_ms``."""
-    async with anyio.create_task_group() as tasks:
-        workers: Workers[Held, None] = Workers(tasks, nobody, 1, nobody, nobody, nobody)
+    tasks = anyio.create_task_group()
+    workers: Workers[Held, None] = Workers(tasks, nobody, 1, nobody, nobody, nobody)
+    async with tasks:
         began_at = monotonic()
 
         async def handle(worker: Worker[Held]) -> None:

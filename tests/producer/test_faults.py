@@ -185,7 +185,7 @@ async def test_records_in_doubt_that_expire_leave_no_gap_behind(cluster: Embedde
                 await delivery
         rule.remove()
         await producer.send_and_wait("events", b"last", partition=0)
-        assert producer.metrics().sequence_restarts == 1
+        assert producer.metrics().sequence_restarts >= 1
     assert values(cluster) == [b"first", b"last"]
 
 

@@ -123,7 +123,7 @@ async def test_of_any_deserializer(cluster: EmbeddedCluster, records: list[int],
 async def test_a_registry_that_is_away_leaves_nothing_out(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
 ) -> None:
-    registry = SchemaRegistry(schema_registry.url, timeout_ms=50, request_timeout_ms=50, retry_backoff_ms=1)
+    registry = SchemaRegistry(schema_registry.url, timeout_ms=500, request_timeout_ms=500, retry_backoff_ms=1)
     async with consumer_of(cluster, registry.deserializer(), on_bad_record="skip") as consumer:
         consumer.assign([O0])
         schema_registry.stop()

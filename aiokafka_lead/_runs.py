@@ -75,8 +75,8 @@ async def run_consumer(
     await attended(consumer, own.close_timeout_ms, config, work)
 
 
-async def bury(client: Client, config: ConsumerConfig, error: RecordDeserializationError) -> None:
-    """Return when an undeserializable record may be left out: after its dead letter, if any, is stored."""
+async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDeserializationError]) -> None:
+    """Return when undeserializable records may be left out: after their dead letters, if any, are stored."""
     log = client_log("consumer", config.client_id)
     done = "is left out"
     if config.on_bad_record == "dead_letter":
@@ -87,9 +87,11 @@ async def bury(client: Client, config: ConsumerConfig, error: RecordDeserializat
         async with outlets(client, handling, config.group_id) as dead_letters:
             if dead_letters is None:
                 raise ClientClosedError
-            await dead_letters.send(error.record, error, 0, Refusals(0, config, log))
+            for error in errors:
+                await dead_letters.send(error.record, error, 0, Refusals(0, config, log))
         done = f"went to {config.dead_letter_topic}"
-    log.warning("%s %s", bad_record(error), done)
+    for error in errors:
+        log.warning("%s %s", bad_record(error), done)
 
 
 class _Attended(Protocol):

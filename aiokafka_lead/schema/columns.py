@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from .._core.consumer.deserializers import cannot_be_deserialized
@@ -53,7 +53,7 @@ class Batch(Contents, Protocol):
     """The needed part of a `RecordBatch`."""
 
     @property
-    def bury(self) -> Callable[[RecordDeserializationError], Awaitable[None]] | None: ...
+    def bury(self) -> Callable[[Sequence[RecordDeserializationError]], Awaitable[None]] | None: ...
 
     def raw(self) -> Iterable[Any]: ...
 
@@ -67,8 +67,11 @@ class AvroColumns:
     """
 
     def __init__(self, registry: SchemaSource, schema: Any, *, values: bool, keys: bool) -> None:
-        self._values = _Column(registry, schema, is_key=False) if boolean("values", values) else None
-        self._keys = _Column(registry, schema if not values else None, is_key=True) if boolean("keys", keys) else None
+        self._columns: dict[str, _Column] = {}
+        if boolean("keys", keys):
+            self._columns["key"] = _Column(registry, schema if not values else None, is_key=True)
+        if boolean("values", values):
+            self._columns["value"] = _Column(registry, schema, is_key=False)
 
     async def to_arrow(self, batch: Batch) -> Any:
         """Return the batch as a ``pyarrow.RecordBatch``.
@@ -81,8 +84,7 @@ class AvroColumns:
         bad: dict[int, RecordDeserializationError] = {}
         bury = batch.bury
         typed = True
-        for name, column in self._named():
-            array, errors = await column.read(batch)
+        for name, (array, errors) in (await self.read(batch)).items():
             for row, record in enumerate(batch.raw()) if errors else ():
                 if row in errors and row not in bad:
                     bad[row] = cannot_be_deserialized(record, name, errors[row], "")
@@ -96,26 +98,15 @@ class AvroColumns:
             raise SchemaContentError(_NO_TYPE)
         if not bad or bury is None:
             return made
-        for row in sorted(bad):
-            await bury(bad[row])
+        await bury([bad[row] for row in sorted(bad)])
         return made.filter(pa.array([row not in bad for row in range(made.num_rows)]))
 
-    async def arrays(self, batch: Contents) -> dict[str, Any]:
-        """Return only the typed columns, by name: "key", "value" or both. Raises the error of an unreadable record."""
-        made: dict[str, Any] = {}
-        for name, column in self._named():
-            made[name], errors = await column.read(batch)
-            if errors:
-                raise errors[min(errors)]
-            if made[name] is None:
-                raise SchemaContentError(_NO_TYPE)
-        return made
+    async def read(self, batch: Contents) -> dict[str, tuple[Any, dict[int, Exception]]]:
+        """Return the typed columns, "key", "value" or both, and for each the errors of unreadable rows, which are null.
 
-    def _named(self) -> Iterator[tuple[str, _Column]]:
-        if self._keys is not None:
-            yield "key", self._keys
-        if self._values is not None:
-            yield "value", self._values
+        A column is None if it has no type yet: no schema was given, and no row has a known one.
+        """
+        return {name: await column.read(batch) for name, column in self._columns.items()}
 
 
 class _Column:
@@ -129,10 +120,7 @@ class _Column:
         self._readers: dict[bytes, AvroReader] = {}
 
     async def read(self, batch: Contents) -> tuple[Any, dict[int, Exception]]:
-        """Return the column, with nulls for unreadable rows, and the errors of these rows.
-
-        The column is None if it has no type yet: no schema was given, and no row has a known one.
-        """
+        """Return a column as `AvroColumns.read` does."""
         contents = batch.raw_column(is_key=self._is_key)
         bad: dict[int, Exception] = {}
         places: list[tuple[bytes, int] | None] = [None] * len(contents)

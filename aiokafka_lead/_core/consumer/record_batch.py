@@ -35,8 +35,8 @@ class Lease(Protocol):
         ...
 
 
-Bury = Callable[[RecordDeserializationError], Coroutine[Any, Any, None]]
-"""Is awaited before a record that cannot be deserialized is left out."""
+Bury = Callable[[Sequence[RecordDeserializationError]], Coroutine[Any, Any, None]]
+"""Is awaited before records that cannot be deserialized are left out."""
 
 
 class RecordBatch(Generic[K, V]):

@@ -85,8 +85,8 @@ async def prepared(
 async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers, bury: Bury | None) -> bool:
     """Deserialize a batch, before it is handed out; return False if no record is left in it.
 
-    Without ``bury``, a record's error is raised when its column is read; otherwise ``bury`` is awaited with each error,
-    and the record is left out. An error that may pass is raised at once, so that the batch is not handed out.
+    Without ``bury``, a record's error is raised when its column is read; otherwise ``bury`` is awaited with all errors,
+    and their records are left out. An error that may pass is raised at once, so that the batch is not handed out.
     """
     if bury is not None:
         return await _fill_with_readable(batch, by, bury)
@@ -109,6 +109,7 @@ async def _fill_with_readable(batch: RecordBatch[Any, Any], by: Deserializers, b
     raw = list(batch.raw())
     made: list[Record] = []
     rows: list[int] = []
+    failures: list[RecordDeserializationError] = []
     at = 0
     while at < len(raw):
         some = raw[at : at - at % TOGETHER + TOGETHER]
@@ -128,9 +129,10 @@ async def _fill_with_readable(batch: RecordBatch[Any, Any], by: Deserializers, b
         if failure is not None:
             if not failure.lasts:
                 raise failure
-            await bury(failure)
+            failures.append(failure)
             at += 1
-    if len(rows) < len(raw):
+    if failures:
+        await bury(failures)
         batch.leave_only(rows)
     batch.fill([record.key for record in made], [record.value for record in made])
     return bool(rows)

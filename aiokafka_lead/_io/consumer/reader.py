@@ -283,7 +283,7 @@ class Reader(Generic[K, V]):
             if self.bury is None or not error.lasts:
                 self._prefetch.pass_turn(chunk.tp)
                 raise
-            await self._unless_stopped(self.bury(error))
+            await self._unless_stopped(self.bury([error]))
             chunk.drop(error.record)
         return False
 

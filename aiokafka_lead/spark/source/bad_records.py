@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._options.arguments import topic_name
-from ...errors import KafkaError, SchemaNotFoundError
+from ...errors import KafkaError
 from ...types import TopicPartition
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from ...consumer import RecordBatch
     from ...producer import Producer
-    from ...types import Headers
 
 __all__ = [
     "CORRUPT",
@@ -28,15 +27,11 @@ __all__ = [
     "OnBadRecord",
     "bad_records",
     "corrupt_column",
-    "readable",
     "send_dead_letters",
 ]
 
 CORRUPT = "_corrupt"
 """The column with an unreadable record's error, key bytes and value bytes; null for a readable record."""
-
-BAD = (SchemaNotFoundError, ValueError, OverflowError)
-"""Errors caused by a record's content. An unreachable registry is not the record's fault."""
 
 DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
 """Unreadable records: the partition, and ``offset``, ``timestamp``, ``headers`` and `CORRUPT` of each."""
@@ -84,49 +79,6 @@ def bad_records(options: Mapping[str, str]) -> BadRecords:
     if mode is not OnBadRecord.FAIL and not typed:
         raise ValueError("option 'onBadRecord' needs 'valueSchema' or 'keySchema': bytes can always be read")
     return BadRecords(mode, None if topic is None else topic_name("option 'deadLetterTopic'", topic.strip()))
-
-
-class Part(NamedTuple):
-    """Some records of a batch, as needed for reading typed columns."""
-
-    contents: list[bytes | None]
-    headers: list[Headers]
-
-    def raw_column(self, *, is_key: bool) -> list[bytes | None]:
-        """Return the contents, which are for the requested column."""
-        return self.contents
-
-
-async def readable(
-    read: Callable[[Any], Awaitable[Any]], contents: list[bytes | None], headers: list[Headers]
-) -> tuple[Any, dict[int, Exception]]:
-    """Return ``read``'s result for the contents, null for unreadable ones, and the errors by row."""
-    try:
-        return await read(Part(contents, headers)), {}
-    except BAD as error:
-        bad = await _bad_rows(read, contents, headers, 0, len(contents), error)
-    return await read(Part([None if row in bad else one for row, one in enumerate(contents)], headers)), bad
-
-
-async def _bad_rows(
-    read: Callable[[Any], Awaitable[Any]],
-    contents: list[bytes | None],
-    headers: list[Headers],
-    first: int,
-    until: int,
-    error: Exception,
-) -> dict[int, Exception]:
-    """Find the unreadable rows by halving: the error does not identify all of them."""
-    if until - first == 1:
-        return {first: error}
-    middle = (first + until) // 2
-    found: dict[int, Exception] = {}
-    for start, end in ((first, middle), (middle, until)):
-        try:
-            await read(Part(contents[start:end], headers[start:end]))
-        except BAD as half:
-            found |= await _bad_rows(read, contents, headers, start, end, half)
-    return found
 
 
 def corrupt_column(batch: RecordBatch[Any, Any], bad: Mapping[int, str]) -> pa.Array:

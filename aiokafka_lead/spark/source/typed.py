@@ -9,14 +9,13 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from ...errors import KafkaError
 from ..schemas import Typed, from_metadata, registry_of, resolved_at_once, to_metadata, typed_columns
-from .bad_records import CORRUPT, BadRecordError, OnBadRecord, corrupt_column, readable
+from .bad_records import CORRUPT, BadRecordError, OnBadRecord, corrupt_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...consumer import RecordBatch
     from ...schema import Schema
-    from ...schema.columns import AvroColumns
 
 __all__ = ["batch_reader_of", "check_typed", "with_types"]
 
@@ -56,11 +55,7 @@ def batch_reader_of(
         made = batch.to_arrow()
         errors: dict[int, str] = {}
         for name, columns in readers.items():
-
-            async def read(part: Any, name: str = name, columns: AvroColumns = columns) -> Any:
-                return (await columns.arrays(part))[name]
-
-            array, bad = await readable(read, batch.raw_column(is_key=name == "key"), batch.headers)
+            array, bad = (await columns.read(batch))[name]
             if mode is OnBadRecord.FAIL and (row := min(bad, default=count)) < count:
                 raise BadRecordError(batch.topic_partition, batch.offsets[row], name, bad[row])
             errors |= {row: f"its {name} cannot be read by its schema: {error}" for row, error in bad.items()}

@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from ..._core.metadata.types import ClusterSnapshot
 from ..._core.run.binding import bound, bound_to_batch
-from ..._core.run.later import RetryTopics
+from ..._core.run.later import Letter, RetryTopics
 from ..._core.run.routes import Route, outgoing
 from ..._values import NamedTuple
 from ...errors import ConfigError
@@ -61,6 +62,11 @@ class Routing:
         only = [*self._single.values()] if routes.keys() == {None} else []
         self.handle: Handler = only[0] if only else self._by_topic()
         """Called with each record that no handler of batches takes, and its transaction, if there is one."""
+
+    async def make_room(self, letter: Letter, snapshot: ClusterSnapshot) -> None:
+        """Create the partition to which a letter goes, if its retry topic lacks it."""
+        if letter.partition >= snapshot.partition_count(letter.topic):
+            await self.make_retry_topics([letter.topic])
 
     def batch_of(self, topic: str) -> BatchRoute | None:
         """Return the handler of batches for this topic, if it has one."""

@@ -106,8 +106,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         if retry_topics is not None and config.retry_order == "key":
             self._following = Following(retry_topics)
         self._intake = Intake(engine.reading, engine.reader, retry_topics, self._following, self._begin_scan)
-        self._make_retry_topics = routing.make_retry_topics
-        self._producer = routing.producer
+        self._routing = routing
         judge: Judge[Record] = Judge(config, engine.config, engine.tracing, self._waits, retry_topics)
         as_it_is = self._deserializers.plain and retry_topics is None
         handle = routing.handle if as_it_is else self._deserialize_and_handle
@@ -226,7 +225,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         try:
             found = await self._engine.queries.offsets(wanted, within_ms)
         except UnknownTopicOrPartitionError:
-            await self._make_retry_topics({tp.topic for tp in partitions})
+            await self._routing.make_retry_topics({tp.topic for tp in partitions})
             return {}
         return {tp: end.offset for tp, end in found.items()}
 
@@ -248,9 +247,8 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             await super()._send(verdict, later.named(record), error, attempts)
 
     async def _write(self, record: Record, letter: Letter) -> None:
-        if letter.partition >= self._engine.client.metadata.snapshot.partition_count(letter.topic):
-            await self._make_retry_topics([letter.topic])
-        sent = await send(self._producer, self._judge.refusals, **letter._asdict())
+        await self._routing.make_room(letter, self._engine.client.metadata.snapshot)
+        sent = await send(self._routing.producer, self._judge.refusals, **letter._asdict())
         if self._following is not None:
             self._following.written(record, letter.topic, sent.offset)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal
 from uuid import UUID
@@ -108,7 +108,8 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int | None = None
 
 
-class OffsetAndMetadata(Frozen):
+@dataclass(frozen=True, slots=True)  # not `Frozen`: every commit creates one for each partition
+class OffsetAndMetadata:
     """A committed position: the offset of the next record to read, and the application's metadata."""
 
     offset: int

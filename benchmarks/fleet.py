@@ -78,7 +78,7 @@ class FleetCluster(Cluster):
         self.counts[kind, int(self.timeline.now * 10)] += 1
 
     def most(self, kind: str, tenths: int) -> int:
-        """Return the largest number within so many tenths of a second."""
+        """Return the largest number of such events within a period, given in tenths of a second."""
         times = sorted(at for each, at in self.counts if each == kind)
         return max((sum(self.counts[kind, at + n] for n in range(tenths)) for at in times), default=0)
 

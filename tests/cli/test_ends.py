@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
+import termios
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow.parquet
 import pytest
@@ -32,6 +36,13 @@ def hangups_are_not_ignored() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+def is_full(pipe: IO[bytes]) -> bool:
+    """Return True if a pipe has no room for a write of the largest size that pipes do not divide."""
+    waiting = array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    return waiting[0] > fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - select.PIPE_BUF
 
 
 def begun(cli: CommandLine, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
@@ -195,7 +206,8 @@ def test_a_reader_of_errors_that_pauses_delays_no_signal(cli: CommandLine, clust
     with begun(cli, "consume", "muted", "-o", "beginning", *skipping) as process:
         assert process.stderr is not None
         assert process.stderr.read(1) == b"s"
-        time.sleep(1)  # its pipe is full meanwhile, or the test is too easy
+        while not is_full(process.stderr):
+            pass
         process.terminate()
         assert process.wait(PATIENCE_S) == 143
 

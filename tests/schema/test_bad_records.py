@@ -13,6 +13,7 @@ from aiokafka_lead import Consumer, Producer, ShareConsumer, TopicPartition
 from aiokafka_lead.errors import ConfigError, HandlerError, RecordDeserializationError, SchemaContentError
 from aiokafka_lead.schema import Schema, SchemaRegistry
 from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry
+from tests.group.support import until
 from tests.share.support import configure
 
 from .material import ORDER, ORDER_TEXT, order
@@ -180,9 +181,7 @@ async def test_in_a_run(
                 await consumer.run(handle, **options)
 
             tasks.start_soon(run)
-            with anyio.fail_after(20):
-                while set(handled) != set(records) or len(letters()) < least:  # noqa: ASYNC110
-                    await anyio.sleep(0.01)
+            await until(lambda: set(handled) == set(records) and len(letters()) >= least)
             await consumer.stop()
     if kind != "exactly once":
         assert sorted(handled) == records
@@ -217,9 +216,7 @@ async def test_the_log_has_no_values(
             await consumer.run(handle, dead_letter_topic="dead", retries=1, retry_backoff_ms=1)
 
         tasks.start_soon(run)
-        with anyio.fail_after(20):
-            while cluster.end_offset("dead") < 3:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
+        await until(lambda: cluster.end_offset("dead") >= 3)
         await consumer.stop()
     assert SECRET.decode() not in caplog.text
     assert SECRET[:8].hex() not in caplog.text
@@ -241,9 +238,7 @@ async def test_the_consumers_choice_is_that_of_its_runs(
             pass
 
         tasks.start_soon(consumer.run, handle)
-        with anyio.fail_after(20):
-            while len(cluster.records("dead")) < 4:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
+        await until(lambda: len(cluster.records("dead")) >= 4)
         await consumer.stop()
 
 

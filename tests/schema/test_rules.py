@@ -13,6 +13,7 @@ from aiokafka_lead import Consumer, Producer
 from aiokafka_lead.errors import RecordDeserializationError, SchemaRulesError
 from aiokafka_lead.schema import SchemaRegistry, SchemaRule
 from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry
+from tests.group.support import until
 
 from .material import ORDER, ORDER_TEXT, order
 
@@ -108,7 +109,6 @@ async def test_no_record_is_left_out_for_them(
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(consumer.run, handle)
-                while not any("protect" in each for each in consumer.health().problems):  # noqa: ASYNC110
-                    await anyio.sleep(0.01)
+                await until(lambda: any("protect" in each for each in consumer.health().problems))
                 await consumer.stop()
     assert not cluster.records("dead")

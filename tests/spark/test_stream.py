@@ -182,7 +182,7 @@ def test_a_cap_in_bytes(cluster: ClusterThread, new_topic: NewTopic) -> None:
     while query.plan():
         found.append(query.run())
     assert sum(map(len, found)) == 120
-    assert all(len(b"".join(value or b"" for value in part)) < 20_000 for part in found), "about as many as allowed"
+    assert all(len(b"".join(value or b"" for value in part)) < 20_000 for part in found), "close to the limit"
     assert 5 <= len(found) <= 12
     both = Query(stream_reader(cluster, **options, maxOffsetsPerTrigger="3"))
     assert [len(both.step()) for _ in range(2)] == [3, 3], "the smaller limit counts"

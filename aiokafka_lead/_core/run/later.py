@@ -100,8 +100,12 @@ class RetryTopics:
         return self._number(record, _TIMESTAMP, -1 if record.topic in self else record.timestamp_ms)
 
     def _number(self, record: Record, name: str, default: int) -> int:
-        said = _said(record).get(name, "") if record.topic in self._levels else ""
-        return int(said) if said.isdecimal() else default
+        if record.topic in self._levels:
+            for header, content in reversed(record.headers):
+                if header == name and content is not None:
+                    said = content.decode(errors="replace")
+                    return int(said) if said.isdecimal() else default
+        return default
 
     def __contains__(self, topic: object) -> bool:
         return topic in self._levels
@@ -146,15 +150,12 @@ class RetryTopics:
         A time beyond the topic's delay comes from a clock that is ahead of this one: the record is due now, since it
         would hold up all records behind it.
         """
-        said = _said(record)
-        if said.get(_DUE) == "0":
+        said = self._number(record, _DUE, -1)
+        if said == 0:
             return 0.0
         delay_ms = self._delays[self.level(record.topic) - 1].ms
-        if record.timestamp_type == TimestampType.LOG_APPEND_TIME:
-            due = float(record.timestamp_ms + delay_ms)
-        else:
-            text = said.get(_DUE, "")
-            due = float(text) if text.isdecimal() else 0.0
+        by_broker = record.timestamp_type == TimestampType.LOG_APPEND_TIME
+        due = float(record.timestamp_ms + delay_ms if by_broker else max(0, said))
         return due if due <= now_ms + delay_ms + TOLERANCE_MS else 0.0
 
     def _letter(self, record: Record, told: Mapping[str, object], topic: str) -> Letter:

@@ -95,18 +95,37 @@ async def test_an_error_without_explanation_ends_a_batch_once_the_others_have_no
         assert rule.struck == 2 * DOUBT_AFTER
 
 
-def without_brokers(whole: bytes) -> bytes:
-    """Return the same answer from a broker that names no brokers."""
-    correlation_id, response = decode_response(MetadataResponse, 12, memoryview(whole)[4:])
-    response.brokers = []
-    response.topics = []
-    return b"".join(encode_response(response, 12, correlation_id))
+def answering(change: Callable[[MetadataResponse], None]) -> Callable[[bytes], bytes]:
+    """Return a fault that changes a broker's answers to Metadata 12."""
+
+    def changed(whole: bytes) -> bytes:
+        correlation_id, response = decode_response(MetadataResponse, 12, memoryview(whole)[4:])
+        change(response)
+        return b"".join(encode_response(response, 12, correlation_id))
+
+    return changed
+
+
+def without_brokers(response: MetadataResponse) -> None:
+    response.brokers, response.topics = [], []
+
+
+def led_by(leader: int) -> Callable[[MetadataResponse], None]:
+    """Return a change after which this broker leads as at first, and broker 3 is not known."""
+
+    def change(response: MetadataResponse) -> None:
+        response.brokers = [broker for broker in response.brokers if broker.node_id != 3]
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.leader_id, partition.leader_epoch, partition.replica_nodes = leader, 0, [1, 2]
+
+    return change
 
 
 @pytest.mark.parametrize(
     "sick",
     [
-        {"garbage": without_brokers},
+        {"garbage": answering(without_brokers)},
         {"drop": True},
         {"topic": "new", "error_code": 3},
         {"topic": "new", "error_code": 5},
@@ -121,6 +140,33 @@ async def test_rule_33_metadata_comes_from_another_broker(cluster: EmbeddedClust
         cluster.faults.add("Metadata", broker=1, **sick)
         with anyio.fail_after(20):
             await producer.send_and_wait("new", b"0")
+
+
+@pytest.mark.parametrize(
+    "known", [without_brokers, led_by(-1), led_by(1)], ids=["no broker", "no leader", "the old one"]
+)
+@SHARED
+async def test_rule_33_bootstrap_servers_are_asked_when_all_known_brokers_answer_in_vain(
+    cluster: EmbeddedCluster, known: Callable[[MetadataResponse], None], shared: bool
+) -> None:
+    """Broker 3 is known as a bootstrap server only, and leads by now."""
+    cluster.max_versions["Metadata"] = 12
+    before = cluster.faults.add("Metadata", garbage=answering(led_by(1)), after=True)
+    servers = ",".join(cluster.address(node_id) for node_id in (1, 3))
+    async with (
+        producer_of(servers, shared=shared, leader_hint_policy="off", **QUICK) as producer,
+        consumer_of(servers, "t", shared=shared, leader_hint_policy="off", **QUICK) as consumer,
+    ):
+        await producer.send_and_wait("t", b"0")
+        assert await next_number(consumer) == 0
+        for node_id in (1, 2):
+            cluster.faults.add("Metadata", broker=node_id, garbage=answering(known), after=True)
+        before.remove()
+        cluster.move_leader("t", to=3)
+        with anyio.fail_after(10):
+            await producer.send_and_wait("t", b"1")
+        assert await next_number(consumer) == 1
+        assert producer.metrics().metadata.rebootstraps_timed_out == 0
 
 
 async def test_a_topic_that_every_broker_denies_is_not_looked_for_at_more_and_more_of_them() -> None:

@@ -10,7 +10,7 @@ from aiokafka_lead._core.metadata.metrics import RebootstrapCause
 from aiokafka_lead._core.metadata.moved import MetadataListener, Moved
 from aiokafka_lead._core.metadata.reachability import Endpoint, NodeState
 from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
-from aiokafka_lead._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, doubted, lost
+from aiokafka_lead._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from aiokafka_lead._core.metadata.state import MetadataState
 from aiokafka_lead._core.metadata.topics import TopicsInUse
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, LeaderHint
@@ -67,6 +67,7 @@ class SimClient:
             Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, rng),
         )
         self._looked_up = False
+        self._at_a_loss = False
         self._round: _Round | None = None
         self._seen = self.state.snapshot
         self.woken = True
@@ -79,7 +80,8 @@ class SimClient:
 
     def request_update(self, reason: Reason = STALE) -> None:
         """Note that a caller needs fresher metadata."""
-        if reason.node_id is None or reason != doubted(reason.node_id) or self.snapshot.has_rivals:
+        beside = self._policy.enabled and self.state.outsiders()
+        if not reason.is_doubt or self.snapshot.has_rivals or beside:
             self._schedule.request(reason)
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> None:
@@ -105,7 +107,7 @@ class SimClient:
             self._looked_up = not full
             self._policy.attempted(now)
             self._schedule.started(now, full=full)
-            avoid = self._schedule.avoid(self.snapshot.brokers) | self._topics.doubted([TOPIC], now)
+            avoid = self._schedule.avoid(self.links.nodes) | self._topics.doubted([TOPIC], now)
             current = self._round = _Round(avoid, full=full)
             self.timeline.later(self._request_timeout_s, lambda: self._give_up(current))
             self._ask_next(current)
@@ -115,7 +117,7 @@ class SimClient:
     def _ask_next(self, current: _Round) -> None:
         if current.over:
             return
-        states = {n: self.links.state(n) for n in self.snapshot.brokers if n not in current.asked}
+        states = {n: self.links.state(n) for n in self.links.nodes if n not in current.asked}
         nodes = [n for n, state in states.items() if state is not NodeState.BACKOFF]
         if nodes:
             order = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
@@ -139,7 +141,7 @@ class SimClient:
         return self.links.reachability.in_doubt(self._endpoint(node), self.timeline.now)
 
     def _endpoint(self, node: int) -> Endpoint:
-        broker = self.snapshot.brokers[node]
+        broker = self.links.nodes[node]
         return broker.host, broker.port
 
     def _ask(self, current: _Round, node: int) -> None:
@@ -165,7 +167,7 @@ class SimClient:
             if node < 0 and (patience_s := self.links.reachability.patience_s(endpoint)) < math.inf:
                 self.timeline.later(patience_s, lose_patience)
             link.submit(lambda peer, reply: reply(cluster.metadata(peer)), take)
-        elif node not in self.snapshot.brokers or self.links.state(node) is NodeState.BACKOFF:
+        elif node not in self.links.nodes or self.links.state(node) is NodeState.BACKOFF:
             current.failed.add(node)
             self._ask_next(current)
         else:
@@ -195,11 +197,12 @@ class SimClient:
         self._end(current, answered_by=node)
         if not helped:
             self._judge()
+        self._ended()
 
     def _evaded(self, node: int, endpoint: Endpoint, asked_at: float) -> None:
         reachability = self.links.reachability
         reachability.evaded(endpoint, asked_at, self.timeline.now)
-        if all(other < 0 and self._evades(other) for other in self.snapshot.brokers):
+        if all(other < 0 and self._evades(other) for other in self.links.nodes):
             reachability.leave(endpoint, KafkaConnectionError("of no use"))
             self.links.close_lane(node, "control")
 
@@ -214,15 +217,26 @@ class SimClient:
             self._end(current)
             self._failed()
             self._judge()
+            self._ended()
 
     def _end(self, current: _Round, answered_by: int | None = None) -> None:
         for node, asked_at in current.asked.items():
             late = self.timeline.now - asked_at >= HEDGE_AFTER_S
-            if late and node != answered_by and node not in current.failed and node in self.snapshot.brokers:
+            if late and node != answered_by and node not in current.failed and node in self.links.nodes:
                 self._evaded(node, self._endpoint(node), asked_at)
         current.over = True
         self._round = None
         self.woken = True
+
+    def _ended(self) -> None:
+        """Ask bootstrap servers as well if the known brokers keep answering in vain."""
+        at_a_loss = self._policy.enabled and self._schedule.at_a_loss(self.timeline.now)
+        if at_a_loss != self._at_a_loss:
+            self._at_a_loss = at_a_loss
+            self._set_nodes()
+
+    def _set_nodes(self) -> None:
+        self.links.set_nodes({**self.snapshot.brokers, **(self.state.outsiders() if self._at_a_loss else {})})
 
     def _apply(self, current: _Round, node: int, endpoint: Endpoint, answer: MetadataResponse) -> bool:
         """Return True if the answer was useful; raises the error of a useless one, unless it leads to a bootstrap."""
@@ -282,7 +296,7 @@ class SimClient:
         if snapshot is not former:
             self._seen = snapshot
             if snapshot.brokers is not former.brokers:
-                self.links.set_nodes(snapshot.brokers)
+                self._set_nodes()
             self.listener(snapshot, Moved(former, snapshot, moved))
             self.woken = True
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 TOPIC = "t"
 TOPIC_ID = UUID(int=42)
 BOOTSTRAP: Endpoint = ("bootstrap", 9092)
-"""A name with an address of each broker."""
+"""A name with an address of each broker, by default."""
 NOWHERE: Endpoint = ("nowhere", 1)
 APPENDED_PERHAPS = (NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
 """Error codes of a leader that has appended and lacks its followers' confirmation."""
@@ -138,6 +138,8 @@ class Cluster:
         """True if refusals name the leader (KIP-951)."""
         self.nearest: int | None = None
         """The broker in the clients' rack: leaders name it to clients that report their rack (KIP-392)."""
+        self.entrance: FaultyBroker | None = None
+        """The only broker that the bootstrap name leads to, if not all."""
         self.routes: dict[Endpoint, Sequence[Route]] = {}
         """Servers at addresses of a name: beside the brokers for the bootstrap name, else in place of the broker."""
         self._polls: dict[int, list[Event]] = {broker_id: [] for broker_id in self.brokers}
@@ -160,7 +162,7 @@ class Cluster:
         routes = self.routes.get(endpoint, ())
         found: list[FaultyBroker | Route] = [*routes]
         if endpoint == BOOTSTRAP:
-            found += self.brokers.values()
+            found += self.brokers.values() if self.entrance is None else [self.entrance]
         elif not found:
             found += [broker for broker in self.running() if broker.endpoint == endpoint] or [Route.REFUSED]
         targets = {f"{endpoint[0]}:{endpoint[1]}/{number}": target for number, target in enumerate(found)}
@@ -227,6 +229,7 @@ class Cluster:
     def calm(self) -> None:
         """Heal the cluster: everything runs and is reachable, and no broker lies or lags."""
         self.routes.clear()
+        self.entrance = None
         for broker in self.brokers.values():
             broker.lie = broker.stale = broker.refuses = None
             broker.metadata_error = NONE

@@ -46,6 +46,7 @@ class Nemesis:
             self.denied_topic,
             self.no_brokers,
             self.wrong_address,
+            self.misled,
             self.name_astray,
         ]
         if cluster.nearest is not None:
@@ -137,6 +138,25 @@ class Nemesis:
         for liar in liars:
             nodes, leaders = self._cluster.view(liar)
             liar.stale = [(node, wrong.get(node, endpoint)) for node, endpoint in nodes], leaders
+
+    def misled(self) -> None:
+        """One broker leads everything from a new address, to which only the bootstrap servers' name leads.
+
+        All other brokers go on with what they knew, list no brokers, or know of no leaders.
+        """
+        leader = self._cluster.brokers[self._rng.choice(self._cluster.eligible())]
+        for liar in self._cluster.brokers.values():
+            nodes, leaders = self._cluster.view(liar)
+            assert leaders is not None
+            leaderless = [(-1, epoch) for _, epoch in leaders]
+            liar.stale = self._rng.choice([(nodes, leaders), ([], leaders), (nodes, leaderless)])
+        leader.stale = None
+        self._cluster.kill(leader, 0)
+        self._cluster.restart(leader, elsewhere=True)
+        self._cluster.entrance = leader
+        for partition in self._cluster.partitions:
+            if partition.leader != leader.broker_id:
+                self._cluster.elect(partition, leader.broker_id)
 
     def _liars(self, at_most: int = 4) -> list[FaultyBroker]:
         """Return any broker but one that the clients know of."""

@@ -196,7 +196,7 @@ class Links:
         )
         self.connects = Meter(timeline, "connects", CONNECTS_PER_SECOND)
         self._on_node = on_node
-        self._nodes: dict[int, Broker] = {}
+        self.nodes: dict[int, Broker] = {}
         self._links: dict[tuple[int, str], Link] = {}
         self._lanes: dict[str, None] = {}
         """Lanes used so far."""
@@ -204,7 +204,7 @@ class Links:
 
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
         """Keep exactly these brokers. A new address closes links to the old one; gone nodes may answer to the end."""
-        self._nodes = dict(nodes)
+        self.nodes = dict(nodes)
         ended: list[tuple[Link, str]] = []
         for key, link in list(self._links.items()):
             node = nodes.get(link.node_id)
@@ -220,7 +220,7 @@ class Links:
 
     def ready(self, node_id: int, lane: str) -> Link | None:
         """Return the connection, if there is one; else begin to make it."""
-        node = self._nodes.get(node_id)
+        node = self.nodes.get(node_id)
         if node is None:
             return None
         link = self._links.get((node_id, lane))
@@ -260,7 +260,7 @@ class Links:
 
     def state(self, node_id: int) -> NodeState:
         """Return the best of its connections."""
-        node = self._nodes.get(node_id)
+        node = self.nodes.get(node_id)
         if node is None:
             return NodeState.BACKOFF
         states = {link.state for lane in self._lanes if (link := self._links.get((node_id, lane))) is not None}

@@ -120,6 +120,7 @@ class RefreshSchedule:
     def __init__(self, max_age_ms: float, retry_backoff: Backoff) -> None:
         self._max_age_s = max_age_ms / 1000
         self._retry_backoff = retry_backoff
+        self._patience_s = patience_of(retry_backoff.longest_ms)
         first_ms = min(FIRST_SPACING_MS, retry_backoff.first_ms)
         self._spacing = Backoff(first_ms, retry_backoff.longest_ms, retry_backoff.rng)
         self._spacing_of_elections = Backoff(first_ms, retry_backoff.first_ms, retry_backoff.rng)
@@ -135,6 +136,8 @@ class RefreshSchedule:
         """No refresh before this time, for any reason."""
         self._failures = 0
         """Number of consecutive refreshes without an answer."""
+        self._at_a_loss_at = -math.inf
+        """Time when the known brokers last answered in vain, not for the first time."""
 
     @property
     def failures(self) -> int:
@@ -145,6 +148,10 @@ class RefreshSchedule:
     def doubted(self) -> set[int]:
         """Brokers whose view of the cluster is the least trusted now."""
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
+
+    def at_a_loss(self, now: float) -> bool:
+        """Return True if the known brokers answer in vain, or did lately, so that bootstrap servers are asked, too."""
+        return now - self._at_a_loss_at <= self._patience_s
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
         """Return the brokers that the current refresh should ask last: never all of them."""
@@ -239,6 +246,8 @@ class RefreshSchedule:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
+        if any(self._is_in_vain(reason, row, now) for reason, row in self._rows.items()):
+            self._at_a_loss_at = now
         # Never closer together than they take: large answers must not keep the event loop busy.
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
@@ -246,6 +255,8 @@ class RefreshSchedule:
         """Record a refresh without an answer: try again after the backoff."""
         self.stopped(now)
         self._failures += 1
+        if self._failures >= DOUBT_AFTER:
+            self._at_a_loss_at = now
         self.request(STALE)
         self._not_before = now + self._retry_backoff.delay_s(self._failures)
 
@@ -277,6 +288,15 @@ class RefreshSchedule:
         electing = reason.kind in _ENDED_BY_ELECTIONS and now - row.began < ELECTIONS_TAKE_S
         spacing = self._spacing_of_elections if electing else self._spacing
         row.not_before = now + spacing.delay_s(row.answers)
+
+    def _is_in_vain(self, reason: Reason, row: _Row, now: float) -> bool:
+        """Return True if the known brokers have nothing new to say about this reason.
+
+        An election takes time: for as long as patience lasts, answers without a leader are not in vain.
+        """
+        if row.answers < DOUBT_AFTER or self._is_over(reason, row, now):
+            return False
+        return reason.is_doubt or (reason.kind in _ENDED_BY_ELECTIONS and now - row.began >= self._patience_s)
 
     def _is_over(self, reason: Reason, row: _Row, now: float) -> bool:
         """Return True if a reason's last answer without news is so old that the next one starts a new series."""

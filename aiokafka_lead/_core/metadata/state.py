@@ -76,6 +76,12 @@ class MetadataState:
         """True if only the bootstrap servers are known."""
         return all(node_id < 0 for node_id in self.snapshot.brokers)
 
+    def outsiders(self) -> dict[int, Broker]:
+        """Return the bootstrap servers at addresses of no known broker: they may lead to brokers that know better."""
+        known = {(broker.host, broker.port) for broker in self.snapshot.brokers.values()}
+        servers = self.bootstrap_brokers
+        return {node_id: each for node_id, each in servers.items() if (each.host, each.port) not in known}
+
     # --- metadata answers --------------------------------------------------------------------------------------------
 
     def merge_ahead(self, answer: ClusterAnswer, now: float) -> Generator[None, None, MergedAhead]:

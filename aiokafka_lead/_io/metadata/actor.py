@@ -23,7 +23,7 @@ from ..._core.metadata.rebootstrap import RebootstrapPolicy
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
-from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
+from ..._core.metadata.types import Broker, ClusterSnapshot, LeaderHint, TopicMetadata
 from ..._core.trust import patience_of
 from ..._options.logs import client_log
 from ..._values import NamedTuple
@@ -104,6 +104,9 @@ class MetadataActor:
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._refreshing: anyio.CancelScope | None = None
         """Ends the latest refresh, which may wait for a frozen broker."""
+        self._nodes: Mapping[int, Broker] = self.snapshot.brokers  # that can be asked
+        self._at_a_loss = False
+        """True if the known brokers answer in vain."""
         self._looked_up = False
         """True if the last refresh was a look-up: then a full one has precedence, so that neither starves the other."""
         self._closed: KafkaError | None = None
@@ -114,7 +117,7 @@ class MetadataActor:
     def request_update(self, reason: Reason = STALE) -> None:
         """Request a refresh as soon as the reason's backoff allows; any number of calls cause at most one more."""
         if reason.is_doubt:
-            if not self.snapshot.has_rivals:
+            if not (self.snapshot.has_rivals or (self._policy.enabled and self._state.outsiders())):
                 return  # no other broker could be leader
             if reason.node_id not in self._schedule.doubted:
                 self._log.warning("broker %s keeps refusing: others are asked who leads its partitions", reason.node_id)
@@ -260,8 +263,12 @@ class MetadataActor:
                 with anyio.CancelScope() as refreshing:
                     self._refreshing = refreshing
                     await self._refresh(plan)
+                now = time.monotonic()
                 if refreshing.cancelled_caught:
-                    self._schedule.stopped(time.monotonic())
+                    self._schedule.stopped(now)
+                if self._at_a_loss != self._schedule.at_a_loss(now):
+                    self._at_a_loss = not self._at_a_loss
+                    self._set_nodes()
 
     def close(self, error: KafkaError) -> None:
         """Raise this error from every waiting call, and from every later one."""
@@ -293,7 +300,7 @@ class MetadataActor:
         timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
         deadline = Deadline(timeout_s * 1000)
         errors: dict[int, KafkaError] = {}
-        avoid = self._schedule.avoid(self.snapshot.brokers) | self._topics.doubted(plan.topics or (), now)
+        avoid = self._schedule.avoid(self._nodes) | self._topics.doubted(plan.topics or (), now)
         while not deadline.passed and (nodes := self._candidates(errors, avoid)):
             # A broker's backoff may have ended by the time that all other brokers have failed.
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
@@ -309,7 +316,7 @@ class MetadataActor:
                     continue  # the name of this bootstrap server has another address, which may lead to a better one
                 errors[node_id] = error
         else:
-            servers = len(self.snapshot.brokers)
+            servers = len(self._state.bootstrap_brokers)
             stranger = self._policy.stranger(errors.values(), servers, time.monotonic(), self._patience_s)
             if stranger is not None and not self._adopts:
                 raise stranger
@@ -329,8 +336,7 @@ class MetadataActor:
 
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
         """Return the nodes that can be asked now and have not been asked."""
-        nodes = [node_id for node_id in self.snapshot.brokers if node_id not in tried]
-        return candidates(self._brokers, nodes, avoid)
+        return candidates(self._brokers, [node_id for node_id in self._nodes if node_id not in tried], avoid)
 
     def _reachable(self, since: float) -> bool:
         """Return True if some broker is connected, or is being connected to.
@@ -340,9 +346,8 @@ class MetadataActor:
         """
         refused = self._brokers.failed_since(since)
         states = {node_id: self._brokers.state(node_id) for node_id in self.snapshot.brokers}
-        return any(
-            state is NodeState.READY or (state is NodeState.CONNECTING and node_id not in refused)
-            for node_id, state in states.items()
+        return NodeState.READY in states.values() or any(
+            state is NodeState.CONNECTING and node_id not in refused for node_id, state in states.items()
         )
 
     def _request(self, plan: _Plan) -> MetadataRequest:
@@ -383,12 +388,8 @@ class MetadataActor:
         self._state.may_change_cluster = False
         self._brokers.informed(answer.node_id)
         if applied.other_cluster is not None:
-            self._log.log(
-                self._cluster_change_level,
-                "now at cluster %s, formerly at %s",
-                answer.cluster.cluster_id,
-                applied.other_cluster,
-            )
+            ids = (answer.cluster.cluster_id, applied.other_cluster)
+            self._log.log(self._cluster_change_level, "now at cluster %s, formerly at %s", *ids)
         self._errors = {}
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         # Until it is replaced, because no record may be due before that; but not indefinitely if no connect is tried.
@@ -413,7 +414,7 @@ class MetadataActor:
         self._errors = errors or self._last_errors()
         self._state.counters.refresh_failures += 1
         self._schedule.failed(time.monotonic())
-        self._log.debug("metadata refresh failed: %s", describe(self._errors, self.snapshot.brokers))
+        self._log.debug("metadata refresh failed: %s", describe(self._errors, self._nodes))
 
     def _last_errors(self) -> dict[int, KafkaError]:
         """Return the errors of nodes in backoff."""
@@ -432,11 +433,8 @@ class MetadataActor:
 
     def _rebootstrap(self, cause: RebootstrapCause, *, keep_connections: bool = False) -> None:
         now = time.monotonic()
-        self._log.info(
-            "bootstrapping anew (%s) from %s",
-            cause.name,
-            ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values()),
-        )
+        servers = ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values())
+        self._log.info("bootstrapping anew (%s) from %s", cause.name, servers)
         if cause is not RebootstrapCause.UNAVAILABLE and not keep_connections:
             self._brokers.close_all(RebootstrapError())
         self._state.rebootstrap(cause)
@@ -485,12 +483,18 @@ class MetadataActor:
         self.snapshot = snapshot
         if snapshot.brokers is not former.brokers:
             self._brokers.cluster_id = snapshot.cluster_id if self._checks_cluster else None
-            self._brokers.set_nodes(snapshot.brokers)
+            self._set_nodes()
         newer, self._newer = self._newer, Waiter()
         newer.set_result(snapshot)
         self._listeners.notify(snapshot, moved)
 
+    def _set_nodes(self) -> None:
+        """Keep connections to the known brokers and, while these are at a loss, to bootstrap servers (rule 33)."""
+        beside = self._state.outsiders() if self._at_a_loss and self._policy.enabled else {}
+        self._nodes = {**self.snapshot.brokers, **beside}
+        self._brokers.set_nodes(self._nodes)
+
     # --- texts -------------------------------------------------------------------------------------------------------
 
     def _reasons(self) -> str:
-        return f" ({describe(self._errors, self.snapshot.brokers)})" if self._errors else ""
+        return f" ({describe(self._errors, self._nodes)})" if self._errors else ""

@@ -30,9 +30,9 @@ Said = list[bytes]
 
 
 class Warnings(logging.Handler):
-    """Collects the client's warnings while used as a context manager, without those of metadata.
+    """Collects the client's warnings while used as a context manager.
 
-    These name brokers that keep refusing, as brokers on a busy machine do.
+    It leaves out warnings of the metadata, which name brokers that keep refusing, as they do on a busy machine.
     """
 
     def __init__(self) -> None:

@@ -14,6 +14,7 @@ from uuid import uuid4
 import anyio
 import pyarrow.parquet
 import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -21,8 +22,11 @@ from aiokafka_lead import ConsumerRecord, TimestampType
 from aiokafka_lead.cli.input_json import record_of
 from aiokafka_lead.cli.record_text import FORMS, as_json
 from aiokafka_lead.cli.schema_json import AvroJson, plain
-from aiokafka_lead.cli.schemas import AsJson, FromJson
-from aiokafka_lead.schema import SchemaRegistry
+from aiokafka_lead.cli.schemas import AsJson, FromJson, writer_of
+from aiokafka_lead.schema import Schema, SchemaRegistry, SchemaSerializer
+from aiokafka_lead.schema.proto_file import DescribedMessages
+from aiokafka_lead.schema.protobuf import ProtobufFormat
+from aiokafka_lead.schema.resolved import ResolvedSchema
 from aiokafka_lead.schema.values import NamedRecord
 from aiokafka_lead.testing import ClusterThread, EmbeddedSchemaRegistry
 
@@ -204,7 +208,78 @@ def test_avro_goes_out_and_comes_back(registry: SchemaRegistry, value: dict[str,
         line = as_json(decoded.record(record), "text", "schema")
         strict(line)
         back = record_of(line.encode(), 1, ("value",))
-        assert await FromJson(serializer, json.dumps(SCHEMA)).encode(back["value"], "t", is_key=False) == content
+        values = AvroJson(SCHEMA)
+        writer = FromJson(serializer, lambda text: values.value(json.loads(text)))
+        assert await writer.encode(back["value"], "t", is_key=False) == content
+
+    anyio.run(there_and_back)
+
+
+_WORD = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
+_SCALARS: dict[str, st.SearchStrategy[Any]] = {
+    "double": st.floats().map(_same_nan),
+    "float": st.floats(width=32).map(_same_nan),
+    "bool": st.booleans(),
+    "string": st.text(),
+    "bytes": st.binary(),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), st.integers(-(2**31), 2**31 - 1)),
+    **dict.fromkeys(("int64", "sint64", "sfixed64"), st.integers(-(2**63), 2**63 - 1)),
+    **dict.fromkeys(("uint32", "fixed32"), st.integers(0, 2**32 - 1)),
+    **dict.fromkeys(("uint64", "fixed64"), st.integers(0, 2**64 - 1)),
+    "E": st.sampled_from([0, 1, -5]),
+}
+
+
+@st.composite
+def protobuf(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """Return a ``.proto`` file, and the fields of a message ``M`` in it."""
+    syntax = draw(st.sampled_from(["proto2", "proto3"]))
+    label = "optional " if syntax == "proto2" else draw(st.sampled_from(["", "optional "]))
+    lines: list[str] = []
+    fields: dict[str, Any] = {}
+    for number, name in enumerate(draw(st.lists(_WORD, unique=True, max_size=6)), draw(st.integers(1, 20))):
+        kind = draw(st.sampled_from([*_SCALARS, "m.N"]))
+        value: st.SearchStrategy[Any] = _SCALARS.get(kind, st.just({"n": 1}))
+        form = draw(st.sampled_from(["one", "repeated", "map", "oneof"]))
+        name = f"{name}_{number}"  # no keyword, and no name of two
+        if form == "repeated":
+            lines.append(f"repeated {kind} {name} = {number};")
+            fields[name] = draw(st.lists(value, max_size=3))
+        elif form == "map":
+            lines.append(f"map<string, {kind}> {name} = {number};")
+            fields[name] = draw(st.dictionaries(st.text(), value, max_size=3))
+        else:
+            one = f"{kind} {name} = {number};"
+            lines.append(f"oneof o{number} {{ {one} }}" if form == "oneof" else label + one)
+            fields[name] = draw(value)
+    body = "\n".join(lines)
+    text = f'syntax = "{syntax}"; package m; message M {{ {body} }} enum E {{ Z = 0; A = 1; B = -5; }}'
+    return f"{text} message N {{ {label}int64 n = 1; }}", fields
+
+
+@given(protobuf())
+@settings(max_examples=100, deadline=None)
+def test_protobuf_goes_out_and_comes_back(registry: SchemaRegistry, given: tuple[str, dict[str, Any]]) -> None:
+    text, fields = given
+    schema = Schema(text, "PROTOBUF")
+
+    async def there_and_back() -> None:
+        topic = uuid4().hex
+        await registry.register(f"{topic}-value", schema)
+        kind = DescribedMessages(ResolvedSchema(schema)).kind("m.M")
+        message = ParseDict(plain(fields), kind())
+        serializer: SchemaSerializer[Any] = SchemaSerializer(registry, ProtobufFormat(kind, text))
+        content = await serializer.encode(message, topic)
+        decoded = AsJson(registry, keys=False, values=True)
+        record = read(None, content, [])
+        await decoded.prepare([record])
+        line = as_json(decoded.record(record), "text", "schema")
+        strict(line)
+        back = record_of(line.encode(), 1, ("value",))
+        writer = await writer_of(registry, "latest", topic, is_key=False, register=False)
+        again = await writer.encode(back["value"], topic, is_key=False)
+        assert MessageToDict(kind.FromString(again[6:])) == MessageToDict(message)
+        assert again[:6] == content[:6]
 
     anyio.run(there_and_back)
 

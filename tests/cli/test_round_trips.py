@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -19,10 +19,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from aiokafka_lead import ConsumerRecord, TimestampType
+from aiokafka_lead.cli.escapes import without_escapes
 from aiokafka_lead.cli.input_json import record_of
-from aiokafka_lead.cli.record_text import FORMS, as_json
+from aiokafka_lead.cli.record_text import FORMS, as_json, template
 from aiokafka_lead.cli.schema_json import AvroJson, plain
 from aiokafka_lead.cli.schemas import AsJson, FromJson, writer_of
+from aiokafka_lead.cli.streams import Stdout
 from aiokafka_lead.schema import Schema, SchemaRegistry, SchemaSerializer
 from aiokafka_lead.schema.proto_file import DescribedMessages
 from aiokafka_lead.schema.protobuf import ProtobufFormat
@@ -83,6 +85,45 @@ def test_a_line_of_json_says_all_that_a_record_has(record: Content, form: str) -
         again = back.get(name)
         assert (again is None) == (content is None)
         assert again == content or strict(again.decode()) == strict(content.decode())  # type: ignore[union-attr]
+
+
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "e": 27, "f": 12, "v": 11, "\\": 92}
+_DIRECTIVES: dict[str, Callable[[ConsumerRecord[Any, Any]], bytes]] = {
+    "t": lambda record: b"t",
+    "p": lambda record: b"0",
+    "o": lambda record: b"0",
+    "T": lambda record: b"1000",
+    "D": lambda record: b"1970-01-01T00:00:01.000Z",
+    "k": lambda record: b"null" if record.key is None else record.key,
+    "v": lambda record: b"null" if record.value is None else record.value,
+    "s": lambda record: b"null" if record.value is None else record.value,
+    "h": lambda record: b",".join(
+        name.encode() + b"=" + (b"null" if content is None else content) for name, content in record.headers
+    ),
+    "%": lambda record: b"%",
+}
+_literals = st.text(st.characters(exclude_characters="%\\", exclude_categories=["Cs"]), min_size=1, max_size=5)
+_plain = (
+    _literals.map(lambda text: (text, text.encode()))
+    | st.sampled_from([*_ESCAPES]).map(lambda name: (f"\\{name}", bytes([_ESCAPES[name]])))
+    | st.integers(0, 255).map(lambda byte: (f"\\x{byte:02x}", bytes([byte])))
+    | st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]).map(lambda c: (f"\\u{ord(c):04X}", c.encode()))
+    | st.characters(exclude_categories=["Cs"]).map(lambda c: (f"\\U{ord(c):08x}", c.encode()))
+)
+
+
+@given(st.lists(_plain | st.sampled_from([*_DIRECTIVES]), max_size=8), records)
+@settings(max_examples=300, deadline=None)
+def test_a_template_writes_what_it_says(parts: list[Any], record: Content) -> None:
+    """Each part stands for its own bytes, whatever precedes or follows it; separators know the same escapes."""
+    key, value, some = record
+    shown = read(key, value, some)
+    text = "".join(f"%{part}" if isinstance(part, str) else part[0] for part in parts)
+    wanted = b"".join(_DIRECTIVES[part](shown) if isinstance(part, str) else part[1] for part in parts)
+    assert template(text, "text", "text", Stdout())(shown) == wanted
+    plain_parts = [part for part in parts if not isinstance(part, str)]
+    separator = without_escapes("-K", "".join(part[0] for part in plain_parts))
+    assert separator == b"".join(part[1] for part in plain_parts)
 
 
 def test_digits_and_duplicates_of_json_stay(cli: CommandLine, cluster: ClusterThread) -> None:

@@ -166,7 +166,7 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
         known = ", ".join(f"{suffix} ({kind})" for suffix, kind in kinds.items())
         raise ConfigError(f"a schema is {LATEST!r}, or a file {known}, not {given!r}")
     try:
-        schema = await anyio.Path(file).read_text("utf-8")
+        schema = await anyio.Path(file).read_text("utf-8-sig")  # editors of Windows write the mark
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{given} cannot be read: {error}") from None
     if file.suffix == ".json":
@@ -174,7 +174,9 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
     if file.suffix == ".proto":
         return _protobuf(registry, ResolvedSchema(Schema(schema, "PROTOBUF")), message, register)
     serializer = registry.avro_serializer(schema, auto_register=register)  # raises for an invalid schema
-    return FromJson(serializer, _avro_values(ResolvedSchema(Schema(schema))))
+    from ..schema.avro import avro_schema
+
+    return FromJson(serializer, _avro_values(ResolvedSchema(avro_schema(schema))))
 
 
 def _avro_values(resolved: ResolvedSchema) -> Callable[[str], Any]:

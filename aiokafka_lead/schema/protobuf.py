@@ -158,8 +158,8 @@ def described_format(resolved: ResolvedSchema, name: str, *, is_latest: bool) ->
     names = message_names(resolved.schema.text)
     wanted = name or names.get((0,), "")
     if wanted not in names.values():
-        known = ", ".join(names.values()) or "none at all"
-        raise InvalidSchemaError(f"the schema has no message type {shown(wanted)!r}, but {known}")
+        known = f" {shown(wanted)}, but {', '.join(names.values())}" if names else ""
+        raise InvalidSchemaError(f"the schema has no message type{known}")
     return ProtobufFormat(DescribedMessages(resolved).kind(wanted), None if is_latest else resolved.schema.text)
 
 

@@ -114,6 +114,26 @@ def test_protobuf_in_and_out_without_generated_modules(
     assert filtered.lines == lines[1:]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("mark.avsc", '\ufeff"string"', '"x"'),
+        ("lines.avsc", '{\r\n"type": "string"\r\n}', '"x"'),
+        ("word.avsc", "string", '"x"'),
+        ("mark.json", '\ufeff{"type": "string"}', '"x"'),
+        ("mark.proto", '\ufeffsyntax = "proto3"; message A { string s = 1; }', '{"s": "x"}'),
+    ],
+)
+def test_schema_files_of_any_editor(
+    with_registry: CommandLine, cluster: ClusterThread, tmp_path: Path, name: str, text: str, line: str
+) -> None:
+    cluster.create_topic(name, 1)
+    (tmp_path / name).write_text(text, "utf-8")
+    with_registry.fine("produce", name, "--value-schema", str(tmp_path / name), "--register", stdin=line)
+    (shown,) = with_registry.fine("consume", name, *ALL, "--value-as", "schema", "--json").lines
+    assert json.loads(shown)["value"] == json.loads(line)
+
+
 def test_references_and_named_branches_of_avro(with_registry: CommandLine, cluster: ClusterThread) -> None:
     cli = with_registry
     registry = SchemaRegistry(

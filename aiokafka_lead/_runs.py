@@ -81,14 +81,13 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
     done = "is left out"
     if config.on_bad_record == "dead_letter":
         from ._core.run.options import RunConfig
-        from ._core.run.refusals import Refusals
 
         handling = RunConfig.from_options({"dead_letter_topic": config.dead_letter_topic})
         async with outlets(client, handling, config.group_id) as dead_letters:
             if dead_letters is None:
                 raise ClientClosedError
-            for error in errors:
-                await dead_letters.send(error.record, error, 0, Refusals(0, config, log))
+            for sent in [await dead_letters.send(error.record, error, 0) for error in errors]:
+                await sent
         done = f"went to {config.dead_letter_topic}"
     for error in errors:
         log.warning("%s %s", bad_record(error), done)
@@ -190,26 +189,45 @@ async def retry_topics(
         raise ConfigError("retry_topics need a group_id: their names, and what is done of them, are the group's")
     if kind not in (SubscriptionKind.TOPICS, SubscriptionKind.ASSIGNED):
         raise ConfigError("retry_topics need topics that are named: a pattern is not enough")
-    if routing.batches:
-        raise ConfigError("retry_topics are for handlers of single records: max_records is not")
+    if routing.batches and config.retry_order == "key":
+        raise ConfigError('retry_order="key" is for handlers of single records: max_records is not')
     found = RetryTopics(group_id, config.retry_topics)
-    found.add(engine.subscription.topics)
-    names = [name for each in found.names.values() for name in each]
 
     async def make(topics: Iterable[str]) -> None:
         await _make_retry_topics(engine.client, {topic: found.names[topic] for topic in map(found.original, topics)})
 
+    def keep(topics: Iterable[str]) -> None:
+        engine.client.metadata.add_topics([name for topic in topics for name in found.names[topic]])
+
+    async def make_and_keep(topics: Iterable[str]) -> None:
+        try:
+            await make(topics)
+        except KafkaError as error:  # raised again if a record has to wait there
+            client_log("consumer", engine.config.client_id).warning("there are no retry topics yet: %s", error)
+        keep(topics)
+
+    def follow() -> None:
+        new = [topic for topic in engine.subscription.topics if topic not in found.names]
+        if new:
+            found.add(new)
+            engine.reading.accompany(found.names)
+            engine.client.spawn(make_and_keep, new, name="kafka retry topics")
+
+    found.add(engine.subscription.topics)
     with engine.client.beginnings.within(math.inf):
         await make(found.names)
-    engine.client.metadata.add_topics(names)
+    keep(found.names)
     engine.reading.accompany(found.names)
     routing.retry_topics = found
     routing.make_retry_topics = make
+    routing.partition_count = lambda topic: engine.client.metadata.snapshot.partition_count(topic)
+    engine.run.on_subscription = follow
     try:
         yield
     finally:
+        engine.run.on_subscription = None
         engine.reading.accompany({})
-        engine.client.metadata.remove_topics(names)
+        engine.client.metadata.remove_topics([name for names in found.names.values() for name in names])
 
 
 async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]) -> None:

@@ -130,6 +130,7 @@ import asyncio, os, sys, time
 import msgspec, pydantic
 from faststream import FastStream
 from faststream.kafka import KafkaBroker
+from faststream.kafka.annotations import KafkaMessage
 servers, records, case = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 class Item(pydantic.BaseModel):
     name: str
@@ -147,7 +148,7 @@ def count():
     if seen == records:
         print((time.process_time() - began) * 1e6 / records, flush=True)
         over.set()
-async def plain(body: bytes):
+async def plain(message: KafkaMessage):  # annotated as bytes, it would be refused: JSON is decoded before
     count()
 async def by_pydantic(order: Order):
     count()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import fnmatch
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -50,10 +52,18 @@ def spans(document: Path) -> list[str]:
 def exists(path: str) -> bool:
     """Return True if the path exists in the project or the package; a bare file name may be anywhere in them."""
     if "/" not in path:
-        return any(
-            True for folder in (".", "aiokafka_lead", "tests", "benchmarks") for _ in ROOT.glob(f"{folder}/**/{path}")
-        )
+        return path in file_names() or bool(fnmatch.filter(file_names(), path))
     return any(any(True for _ in folder.glob(path.rstrip("/"))) for folder in (ROOT, PACKAGE))
+
+
+@cache
+def file_names() -> frozenset[str]:
+    """Return the names of all files of the project, without what was installed or downloaded into it."""
+    found: set[str] = set()
+    for _, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name == ".github" or name[0] != "."]
+        found.update(files)
+    return frozenset(found)
 
 
 @cache

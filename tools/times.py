@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -53,18 +54,24 @@ class Times:
     def __init__(self, by: str) -> None:
         self._by = by
         self._spent: dict[str, Spent] = defaultdict(Spent)
-        self._last = _used()
+        self._descendants = Descendants()
+        self._last = self._used()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        now = _used()
+        now = self._used()
         report.user_properties += [(name, now[name] - self._last[name]) for name in now]
         self._last = now
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._spent[self._row(report.nodeid)].add(report)
+
+    def _used(self) -> dict[str, float]:
+        """Return seconds of processors since this process began, its children's included, and of waiting for one."""
+        queued = int(SCHEDSTAT.read_text().split()[1]) / 1e9 if SCHEDSTAT.exists() else 0.0
+        return {CPU: sum(os.times()[:4]) + self._descendants.used(), QUEUED: queued}
 
     def _row(self, test: str) -> str:
         file = test.partition("::")[0]
@@ -80,28 +87,38 @@ class Times:
             terminalreporter.write_line(f"| {name} | {' | '.join(map(str, figures))} |")
 
 
-def _used() -> dict[str, float]:
-    """Return seconds of processors since this process began, its children's included, and of waiting for one."""
-    queued = int(SCHEDSTAT.read_text().split()[1]) / 1e9 if SCHEDSTAT.exists() else 0.0
-    return {CPU: sum(os.times()[:4]) + sum(map(_used_by, _children("self"))), QUEUED: queued}
+class Descendants:
+    """Processes that this one has started, and those that they have started."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+        self._looked = 0.0
+
+    def used(self) -> float:
+        """Return seconds of processors that they have used so far."""
+        # Threads are looked at one by one, and a JVM has a hundred: that would cost more than most tests.
+        if time.monotonic() - self._looked > 1:
+            self._found = list(_started_by("self"))
+            self._looked = time.monotonic()
+        return sum(map(_used_by, self._found))
 
 
 def _used_by(process: str) -> float:
-    """Return seconds of processors used by a running process, and by all that it has started."""
+    """Return seconds of processors used by a running process, and by its children that have ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has ended meanwhile
         return 0.0
-    return sum(map(int, fields[11:15])) / TICKS + sum(map(_used_by, _children(process)))
+    return sum(map(int, fields[11:15])) / TICKS
 
 
-def _children(process: str) -> list[str]:
-    """Return the ids of the processes that each thread of one has started, on Linux."""
-    found = []
+def _started_by(process: str) -> Iterator[str]:
+    """Yield the ids of the processes that each thread of one has started, and so on, on Linux."""
     for thread in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            found += thread.read_text().split()
-    return found
+            for child in thread.read_text().split():
+                yield child
+                yield from _started_by(child)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

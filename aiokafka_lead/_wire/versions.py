@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +36,13 @@ class ApiVersions:
         self.finalized_features: Mapping[str, int] = MappingProxyType(dict(finalized_features or {}))
         self.finalized_features_epoch = finalized_features_epoch
 
-    @classmethod
-    def from_response(cls, response: ApiVersionsResponse) -> ApiVersions:
+    @staticmethod
+    def from_response(response: ApiVersionsResponse) -> ApiVersions:
         """Create it from a broker's answer, which must not carry an error."""
-        return cls(
-            {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
-            finalized_features={f.name: f.max_version_level for f in response.finalized_features},
-            finalized_features_epoch=response.finalized_features_epoch,
+        return _of_release(
+            tuple((api.api_key, api.min_version, api.max_version) for api in response.api_keys),
+            tuple((feature.name, feature.max_version_level) for feature in response.finalized_features),
+            response.finalized_features_epoch,
         )
 
     @property
@@ -100,3 +101,12 @@ class ApiVersions:
 
     def __repr__(self) -> str:
         return f"ApiVersions({self._ranges!r}, finalized_features={dict(self.finalized_features)!r})"
+
+
+@lru_cache(maxsize=16)
+def _of_release(
+    apis: tuple[tuple[int, int, int], ...], features: tuple[tuple[str, int], ...], features_epoch: int
+) -> ApiVersions:
+    """Return one object for all connections to brokers of a release: it takes 10 KB."""
+    ranges = {key: (lowest, highest) for key, lowest, highest in apis}
+    return ApiVersions(ranges, finalized_features=dict(features), finalized_features_epoch=features_epoch)

@@ -90,9 +90,12 @@ def _headers(found: Any) -> list[tuple[str, bytes | None]]:
     fine = isinstance(pairs, list) and all(isinstance(each, list) and len(each) == 2 for each in pairs)
     if not fine:
         raise ValueError("headers are an object, or a list of pairs of a name and a value")
-    made = [(str(name), _header(value)) for name, value in pairs]
-    for name, _ in made:
+    made = []
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise ValueError(f"a header's name is text, not {json.dumps(name, default=str)}")
         name.encode()  # half of a surrogate pair: the error names the line
+        made.append((name, _header(value)))
     return made
 
 

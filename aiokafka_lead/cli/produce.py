@@ -50,7 +50,9 @@ async def produce(
     value_schema: Annotated[
         str | None,
         typer.Option(
-            "--value-schema", metavar="FILE", help="Values are JSON, written by this .avsc or .json, or by the latest."
+            "--value-schema",
+            metavar="FILE",
+            help="Values are JSON, written by this .avsc, .json or .proto, or the latest.",
         ),
     ] = None,
     key_schema: Annotated[str | None, typer.Option("--key-schema", metavar="FILE", help="The same of keys.")] = None,
@@ -102,6 +104,8 @@ async def produce(
                 async for some in lines(longest):
                     for line in some:
                         number += 1
+                        if input_json and not line.strip():
+                            continue
                         record = parsed(line, number)
                         for part, schema in schemas.items():
                             record[part] = await _by_schema(schema, record.get(part), topic, part, number)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from importlib.util import find_spec
 from typing import Any
 
+from ..errors import SchemaContentError
 from ..schema.values import NamedRecord
 
-__all__ = ["AvroJson", "keep_odd_times", "plain"]
+__all__ = ["AvroJson", "keep_odd_times", "message_of", "plain"]
 
 _BRANCH = "-type"
 """The name of a record in a union of several, beside its fields: as in fastavro, and no name of a field in Avro."""
@@ -39,8 +40,18 @@ def plain(value: Any) -> Any:
     if hasattr(value, "DESCRIPTOR"):
         from google.protobuf.json_format import MessageToDict
 
-        return MessageToDict(value, preserving_proto_field_name=True)
+        return MessageToDict(value, preserving_proto_field_name=True, descriptor_pool=value.DESCRIPTOR.file.pool)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def message_of(text: str, kind: Any) -> Any:
+    """Return the Protobuf message of this class in a JSON text; raise `SchemaContentError`."""
+    from google.protobuf.json_format import Parse, ParseError
+
+    try:
+        return Parse(text, kind(), descriptor_pool=kind.DESCRIPTOR.file.pool)
+    except ParseError as error:
+        raise SchemaContentError(str(error)) from None
 
 
 def keep_odd_times() -> None:
@@ -72,13 +83,15 @@ class AvroJson:
     """Converts JSON from `plain` back to values for Avro's writer, by their schema.
 
     In a union, the first branch that matches is used, unless the JSON names a record. So a string that happens to be
-    base64 becomes bytes with ``["bytes", "string"]``.
+    base64 becomes bytes with ``["bytes", "string"]``. If none matches, a branch may be named as in Avro's own JSON,
+    ``{"string": "x"}``.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, references: Iterable[Any] = ()) -> None:
         self._schema = schema
         self._named: dict[str, Any] = {}
-        self._gather(schema, "")
+        for each in (*references, schema):
+            self._gather(each, "")
 
     def value(self, found: Any) -> Any:
         """Return the value for Avro's writer; an unsuitable one is unchanged, and the writer reports why."""
@@ -131,7 +144,7 @@ class AvroJson:
             fields = dict(found)
             wanted = fields.pop(_BRANCH)
             for branch in branches:
-                name = _full_name(branch if isinstance(branch, str) else branch.get("name", ""), _space(branch, space))
+                name = _full_name(_own_name(branch), _space(branch, space))
                 schema, _ = self._named.get(name, ({}, ""))
                 if schema.get("type") in ("record", "error") and wanted in (name, schema["name"]):
                     return NamedRecord(name, self._fit(fields, branch, space))
@@ -140,6 +153,11 @@ class AvroJson:
                 return self._fit(found, branch, space)
             except ValueError:
                 continue
+        if isinstance(found, dict) and len(found) == 1:
+            ((wanted, inner),) = found.items()
+            for branch in branches:
+                if wanted in _branch_names(branch, space):
+                    return self._fit(inner, branch, space)
         raise ValueError("no branch of the union fits")
 
     def _of_record(self, found: Any, fields: list[Mapping[str, Any]], space: str) -> dict[str, Any]:
@@ -168,6 +186,18 @@ def _space(schema: Any, outer: str) -> str:
 
 def _full_name(name: str, space: str) -> str:
     return name if "." in name or not space else f"{space}.{name}"
+
+
+def _own_name(schema: Any) -> str:
+    return schema if isinstance(schema, str) else schema.get("name", "")
+
+
+def _branch_names(schema: Any, space: str) -> tuple[str, ...]:
+    """Return the names of a union's branch in Avro's own JSON."""
+    if isinstance(schema, dict) and "name" not in schema:
+        return (schema["type"],)
+    own = _own_name(schema)
+    return own, _full_name(own, _space(schema, space))
 
 
 def _must(found: Any, fits: bool) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ import anyio
 from .._options.checks import Checked, boolean, build, option, optional, path, text
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError, KafkaError, SchemaContentError
-from ..schema import SchemaRegistry, SchemaSerializer
+from ..schema import Schema, SchemaDeserializer, SchemaRegistry, SchemaSerializer
 from ..schema.framing import ID_SIZE, key_of
+from ..schema.resolved import ResolvedSchema
 from ..types import Headers, SerializationContext
 from .failures import Failed
 from .json_text import read_json, strict_json
 from .record_text import SchemaJson
-from .schema_json import AvroJson, keep_odd_times, plain
+from .schema_json import AvroJson, keep_odd_times, message_of, plain
 from .streams import JSON_ESCAPES
 
 __all__ = ["AsJson", "BadRecord", "FromJson", "RegistrySettings", "registry_of", "writer_of"]
@@ -72,7 +73,7 @@ class AsJson:
     def __init__(self, registry: SchemaRegistry, *, keys: bool, values: bool) -> None:
         self._keys = keys
         self._values = values
-        self._deserializer = registry.deserializer(validate=False)
+        self._deserializer: SchemaDeserializer[Any] = SchemaDeserializer(registry, validate=False, described=True)
         keep_odd_times()
 
     async def prepare(self, records: Sequence[Record]) -> None:
@@ -123,44 +124,73 @@ def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str
 class FromJson:
     """Encodes JSON by a schema."""
 
-    def __init__(self, serializer: SchemaSerializer[Any], avro: str | None) -> None:
+    def __init__(self, serializer: SchemaSerializer[Any], convert: Callable[[str], Any] | None) -> None:
+        """``convert`` returns the value for a text; None writes the text itself, by a JSON Schema."""
         self._serializer = serializer
-        self._avro = None if avro is None else AvroJson(json.loads(avro))
+        self._convert = convert
 
     async def encode(self, content: bytes, topic: str, *, is_key: bool) -> bytes:
         """Return the bytes of a JSON text; raise `SchemaContentError`."""
         try:
-            value = read_json(content.decode())
-            if self._avro is not None:
-                value = self._avro.value(value)
+            value = (self._convert or read_json)(content.decode())
         except RecursionError:
             raise SchemaContentError("it is too deep") from None
+        except SchemaContentError:
+            raise
         except ValueError as error:
             raise SchemaContentError(f"it is not JSON: {error}") from None
         encoded = await self._serializer.encode(value, topic, is_key=is_key)
         # The text itself: encoding the value again has lost digits.
-        return encoded if self._avro is not None else encoded[:ID_SIZE] + content.strip()
+        return encoded if self._convert is not None else encoded[:ID_SIZE] + content.strip()
 
 
 async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool) -> FromJson:
-    """Return an encoder for a schema: from a file (``.avsc`` for Avro, ``.json`` for JSON Schema), or the latest."""
-    if given == LATEST:
+    """Return an encoder for a schema: from a file (``.avsc``, ``.json`` or ``.proto``), or the latest.
+
+    ``#NAME`` after it names a message type of Protobuf, whose default is the first.
+    """
+    source, _, message = given.partition("#")
+    if source == LATEST:
         if register:
             raise ConfigError("--register is of no use with the latest schema: that is registered")
         latest = (await registry.latest(f"{topic}-{'key' if is_key else 'value'}")).schema
+        if latest.type == "JSON":
+            return FromJson(registry.json_serializer(), None)
+        resolved = await registry.resolved(latest)
         if latest.type == "PROTOBUF":
-            raise ConfigError("the latest schema is one of Protobuf, whose messages are not written from JSON here")
-        if latest.type == "AVRO":
-            return FromJson(registry.avro_serializer(), latest.text)
-        return FromJson(registry.json_serializer(), None)
-    file = Path(given)
-    if file.suffix not in (".avsc", ".json"):
-        raise ConfigError(f"a schema is a file .avsc (Avro) or .json (JSON Schema), or {LATEST!r}, not {given!r}")
+            return _protobuf(registry, resolved, message, None)
+        return FromJson(registry.avro_serializer(), _avro_values(resolved))
+    kinds = {".avsc": "Avro", ".json": "JSON Schema", ".proto": "Protobuf"}
+    file = Path(source if Path(source).suffix == ".proto" else given)
+    if file.suffix not in kinds:
+        known = ", ".join(f"{suffix} ({kind})" for suffix, kind in kinds.items())
+        raise ConfigError(f"a schema is {LATEST!r}, or a file {known}, not {given!r}")
     try:
-        schema = await anyio.Path(file).read_text("utf-8")
+        schema = await anyio.Path(file).read_text("utf-8-sig")  # editors of Windows write the mark
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{given} cannot be read: {error}") from None
     if file.suffix == ".json":
         return FromJson(registry.json_serializer(schema, auto_register=register), None)
+    if file.suffix == ".proto":
+        return _protobuf(registry, ResolvedSchema(Schema(schema, "PROTOBUF")), message, register)
     serializer = registry.avro_serializer(schema, auto_register=register)  # raises for an invalid schema
-    return FromJson(serializer, schema)
+    from ..schema.avro import avro_schema
+
+    return FromJson(serializer, _avro_values(ResolvedSchema(avro_schema(schema))))
+
+
+def _avro_values(resolved: ResolvedSchema) -> Callable[[str], Any]:
+    """Return a function that reads values for Avro's writer from JSON."""
+    converter = AvroJson(json.loads(resolved.schema.text), [json.loads(each.text) for _, each in resolved.references])
+    return lambda text: converter.value(read_json(text))
+
+
+def _protobuf(registry: SchemaRegistry, resolved: ResolvedSchema, message: str, register: bool | None) -> FromJson:
+    """Return an encoder for messages; ``register`` is None for the latest schema."""
+    from ..schema.protobuf import described_format
+
+    form = described_format(resolved, message, is_latest=register is None)
+    serializer: SchemaSerializer[Any] = SchemaSerializer(
+        registry, form, auto_register=bool(register), use_latest=register is None
+    )
+    return FromJson(serializer, lambda text: message_of(text, form.kind))

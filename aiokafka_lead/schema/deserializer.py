@@ -50,13 +50,24 @@ class SchemaDeserializer(Prepared, Generic[T]):
     no wait. A record whose schema does not exist, or that does not match its schema, raises a
     `RecordDeserializationError` in its turn; if the registry cannot be reached, its cause is ``retriable``, and the
     record is tried again at the next call.
+
+    ``described``: read Protobuf as messages of classes built from the schema, which need no generated module.
     """
 
-    def __init__(self, registry: SchemaSource, into: Any = None, *, schema: Any = None, validate: bool = True) -> None:
+    def __init__(
+        self,
+        registry: SchemaSource,
+        into: Any = None,
+        *,
+        schema: Any = None,
+        validate: bool = True,
+        described: bool = False,
+    ) -> None:
         self._registry = registry
         self._making: Making = making(into)
         self._as = schema
         self._validate = boolean("validate", validate)
+        self._described = described
         self._readers: dict[bytes, Reader] = {}
         self._troubles: dict[bytes, tuple[KafkaError, float]] = {}
 
@@ -155,4 +166,4 @@ class SchemaDeserializer(Prepared, Generic[T]):
             return JsonReader(resolved, validate=self._validate)
         from .protobuf import ProtobufReader
 
-        return ProtobufReader(resolved, self._making.messages)
+        return ProtobufReader(resolved, self._making.messages, described=self._described)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ..errors import InvalidSchemaError
 
-__all__ = ["message_names"]
+__all__ = ["is_descriptor", "message_names", "tokens"]
 
 _TOKEN = re.compile(
     r"""//[^\n]* | /\*.*?\*/ | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | [{};] | [\w.]+ | \S""", re.DOTALL | re.VERBOSE
@@ -22,16 +22,15 @@ def message_names(text: str) -> dict[tuple[int, ...], str]:
 
     ``text`` is a ``.proto`` file, or its descriptor in base64.
     """
-    if _BASE64.fullmatch(text.strip()):
+    if is_descriptor(text):
         return _described(text)
     names: dict[tuple[int, ...], str] = {}
     package = ""
-    tokens = _tokens(text)
     open_blocks: list[tuple[tuple[int, ...], str] | None] = [((), "")]
     """Enclosing blocks: the path and name of each message type; None for any other block."""
     counts: dict[tuple[int, ...], int] = {}
     statement: list[str] = []
-    for token in tokens:
+    for token in tokens(text):
         if token == "{":
             around = open_blocks[-1]
             if len(statement) == 2 and statement[0] == "message" and around is not None:
@@ -59,7 +58,13 @@ def message_names(text: str) -> dict[tuple[int, ...], str]:
     return {path: f"{package}.{name}" if package else name for path, name in names.items()}
 
 
-def _tokens(text: str) -> Iterator[str]:
+def is_descriptor(text: str) -> bool:
+    """Return True if this is a descriptor in base64, and not the text of a file."""
+    return _BASE64.fullmatch(text.strip()) is not None
+
+
+def tokens(text: str) -> Iterator[str]:
+    """Yield the words and signs of a ``.proto`` file, without comments."""
     for found in _TOKEN.finditer(text):
         token = found[0]
         if not token.startswith(("//", "/*")):

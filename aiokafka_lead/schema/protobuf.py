@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import ConfigError, ConfigTypeError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
 from .framing import indexes_bytes, read_indexes
+from .proto_file import DescribedMessages
 from .proto_names import message_names
 from .proto_text import NoText, proto_text
 from .resolved import ResolvedSchema
@@ -23,7 +24,7 @@ try:
 except ImportError:
     raise ConfigError("Protobuf needs its package: pip install aiokafka-lead[protobuf]") from None
 
-__all__ = ["ProtobufFormat", "ProtobufReader", "ProtobufWriter"]
+__all__ = ["ProtobufFormat", "ProtobufReader", "ProtobufWriter", "described_format"]
 
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """Files that every registry and every Protobuf has."""
@@ -33,10 +34,14 @@ DEPTH_MAX = 101
 
 
 class ProtobufReader:
-    """Reads messages: of the classes named by the application, else of generated and imported ones."""
+    """Reads messages: of the classes named by the application, else of generated and imported ones.
 
-    def __init__(self, writer: ResolvedSchema, classes: tuple[Any, ...]) -> None:
+    ``described``: of classes built from the schema itself instead.
+    """
+
+    def __init__(self, writer: ResolvedSchema, classes: tuple[Any, ...], *, described: bool = False) -> None:
         self._names = message_names(writer.schema.text)
+        self._described = DescribedMessages(writer) if described else None
         self._by_name = {kind.DESCRIPTOR.full_name: kind for kind in classes}
         self._kinds: dict[tuple[int, ...], Any] = {}
 
@@ -58,6 +63,8 @@ class ProtobufReader:
         name = self._names.get(path)
         if name is None:
             raise SchemaContentError(f"the schema has no message type at {list(path)}")
+        if self._described is not None:
+            return self._described.kind(name)
         if self._by_name:
             found = self._by_name.get(name)
             if found is None:
@@ -125,20 +132,35 @@ def _messages_in(message: Any) -> Iterator[Any]:
 class ProtobufFormat:
     """A serializer's class of messages; their schema is its file."""
 
-    def __init__(self, message: Any) -> None:
+    def __init__(self, message: Any, text: str | None = None) -> None:
+        """``text``: the ``.proto`` file from which the class was built, without references."""
         if not is_message_class(message):
             raise ConfigTypeError(f"a class of Protobuf messages is needed, not {message!r:.100}")
-        self._kind = message
+        self.kind = message
+        self._given = None if text is None else Schema(text, "PROTOBUF")
         self.record_name: str = message.DESCRIPTOR.full_name
-        self.schema = _schema_of(message.DESCRIPTOR.file, ())
+        self.schema = self._given or _schema_of(message.DESCRIPTOR.file, ())
 
     def writer(self, resolved: ResolvedSchema) -> ProtobufWriter:
         if resolved.schema.type != "PROTOBUF":
             raise InvalidSchemaError(f"the subject's schema is of type {resolved.schema.type}, and not of Protobuf")
-        return ProtobufWriter(self._kind, resolved.schema)
+        return ProtobufWriter(self.kind, resolved.schema)
 
     async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
-        return await _with_imports(self._kind.DESCRIPTOR.file, registry, register=register)
+        return self._given or await _with_imports(self.kind.DESCRIPTOR.file, registry, register=register)
+
+
+def described_format(resolved: ResolvedSchema, name: str, *, is_latest: bool) -> ProtobufFormat:
+    """Return the format of a message type without its generated class: the schema's first type, unless it is named.
+
+    ``is_latest``: the schema is registered. Raises `InvalidSchemaError`.
+    """
+    names = message_names(resolved.schema.text)
+    wanted = name or names.get((0,), "")
+    if wanted not in names.values():
+        known = f" {shown(wanted)}, but {', '.join(names.values())}" if names else ""
+        raise InvalidSchemaError(f"the schema has no message type{known}")
+    return ProtobufFormat(DescribedMessages(resolved).kind(wanted), None if is_latest else resolved.schema.text)
 
 
 async def _with_imports(file: Any, registry: SchemaSource, *, register: bool) -> Schema:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
+import anyio
+
 from .._options.checks import build, discreet, instance
-from ..errors import ConfigError, IncompatibleSchemaError, SchemaRegistryError
+from ..errors import ConfigError, IncompatibleSchemaError, SchemaNotFoundError, SchemaRegistryError
 from .answers import integers_of, registered_of, schema_body, texts_of
 from .cache import Cache
 from .deserializer import SchemaDeserializer
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["SchemaRegistry"]
 
 T = TypeVar("T")
+
+LAG_S = 0.25
+"""Time before a missing schema is requested a second time, because a follower may learn of a new one later."""
 
 STALE_AFTER_S = 0.25
 """Time for which the known version is held back to wait for a new answer."""
@@ -247,12 +252,21 @@ class SchemaRegistry:
 
     async def _fetch_by_name(self, name: int | str) -> RegisteredSchema:
         if isinstance(name, str):
-            return registered_of(await self._ask("GET", "schemas", "guids", name), guid=name)
-        return registered_of(await self._ask("GET", "schemas", "ids", name), schema_id=name)
+            return registered_of(await self._written("schemas", "guids", name), guid=name)
+        return registered_of(await self._written("schemas", "ids", name), schema_id=name)
 
     async def _fetch_version(self, place: tuple[str, int]) -> RegisteredSchema:
         subject, version = place
-        return registered_of(await self._ask("GET", "subjects", subject, "versions", version))
+        return registered_of(await self._written("subjects", subject, "versions", version))
+
+    async def _written(self, *path: str | int) -> Any:
+        """Request a schema that records or schemas refer to, and which therefore exists, perhaps elsewhere."""
+        query = Query("GET", path, anywhere=True)
+        try:
+            return await self._transport.ask(query)
+        except SchemaNotFoundError:
+            await anyio.sleep(LAG_S)
+            return await self._transport.ask(query)
 
     async def _fetch_latest(self, subject: str) -> RegisteredSchema:
         return registered_of(await self._ask("GET", "subjects", subject, "versions", "latest"))

@@ -60,6 +60,8 @@ class Query(NamedTuple):
     path: tuple[str | int, ...]
     query: Mapping[str, str] = {}  # a NamedTuple's default, never changed
     body: Mapping[str, Any] | None = None
+    anywhere: bool = False
+    """True if one registry may have what another one lacks: followers learn of new schemas a little later."""
 
     def request(self, base: str, headers: Mapping[str, str]) -> urllib.request.Request:
         """Return the request to the registry at this address."""
@@ -103,6 +105,7 @@ class Transport:
         renewed = False
         trouble: dict[str, str] = {}  # the latest error of each registry
         while time.monotonic() < deadline:
+            absent: tuple[str, Answer] | None = None
             for url in tuple(self._urls):
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
@@ -112,6 +115,9 @@ class Transport:
                 if isinstance(answer, str) or may_pass(answer.status):
                     trouble[url] = answer if isinstance(answer, str) else f"answered {answer.status}"
                     continue
+                if answer.status == 404 and query.anywhere:
+                    absent = url, answer
+                    continue
                 self._prefer(url)
                 if answer.status == 401 and token is not None and not renewed:
                     renewed = True
@@ -120,6 +126,8 @@ class Transport:
                     break
                 return _content(url, query, answer)
             else:
+                if absent is not None:
+                    return _content(absent[0], query, absent[1])
                 failures += 1
                 wait_s = self._backoff.delay_s(failures)
                 if time.monotonic() + wait_s >= deadline:

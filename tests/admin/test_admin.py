@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead._core.admin import BRIEF_TRIES
+from aiokafka_lead._core.admin import BRIEF_TRIES, failure
 from aiokafka_lead.admin import (
     ConfigChange,
     ConfigOperation,
@@ -414,3 +414,8 @@ async def test_a_broker_that_is_gone_keeps_nobody_from_the_configurations_of_oth
         described = found[topic]
         assert not isinstance(described, KafkaError)
         assert described["retention.ms"].value == "1000"
+
+
+def test_an_error_shows_what_the_broker_says_or_the_text_of_its_code() -> None:
+    assert str(failure(36, "orders", "it is there already")).endswith("orders: it is there already")
+    assert str(failure(36, "orders")).endswith(f"orders: {TopicAlreadyExistsError().message}")

@@ -140,6 +140,7 @@ def test_wrong_usage(cli: CommandLine, cluster: ClusterThread, arguments: tuple[
         ('{"value": "x", "value_base64": "eA=="}', "line 1: value and value_base64 exclude each other"),
         ('{"headers": 5}', "line 1: headers are"),
         ('{"headers": [["x"]]}', "line 1: headers are"),
+        ('{"headers": [[null, "x"]]}', "line 1: a header's name is text, not null"),
         ('{"headers": ["ab"]}', "line 1: headers are"),
     ],
 )

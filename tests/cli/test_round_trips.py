@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,15 +14,21 @@ from uuid import uuid4
 import anyio
 import pyarrow.parquet
 import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from aiokafka_lead import ConsumerRecord, TimestampType
+from aiokafka_lead.cli.escapes import without_escapes
 from aiokafka_lead.cli.input_json import record_of
-from aiokafka_lead.cli.record_text import FORMS, as_json
+from aiokafka_lead.cli.record_text import FORMS, as_json, template
 from aiokafka_lead.cli.schema_json import AvroJson, plain
-from aiokafka_lead.cli.schemas import AsJson, FromJson
-from aiokafka_lead.schema import SchemaRegistry
+from aiokafka_lead.cli.schemas import AsJson, FromJson, writer_of
+from aiokafka_lead.cli.streams import Stdout
+from aiokafka_lead.schema import Schema, SchemaRegistry, SchemaSerializer
+from aiokafka_lead.schema.proto_file import DescribedMessages
+from aiokafka_lead.schema.protobuf import ProtobufFormat
+from aiokafka_lead.schema.resolved import ResolvedSchema
 from aiokafka_lead.schema.values import NamedRecord
 from aiokafka_lead.testing import ClusterThread, EmbeddedSchemaRegistry
 
@@ -79,6 +85,45 @@ def test_a_line_of_json_says_all_that_a_record_has(record: Content, form: str) -
         again = back.get(name)
         assert (again is None) == (content is None)
         assert again == content or strict(again.decode()) == strict(content.decode())  # type: ignore[union-attr]
+
+
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "e": 27, "f": 12, "v": 11, "\\": 92}
+_DIRECTIVES: dict[str, Callable[[ConsumerRecord[Any, Any]], bytes]] = {
+    "t": lambda record: b"t",
+    "p": lambda record: b"0",
+    "o": lambda record: b"0",
+    "T": lambda record: b"1000",
+    "D": lambda record: b"1970-01-01T00:00:01.000Z",
+    "k": lambda record: b"null" if record.key is None else record.key,
+    "v": lambda record: b"null" if record.value is None else record.value,
+    "s": lambda record: b"null" if record.value is None else record.value,
+    "h": lambda record: b",".join(
+        name.encode() + b"=" + (b"null" if content is None else content) for name, content in record.headers
+    ),
+    "%": lambda record: b"%",
+}
+_literals = st.text(st.characters(exclude_characters="%\\", exclude_categories=["Cs"]), min_size=1, max_size=5)
+_plain = (
+    _literals.map(lambda text: (text, text.encode()))
+    | st.sampled_from([*_ESCAPES]).map(lambda name: (f"\\{name}", bytes([_ESCAPES[name]])))
+    | st.integers(0, 255).map(lambda byte: (f"\\x{byte:02x}", bytes([byte])))
+    | st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]).map(lambda c: (f"\\u{ord(c):04X}", c.encode()))
+    | st.characters(exclude_categories=["Cs"]).map(lambda c: (f"\\U{ord(c):08x}", c.encode()))
+)
+
+
+@given(st.lists(_plain | st.sampled_from([*_DIRECTIVES]), max_size=8), records)
+@settings(max_examples=300, deadline=None)
+def test_a_template_writes_what_it_says(parts: list[Any], record: Content) -> None:
+    """Each part stands for its own bytes, whatever precedes or follows it; separators know the same escapes."""
+    key, value, some = record
+    shown = read(key, value, some)
+    text = "".join(f"%{part}" if isinstance(part, str) else part[0] for part in parts)
+    wanted = b"".join(_DIRECTIVES[part](shown) if isinstance(part, str) else part[1] for part in parts)
+    assert template(text, "text", "text", Stdout())(shown) == wanted
+    plain_parts = [part for part in parts if not isinstance(part, str)]
+    separator = without_escapes("-K", "".join(part[0] for part in plain_parts))
+    assert separator == b"".join(part[1] for part in plain_parts)
 
 
 def test_digits_and_duplicates_of_json_stay(cli: CommandLine, cluster: ClusterThread) -> None:
@@ -204,7 +249,78 @@ def test_avro_goes_out_and_comes_back(registry: SchemaRegistry, value: dict[str,
         line = as_json(decoded.record(record), "text", "schema")
         strict(line)
         back = record_of(line.encode(), 1, ("value",))
-        assert await FromJson(serializer, json.dumps(SCHEMA)).encode(back["value"], "t", is_key=False) == content
+        values = AvroJson(SCHEMA)
+        writer = FromJson(serializer, lambda text: values.value(json.loads(text)))
+        assert await writer.encode(back["value"], "t", is_key=False) == content
+
+    anyio.run(there_and_back)
+
+
+_WORD = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
+_SCALARS: dict[str, st.SearchStrategy[Any]] = {
+    "double": st.floats().map(_same_nan),
+    "float": st.floats(width=32).map(_same_nan),
+    "bool": st.booleans(),
+    "string": st.text(),
+    "bytes": st.binary(),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), st.integers(-(2**31), 2**31 - 1)),
+    **dict.fromkeys(("int64", "sint64", "sfixed64"), st.integers(-(2**63), 2**63 - 1)),
+    **dict.fromkeys(("uint32", "fixed32"), st.integers(0, 2**32 - 1)),
+    **dict.fromkeys(("uint64", "fixed64"), st.integers(0, 2**64 - 1)),
+    "E": st.sampled_from([0, 1, -5]),
+}
+
+
+@st.composite
+def protobuf(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """Return a ``.proto`` file, and the fields of a message ``M`` in it."""
+    syntax = draw(st.sampled_from(["proto2", "proto3"]))
+    label = "optional " if syntax == "proto2" else draw(st.sampled_from(["", "optional "]))
+    lines: list[str] = []
+    fields: dict[str, Any] = {}
+    for number, name in enumerate(draw(st.lists(_WORD, unique=True, max_size=6)), draw(st.integers(1, 20))):
+        kind = draw(st.sampled_from([*_SCALARS, "m.N"]))
+        value: st.SearchStrategy[Any] = _SCALARS.get(kind, st.just({"n": 1}))
+        form = draw(st.sampled_from(["one", "repeated", "map", "oneof"]))
+        name = f"{name}_{number}"  # no keyword, and no name of two
+        if form == "repeated":
+            lines.append(f"repeated {kind} {name} = {number};")
+            fields[name] = draw(st.lists(value, max_size=3))
+        elif form == "map":
+            lines.append(f"map<string, {kind}> {name} = {number};")
+            fields[name] = draw(st.dictionaries(st.text(), value, max_size=3))
+        else:
+            one = f"{kind} {name} = {number};"
+            lines.append(f"oneof o{number} {{ {one} }}" if form == "oneof" else label + one)
+            fields[name] = draw(value)
+    body = "\n".join(lines)
+    text = f'syntax = "{syntax}"; package m; message M {{ {body} }} enum E {{ Z = 0; A = 1; B = -5; }}'
+    return f"{text} message N {{ {label}int64 n = 1; }}", fields
+
+
+@given(protobuf())
+@settings(max_examples=100, deadline=None)
+def test_protobuf_goes_out_and_comes_back(registry: SchemaRegistry, given: tuple[str, dict[str, Any]]) -> None:
+    text, fields = given
+    schema = Schema(text, "PROTOBUF")
+
+    async def there_and_back() -> None:
+        topic = uuid4().hex
+        await registry.register(f"{topic}-value", schema)
+        kind = DescribedMessages(ResolvedSchema(schema)).kind("m.M")
+        message = ParseDict(plain(fields), kind())
+        serializer: SchemaSerializer[Any] = SchemaSerializer(registry, ProtobufFormat(kind, text))
+        content = await serializer.encode(message, topic)
+        decoded = AsJson(registry, keys=False, values=True)
+        record = read(None, content, [])
+        await decoded.prepare([record])
+        line = as_json(decoded.record(record), "text", "schema")
+        strict(line)
+        back = record_of(line.encode(), 1, ("value",))
+        writer = await writer_of(registry, "latest", topic, is_key=False, register=False)
+        again = await writer.encode(back["value"], topic, is_key=False)
+        assert MessageToDict(kind.FromString(again[6:])) == MessageToDict(message)
+        assert again[:6] == content[:6]
 
     anyio.run(there_and_back)
 

@@ -9,9 +9,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import anyio
 import fastavro
 import pytest
 
+from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
 from aiokafka_lead.testing import ClusterThread, EmbeddedSchemaRegistry
 
 from .conftest import CommandLine
@@ -73,6 +75,86 @@ def test_avro_in_and_out(with_registry: CommandLine, cluster: ClusterThread, tmp
     wrong = cli("consume", "avro", *ALL, "--value-as", "schema")
     assert wrong.code != 0
     assert "avro-0 at offset 3" in wrong.err
+
+
+def test_protobuf_in_and_out_without_generated_modules(
+    with_registry: CommandLine, cluster: ClusterThread, tmp_path: Path
+) -> None:
+    cli = with_registry
+    schema = tmp_path / "order.proto"
+    schema.write_text(
+        'syntax = "proto3"; package mart; import "google/protobuf/timestamp.proto"; option java_package = "x";'
+        "message Order { int64 id = 1; bytes seal = 2; google.protobuf.Timestamp at = 3; }"
+        "message Gone { message Why { string text = 1; } Why why = 1; }"
+    )
+    lines = ['{"id": "1", "seal": "/wA=", "at": "2025-01-01T00:00:00Z"}', '{"id": "9007199254740993"}']
+    for topic in ("proto", "proto-again"):
+        cluster.create_topic(topic, 1)
+        cli.fine("produce", topic, "--value-schema", str(schema), "--register", stdin="\n".join(lines))
+    assert cli.fine("consume", "proto", *ALL, "--value-as", "schema").lines == lines
+    gone = '{"why": {"text": "late"}}'
+    cli.fine("produce", "proto", "--value-schema", "latest#mart.Gone", stdin=gone)
+    why = '{"text": "odd"}'
+    cli.fine("produce", "proto", "--value-schema", f"{schema}#mart.Gone.Why", stdin=why)
+    shown = cli.fine("consume", "proto", *ALL, "--value-as", "schema", "--json")
+    assert [json.loads(line)["value"] for line in shown.lines] == [json.loads(line) for line in (*lines, gone, why)]
+    first = "\n".join(shown.lines[:2])
+    cli.fine("produce", "proto-again", "--input-json", "--value-schema", "latest", stdin=first)
+    values = [record.value for record in cluster.records("proto-again")]
+    assert values == [record.value for record in cluster.records("proto")][:2] * 2
+    for options, line, said in (
+        (("latest#mart.Nothing",), gone, "mart.Order, mart.Gone, mart.Gone.Why"),
+        (("latest",), '{"id": "x"}', "line 1: the value does not fit its schema"),
+        (("latest",), '{"nope": 1}', "nope"),
+    ):
+        ran = cli("produce", "proto", "--value-schema", *options, stdin=line)
+        assert ran.code in (1, 2)
+        assert said in ran.err.replace("\n", " ")
+    filtered = cli.fine("consume", "proto", *ALL, "--value-as", "schema", "--where", "value.id > 9007199254740992")
+    assert filtered.lines == lines[1:]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("mark.avsc", '\ufeff"string"', '"x"'),
+        ("lines.avsc", '{\r\n"type": "string"\r\n}', '"x"'),
+        ("word.avsc", "string", '"x"'),
+        ("mark.json", '\ufeff{"type": "string"}', '"x"'),
+        ("mark.proto", '\ufeffsyntax = "proto3"; message A { string s = 1; }', '{"s": "x"}'),
+    ],
+)
+def test_schema_files_of_any_editor(
+    with_registry: CommandLine, cluster: ClusterThread, tmp_path: Path, name: str, text: str, line: str
+) -> None:
+    cluster.create_topic(name, 1)
+    (tmp_path / name).write_text(text, "utf-8")
+    with_registry.fine("produce", name, "--value-schema", str(tmp_path / name), "--register", stdin=line)
+    (shown,) = with_registry.fine("consume", name, *ALL, "--value-as", "schema", "--json").lines
+    assert json.loads(shown)["value"] == json.loads(line)
+
+
+def test_references_and_named_branches_of_avro(with_registry: CommandLine, cluster: ClusterThread) -> None:
+    cli = with_registry
+    registry = SchemaRegistry(
+        cli.environment["AIOKAFKA_LEAD_SCHEMA_REGISTRY_URL"] or "", basic_auth=("orders", SECRET), allow_http=True
+    )
+    money = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    part = {"type": "record", "name": "Part", "namespace": "ns", "fields": [{"name": "cost", "type": money}]}
+    fields = [{"name": "part", "type": "Part"}, {"name": "note", "type": ["null", "string", "bytes"]}]
+    whole = {"type": "record", "name": "Whole", "namespace": "ns", "fields": fields}
+
+    async def registered() -> None:
+        await registry.register("part", Schema(json.dumps(part)))
+        references = (SchemaReference("ns.Part", "part", 1),)
+        await registry.register("whole-value", Schema(json.dumps(whole), "AVRO", references))
+
+    anyio.run(registered)
+    cluster.create_topic("whole", 1)
+    lines = ['{"part": {"cost": "1.50"}, "note": null}', '{"part": {"cost": 2}, "note": {"string": "n"}}']
+    cli.fine("produce", "whole", "--value-schema", "latest", stdin="\n".join(lines))
+    shown = cli.fine("consume", "whole", *ALL, "--value-as", "schema").lines
+    assert shown == [lines[0], '{"part": {"cost": "2.00"}, "note": "n"}']
 
 
 def test_json_schema_of_keys(with_registry: CommandLine, cluster: ClusterThread, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aiokafka_lead import _accel
 from aiokafka_lead._core.connection.foreign import HANDSHAKE_MAX_BYTES, recognise
-from aiokafka_lead._core.connection.framing import KEPT_BYTES, SCRATCH_BYTES, FrameReader
+from aiokafka_lead._core.connection.framing import FIRST_SCRATCH_BYTES, KEPT_BYTES, SCRATCH_BYTES, FrameReader
 from aiokafka_lead.errors import FrameTooLargeError, MalformedMessageError, NotKafkaError
 
 LIMIT = 100 * 1024 * 1024
@@ -42,6 +42,7 @@ def read_in_pieces(reader: FrameReader, stream: bytes, sizes: list[int]) -> list
     st.lists(
         st.one_of(
             st.binary(max_size=64),
+            st.integers(FIRST_SCRATCH_BYTES - 16, FIRST_SCRATCH_BYTES + 16).map(lambda size: b"\x05" * size),
             st.integers(SCRATCH_BYTES - 16, SCRATCH_BYTES + 16).map(lambda size: b"\x07" * size),
             st.integers(0, 200_000).map(lambda size: b"\x09" * size),
         ),
@@ -54,6 +55,15 @@ def test_frames_survive_any_split(bodies: list[bytes], sizes: list[int]) -> None
     assert read_in_pieces(reader, framed(*bodies), sizes) == bodies
     assert not reader.incomplete
     assert reader.error is None
+
+
+def test_a_connection_that_fills_the_small_buffer_gets_a_large_one() -> None:
+    reader = FrameReader(LIMIT)
+    reader.feed(framed(b"small"))
+    assert len(reader.get_buffer()) == FIRST_SCRATCH_BYTES
+    bodies = [b"x" * 1000] * 6
+    assert [bytes(frame) for frame in reader.feed(framed(*bodies))] == bodies
+    assert len(reader.get_buffer()) == SCRATCH_BYTES
 
 
 def test_byte_by_byte_and_all_at_once() -> None:

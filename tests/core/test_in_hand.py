@@ -65,6 +65,22 @@ def test_a_record_stays_in_hand_when_its_partition_is_paused_or_moved() -> None:
     assert offsets(world, in_hand)[0] == 0
 
 
+def test_a_record_that_the_application_has_committed_is_not_in_hand() -> None:
+    world, in_hand = filled()
+    chunk = chunk_of(world)
+    in_hand.handing_out(chunk)
+    next(chunk.remaining)
+    next(chunk.remaining)
+    in_hand.committed({T0: OffsetAndMetadata(1)}, world.positions)
+    assert offsets(world, in_hand)[0] == 1
+    in_hand.committed({T0: OffsetAndMetadata(2)}, world.positions)
+    assert in_hand.last_taken() is None
+    assert offsets(world, in_hand)[0] == 2
+    next(chunk.remaining)
+    assert in_hand.last_taken() == Position(2, 3)
+    assert offsets(world, in_hand)[0] == 2
+
+
 def test_what_is_stored_is_not_told_again() -> None:
     world, in_hand = filled()
     world.read(2)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NewType, TypedDict
 
 import msgspec
 import pydantic
@@ -15,9 +16,10 @@ import pytest
 from aiokafka_lead import ConsumerRecord, Transaction
 from aiokafka_lead._core.run.binding import bound
 from aiokafka_lead._core.run.delays import Closed, delays
-from aiokafka_lead._core.run.failures import quotes_input
+from aiokafka_lead._core.run.failures import blamed, described, quotes_input
 from aiokafka_lead._core.run.later import RetryTopics
-from aiokafka_lead.errors import ConfigTypeError, DropRecordError, RecordDeserializationError
+from aiokafka_lead._core.run.options import RunConfig
+from aiokafka_lead.errors import ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
 from aiokafka_lead.errors.shown import shown_cause
 from aiokafka_lead.types import TimestampType, TopicPartition
 
@@ -338,3 +340,82 @@ async def test_the_name_of_a_record_that_only_type_checkers_know() -> None:
     assert await got(late) == 7
     txn: Any = object()
     assert await bound(late_too, transactional=True)(record(), txn) == (7, txn)
+
+
+UserId = NewType("UserId", str)
+
+
+class Color(enum.StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "wanted"),
+    [
+        (UserId, b"ann", "ann"),
+        (Annotated[str, "a name"], b"ann", "ann"),
+        (Annotated[str, pydantic.StringConstraints(to_upper=True)], b"ann", "ANN"),
+        (Literal["ann", "bob"], b"ann", "ann"),
+        (Color, b"red", Color.RED),
+        (Color, b'"red"', Color.RED),
+        (uuid.UUID, b"12345678-1234-5678-1234-567812345678", uuid.UUID("12345678123456781234567812345678")),
+        (uuid.UUID | None, None, None),
+        (Annotated[int, pydantic.Field(ge=0)], b"42", 42),
+        (Model, b'{"cents": 3}', Model(cents=3)),
+    ],
+)
+async def test_a_key_is_text_or_json(kind: Any, key: Any, wanted: Any) -> None:
+    async def handler(key, value):  # type: ignore[no-untyped-def]
+        return key
+
+    handler.__annotations__["key"] = kind
+    assert await got(handler, record(key=key)) == wanted
+
+
+async def test_text_under_another_name_is_text() -> None:
+    async def new_type(name: UserId) -> Any:
+        return name
+
+    async def annotated(name: Annotated[str, "a name"], offset: Annotated[int, "its place"]) -> Any:
+        return name, offset
+
+    assert await got(new_type, record(b"ann")) == "ann"
+    assert await got(annotated, record(b"ann")) == ("ann", 7)
+
+
+async def nothing_taken() -> None: ...
+
+
+async def too_much(record: Record, more: Any) -> None: ...
+
+
+@pytest.mark.parametrize("handler", [nothing_taken, too_much])
+def test_a_handler_that_cannot_be_called_is_refused_at_the_start(handler: Any) -> None:
+    with pytest.raises(ConfigTypeError, match="cannot be called with a record"):
+        bound(handler, transactional=False)
+
+
+@pytest.mark.parametrize(
+    ("raised", "fate"),
+    [
+        ([PermanentError()], "dead_letter"),
+        ([OSError(), PermanentError()], "dead_letter"),
+        ([OSError(), ConnectionError()], "retry"),
+        ([OSError(), KeyError()], "dead_letter"),
+        ([DropRecordError()], "drop"),
+        ([DropRecordError(), OSError()], "dead_letter"),
+    ],
+)
+def test_a_group_of_errors_is_judged_by_its_errors(raised: list[Exception], fate: str) -> None:
+    config = RunConfig.from_options({"dead_letter_topic": "failed", "retry_on": OSError})
+    group = ExceptionGroup("unhandled errors in a TaskGroup", [ExceptionGroup("within", raised)])
+    assert config.ruling(group, 1).fate == fate
+
+
+def test_a_group_names_its_only_error_and_quotes_no_input() -> None:
+    with pytest.raises(pydantic.ValidationError) as caught:
+        Model.model_validate({"cents": "secret"})
+    group = ExceptionGroup("unhandled errors in a TaskGroup", [caught.value])
+    assert blamed(group) is caught.value
+    assert quotes_input(group)
+    assert "secret" not in described(group)

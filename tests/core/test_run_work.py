@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.run.options import Order, RunConfig
+from aiokafka_lead._core.run.order import lanes_for
 from aiokafka_lead._core.run.work import HandlerSlot, PartitionWork, Work
 from aiokafka_lead._records import ConsumerRecord
 from aiokafka_lead.types import TimestampType, TopicPartition
@@ -326,3 +327,14 @@ def test_a_position_has_the_epoch_of_the_record_before_it() -> None:
     assert epochs[1:] == [(offset - 1) // 10 for offset in range(2, 26)]
     [(_, position)] = world.work.done()
     assert position == Position(26, 7)
+
+
+@pytest.mark.parametrize("order", ["none", "key", "partition"])
+def test_a_record_that_was_given_up_while_it_was_handled_weighs_nothing_at_its_end(order: Order) -> None:
+    lanes = lanes_for(order)
+    lanes.add([record(T0, 0, b"k"), record(T0, 1, b"other")], [3, 1])
+    held = lanes.next()
+    assert held is not None
+    lanes.hold(held)
+    assert lanes.give_up() == 4
+    assert lanes.finished(held) == 0

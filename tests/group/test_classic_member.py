@@ -240,6 +240,35 @@ def test_a_leader_does_not_wait_for_a_deleted_topic_that_it_assigned_before() ->
     assert decode_assignment(request.assignments[0].assignment) == T
 
 
+def test_a_leader_that_subscribes_again_waits_for_metadata_that_it_forgot() -> None:
+    world = World()
+    leads = {"me": encode_subscription(MemberSubscription("me", ("t",)))}
+    world.join(leads=leads)
+    world.sync(*T)
+    world.settle()
+    world.member.leave("unsubscribed", orderly=True, now=world.now)
+    world.settle()
+    world.answer(world.ask(LeaveGroupRequest), LeaveGroupResponse())
+    world.settle()
+    world.member.topics_changed(snapshot(), world.now)
+    world.member.join(world.now)
+    world.join(leads=leads)
+    assert isinstance(world.member.step(world.now), Wait)
+    world.member.topics_changed(snapshot(t=4), world.now)
+    request = world.ask(SyncGroupRequest)
+    assert decode_assignment(request.assignments[0].assignment) == T
+
+
+def test_metadata_that_arrives_during_the_sync_outdates_the_assignment() -> None:
+    world = World()
+    world.join(leads={"me": encode_subscription(MemberSubscription("me", ("t",)))})
+    world.ask(SyncGroupRequest)
+    world.member.topics_changed(snapshot(t=5), world.now)
+    world.sync(*T)
+    world.settle()
+    assert "5 partitions" in world.ask(JoinGroupRequest).reason
+
+
 def test_a_leader_sees_partitions_come_but_not_a_topic_go_for_a_moment() -> None:
     world = World()
     world.join(leads={"me": encode_subscription(MemberSubscription("me", ("t",)))})

@@ -19,7 +19,7 @@ class Feeder:
         self.ends = dict.fromkeys(range(partitions), 0)
         """Number of acknowledged records in each partition; complete after `stop`."""
         self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
         )
         self._topic = topic
         self._per_second = per_second / partitions
@@ -46,7 +46,7 @@ class Feeder:
 
     def _run(self) -> None:
         began, sent = time.monotonic(), 0
-        while not self._stop.wait(0.02):
+        while not self._stop.wait(0.1):  # requests cost the brokers more than records
             due = (time.monotonic() - began) * self._per_second
             while sent < due and not self._stop.is_set():
                 for partition in self.ends:

@@ -46,6 +46,8 @@ class Flow:
     partitions: int
     per_second: float = 1200
     """Of all partitions; more would only leave less of the processors to the tests beside this one."""
+    at_once: int = 25
+    """Records sent to each partition in one batch; smaller batches would cost the brokers more requests."""
     sent: int = 0
     """Records per partition."""
     failures: list[BaseException] = field(default_factory=list)
@@ -67,13 +69,13 @@ class Flow:
             while not self._stop.is_set():
                 due = (time.monotonic() - begin) * self.per_second / self.partitions
                 while self.sent < due and not self._stop.is_set():
-                    values = [b"%d" % n for n in range(self.sent, self.sent + 10)]
+                    values = [b"%d" % n for n in range(self.sent, self.sent + self.at_once)]
                     for partition in range(self.partitions):
                         sent_at = time.monotonic()
                         batch = await self.producer.send_many(self.topic, values, partition=partition)
                         tasks.start_soon(self._outcome, batch, sent_at)
-                    self.sent += 10
-                await anyio.sleep(0.005)
+                    self.sent += self.at_once
+                await anyio.sleep(0.02)
 
     async def _outcome(self, batch: Awaitable[Sequence[RecordMetadata | BaseException]], sent_at: float) -> None:
         outcomes = await batch

@@ -65,7 +65,7 @@ class GroupWatch:
             "instance": None,
             "session_ms": 6000,
             "batch": 200,
-            "pause_ms": 20,
+            "pause_ms": 100,  # each commit is replicated: a quicker pace only leaves less of the processors to others
             **defaults,
         }
         self._processes = Processes()

@@ -11,6 +11,7 @@ import pytest
 from aiokafka_lead import AdminClient, TopicPartition
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..suites import crossed
 from .before_markers import answers
 from .harness import KafkaCluster
 from .probes import World
@@ -19,18 +20,18 @@ from .transaction_faults import PARTITIONS, Warnings, cancelled_at_random, check
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = 15
 
-
-@pytest.mark.parametrize("release", ["kafka", "kafka_old"])
+@pytest.mark.parametrize(
+    ("release", "rounds"), crossed([("kafka", 6), ("kafka_old", 6), ("kafka", 15), ("kafka_old", 15)], first=2)
+)
 async def test_cancellations_at_random(
-    request: pytest.FixtureRequest, release: str, topic_name: Callable[[], str]
+    request: pytest.FixtureRequest, release: str, rounds: int, topic_name: Callable[[], str]
 ) -> None:
     kafka: KafkaCluster = request.getfixturevalue(release)
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
     with Warnings() as warnings:
         async with make_producer(kafka, transactional_id=topic) as producer:
-            said = await cancelled_at_random(producer, topic, ROUNDS, random.Random(1))
+            said = await cancelled_at_random(producer, topic, rounds, random.Random(1))
     assert warnings.texts == []
     await check(kafka, topic, said)
 

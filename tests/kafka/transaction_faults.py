@@ -30,14 +30,18 @@ Said = list[bytes]
 
 
 class Warnings(logging.Handler):
-    """Collects the client's warnings while used as a context manager."""
+    """Collects the client's warnings while used as a context manager.
+
+    It leaves out warnings of the metadata, which name brokers that keep refusing, as they do on a busy machine.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
+        if record.name != "aiokafka_lead.metadata":
+            self.texts.append(record.getMessage())
 
     def __enter__(self) -> Warnings:
         logging.getLogger("aiokafka_lead").addHandler(self)

@@ -2,11 +2,12 @@
 
     python -m tests.run.long_retries                                # 100,000 records, without order across retries
     python -m tests.run.long_retries --order key --records 20000
+    python -m tests.run.long_retries --exactly-once --records 20000
 
 5 % of the records fail for 1 to 60 seconds from their first attempt on; ``--scale`` shortens these seconds. Three
-passes: without failures, with failures, and with failures while members get SIGKILL, and new ones join. Brokers are
-embedded. The exit status is 0 only if no record was lost or given up, and, with ``--order key``, if the records of each
-key were handled in their order.
+passes: without failures, with failures, and with failures while members get SIGKILL, and new ones join (``--passes 3``:
+this one alone). Brokers are embedded. The exit status is 0 only if no record was lost or given up, and if, with
+``--order key``, the records of each key were handled in their order, and with ``--exactly-once``, each was copied once.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import anyio
 
-from aiokafka_lead import Producer
+from aiokafka_lead import Consumer, Producer
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 from tests.programs import Program
 
-from .retrying_member import ENTRY, TOPIC, Settings
+from .retrying_member import COPIES, ENTRY, TOPIC, Settings
 
 PARTITIONS = 12
 _began = time.monotonic()
@@ -47,7 +49,13 @@ class Pass:
         self._folder = tempfile.TemporaryDirectory()
         (Path(self._folder.name) / "attempts").mkdir()
         self._settings = Settings(
-            self._folder.name, arguments.seed, failing, arguments.scale, arguments.order, arguments.work_ms
+            self._folder.name,
+            arguments.seed,
+            failing,
+            arguments.scale,
+            arguments.order,
+            arguments.work_ms,
+            arguments.exactly_once,
         )
         self._read: dict[Path, int] = {}
         self.handled: list[tuple[float, int]] = []
@@ -57,20 +65,21 @@ class Pass:
     def run(self) -> bool:
         """Return True if all records add up."""
         with self._folder, ClusterThread(EmbeddedCluster(1)) as cluster:
-            for name, partitions in ((TOPIC, PARTITIONS), ("dead", 1)):
+            for name, partitions in ((TOPIC, PARTITIONS), (COPIES, 1), ("dead", 1)):
                 cluster.create_topic(name, partitions)
             anyio.run(self._fill, cluster.bootstrap_servers)
             command = ("-m", "tests.run.retrying_member", cluster.bootstrap_servers, json.dumps(self._settings))
-            members = [Program(*command) for _ in range(self._arguments.members)]
+            members = [Program(*command, str(number)) for number in range(self._arguments.members)]
             try:
                 self._watch(members, command)
+                exact = not self._arguments.exactly_once or anyio.run(self._copied, cluster.bootstrap_servers)
             finally:
                 for member in members:
                     member.__exit__(None, None, None)
                     if "Traceback" in member.output:
                         print(member.output[-5_000:])
             dead = len(cluster.records("dead"))
-        return self._judge(dead)
+        return self._judge(dead) and exact
 
     async def _fill(self, servers: str) -> None:
         numbers = range(self._arguments.records)
@@ -79,6 +88,17 @@ class Pass:
             keys = [b"%d" % self.key(number) for number in numbers]
             for outcome in await (await producer.send_many(TOPIC, values, keys)):
                 assert not isinstance(outcome, BaseException), outcome
+
+    async def _copied(self, servers: str) -> bool:
+        """Return True if committed transactions have copied each record once."""
+        copies: Counter[int] = Counter()
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        async with Consumer(COPIES, bootstrap_servers=servers, **options) as consumer:
+            while records := (await consumer.getmany(timeout_ms=20_000)).values():
+                copies.update(int(record.value) for each in records for record in each)
+        twice = sum(count > 1 for count in copies.values())
+        say(f"{len(copies)} records copied, {twice} of them more than once")
+        return len(copies) == self._arguments.records and not twice
 
     def key(self, number: int) -> int:
         """Return the key of a record."""
@@ -96,7 +116,7 @@ class Pass:
                 kill_at = time.monotonic() + self._random.uniform(2, 8)
                 index = self._random.randrange(len(members))
                 members[index].__exit__(None, None, None)
-                members[index] = Program(*command)
+                members[index] = Program(*command, str(index))
 
     def _read_logs(self) -> None:
         for path in Path(self._folder.name).glob("log-*"):
@@ -151,16 +171,19 @@ def main() -> int:
     parser.add_argument("--failing", type=float, default=0.05)
     parser.add_argument("--scale", type=float, default=0.1, help="part of a second that stands for one")
     parser.add_argument("--order", choices=["none", "key"], default="none")
+    parser.add_argument("--exactly-once", action="store_true")
+    parser.add_argument("--passes", type=int, nargs="+", choices=[1, 2, 3], default=[1, 2, 3])
     parser.add_argument("--work-ms", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--patience-s", type=float, default=600.0)
     arguments = parser.parse_args()
     fine = True
-    for what, failing, kills in (
+    passes = (
         ("no record fails", 0.0, 0),
         ("some fail", arguments.failing, 0),
         ("some fail, and members are killed", arguments.failing, arguments.kills),
-    ):
+    )
+    for what, failing, kills in [passes[number - 1] for number in arguments.passes]:
         say(what)
         fine = Pass(arguments, failing=failing, kills=kills).run() and fine
     return 0 if fine else 1

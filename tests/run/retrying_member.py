@@ -1,6 +1,7 @@
-"""A member of the trial in its own process, to be killed: ``python -m tests.run.retrying_member SERVERS SETTINGS``.
+"""A member of the trial in its own process, to be killed: ``... tests.run.retrying_member SERVERS SETTINGS NUMBER``.
 
-It appends an entry to its log for each record that it has handled, before the record counts as done.
+It appends an entry to its log for each record that it has handled, before the record counts as done. With
+``exactly_once`` it also copies the record, in the transaction that commits it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from aiokafka_lead import Consumer, ConsumerRecord
+from aiokafka_lead import Consumer, ConsumerRecord, Producer, Transaction
 
 ENTRY = struct.Struct("<Qd")
 """Number of a record, and the time at which it was handled (``time.monotonic()``, the same for all processes)."""
 
-TOPIC, GROUP = "orders", "billing"
+TOPIC, COPIES, GROUP = "orders", "copies", "billing"
 
 
 class Settings(NamedTuple):
@@ -38,6 +39,7 @@ class Settings(NamedTuple):
     """``retry_order``."""
     work_ms: float
     """Time that a handler takes."""
+    exactly_once: bool
 
     def fails_for_s(self, number: int) -> float:
         """Return the time for which a record fails from its first attempt on; 0.0 for a healthy one."""
@@ -60,7 +62,7 @@ class Settings(NamedTuple):
         return path.stat().st_mtime
 
 
-async def main(servers: str, text: str) -> None:
+async def main(servers: str, text: str, number: str) -> None:
     """Handle records until killed."""
     settings = Settings(*json.loads(text))
     log = os.open(Path(settings.folder) / f"log-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -73,6 +75,10 @@ async def main(servers: str, text: str) -> None:
             raise TimeoutError("not yet")
         os.write(log, ENTRY.pack(number, time.monotonic()))
 
+    async def copy(record: ConsumerRecord[Any, Any], txn: Transaction[Any, Any]) -> None:
+        await handle(record)
+        await txn.send(COPIES, record.value, record.key)
+
     options: dict[str, Any] = {
         "session_timeout_ms": 6_000,
         "auto_commit_interval_ms": 500,
@@ -80,10 +86,15 @@ async def main(servers: str, text: str) -> None:
     async with Consumer(
         TOPIC, bootstrap_servers=servers, group_id=GROUP, auto_offset_reset="earliest", **options
     ) as consumer:
-        later: dict[str, Any] = {"retry_topics": settings.delays, "retry_order": settings.order}
-        await consumer.run(handle, retries=0, dead_letter_topic="dead", stop_on_signals=True, **later)
+        options = {"retries": 0, "dead_letter_topic": "dead", "stop_on_signals": True}
+        options |= {"retry_topics": settings.delays, "retry_order": settings.order}
+        if settings.exactly_once:
+            async with Producer(servers, transactional_id=f"member-{number}") as producer:
+                await consumer.run(copy, exactly_once=producer, **options)
+        else:
+            await consumer.run(handle, **options)
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.ERROR)
-    anyio.run(main, sys.argv[1], sys.argv[2])
+    anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3])

@@ -173,11 +173,11 @@ async def test_a_cancelled_task_sends_a_dead_letter_even_if_it_is_cancelled_agai
             self.partitions_for = producer.partitions_for
             self.asked = 0
 
-        async def send_and_wait(self, *args: Any, **options: Any) -> Any:
+        async def send(self, *args: Any, **options: Any) -> Any:
             self.asked += 1
             if self.asked == 1:
                 this_task().cancel()
-            return await self._producer.send_and_wait(*args, **options)
+            return await self._producer.send(*args, **options)
 
     async with (
         Producer(cluster.bootstrap_servers, linger_ms=0) as producer,

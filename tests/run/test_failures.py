@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,13 @@ import anyio
 import pytest
 
 from aiokafka_lead import DEAD_LETTER_HEADERS, ConsumerRecord, Producer
-from aiokafka_lead.errors import HandlerError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from aiokafka_lead.errors import (
+    HandlerError,
+    KafkaError,
+    NotLeaderOrFollowerError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, E1, Gate, committed, fill, runner_of, until, until_committed
@@ -172,10 +179,10 @@ async def test_a_record_is_done_when_its_dead_letter_is_acknowledged(cluster: Em
             self.partitions_for = producer.partitions_for
             self.asked = anyio.Event()
 
-        async def send_and_wait(self, *args: Any, **options: Any) -> Any:
+        async def send(self, *args: Any, **options: Any) -> Any:
             self.asked.set()
             await gate.wait()
-            return await self._producer.send_and_wait(*args, **options)
+            return await self._producer.send(*args, **options)
 
     async with (
         Producer(cluster.bootstrap_servers) as producer,
@@ -200,6 +207,37 @@ async def test_a_record_is_done_when_its_dead_letter_is_acknowledged(cluster: Em
         await until_committed(cluster, E0, 5)
         done()
     assert len(cluster.records("failed")) == 1
+
+
+@pytest.mark.parametrize("stops_first", [False, True])
+async def test_dead_letters_on_their_way_occupy_no_handlers_and_a_stop_waits_for_them(
+    cluster: EmbeddedCluster, stops_first: bool
+) -> None:
+    await fill(cluster, 5)
+    fault = cluster.faults.add("Produce", topic="failed", error_code=NotLeaderOrFollowerError)
+    seen: list[int] = []
+    async with runner_of(cluster) as consumer, anyio.create_task_group() as tasks:
+        handled = anyio.Event()
+
+        async def handle(record: Record) -> None:
+            if record.offset < 2:
+                raise CannotHandleError
+            seen.append(record.offset)
+            if record.offset == 4:
+                handled.set()
+
+        options: Any = {"retries": 0, "order": "none", "concurrency": 1, "dead_letter_topic": "failed"}
+        tasks.start_soon(partial(consumer.run, handle, **options))
+        with anyio.fail_after(20):
+            await handled.wait()
+            if stops_first:
+                tasks.start_soon(consumer.stop)
+                await anyio.wait_all_tasks_blocked()
+            fault.remove()
+            await consumer.stop()
+    assert seen == [2, 3, 4]
+    assert [letter.value for letter in cluster.records("failed")] == [b"0", b"1"]
+    assert await committed(cluster, E0) == 5
 
 
 async def test_a_dead_letter_that_is_refused_ends_the_run(cluster: EmbeddedCluster) -> None:

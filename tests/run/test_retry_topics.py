@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer, ConsumerRecord, Producer
+from aiokafka_lead import Consumer, ConsumerRecord, Handlers, Producer
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, HandlerError, PermanentError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -192,3 +192,53 @@ async def test_a_pattern_is_not_enough(cluster: EmbeddedCluster) -> None:
 
 async def never(record: Record) -> None:
     raise AssertionError("nothing is handed out")
+
+
+async def test_topics_subscribed_to_during_a_run_have_retry_topics(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("more", partitions=1)
+    await fill(cluster, 1)
+    seen: list[str] = []
+    options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest"}
+    async with (
+        Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options) as consumer,
+        Producer(cluster.bootstrap_servers) as producer,
+        until(consumer) as done,
+    ):
+
+        async def handle(record: Record) -> None:
+            seen.append(record.topic)
+            if len(seen) == 1:
+                consumer.subscribe(["events", "more"])
+                await producer.send_and_wait("more", b"new")
+            elif len(seen) == 2:
+                raise LookupError
+            else:
+                done()
+
+        with anyio.fail_after(30):
+            await consumer.run(handle, retries=0, retry_topics=["50ms"], retry_order="key")
+    assert seen == ["events", "more", "more"]
+    assert len(cluster.records("more.g.retry.50ms")) == 1
+
+
+async def test_batches_have_delayed_retries(cluster: EmbeddedCluster) -> None:
+    """A failed batch is handled again as a whole, then record by record; those that fail alone wait."""
+    await fill(cluster, 4)
+    seen: list[list[int]] = []
+    handlers = Handlers()
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        @handlers.on("events", max_records=4, max_wait_ms=500)
+        async def handle(records: list[Record]) -> None:
+            seen.append([record.offset for record in records])
+            assert all(record.topic == "events" for record in records)
+            if any(record.offset == 2 for record in records) and len(seen) < 8:
+                raise LookupError
+            if len(seen) == 8:
+                done()
+
+        with anyio.fail_after(30):
+            await consumer.run(handlers, retries=1, retry_backoff_ms=5, retry_topics=["50ms", "60ms"])
+    assert seen == [[0, 1, 2, 3]] * 2 + [[0], [1], [2], [3], [2], [2]]
+    [letter] = cluster.records("events.g.retry.60ms", 0)
+    assert dict(letter.headers)["retry.attempts"] == b"3"

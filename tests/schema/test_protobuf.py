@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 from google.protobuf import any_pb2, api_pb2, descriptor_pb2, struct_pb2, type_pb2
+from google.protobuf.json_format import MessageToDict, ParseDict
 
 from aiokafka_lead.errors import InvalidSchemaError
 from aiokafka_lead.schema import Schema, SchemaRegistry
+from aiokafka_lead.schema.proto_file import DescribedMessages
 from aiokafka_lead.schema.proto_names import message_names
 from aiokafka_lead.schema.proto_text import NoText, proto_text
+from aiokafka_lead.schema.resolved import ResolvedSchema
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
 from . import messages
@@ -78,6 +81,74 @@ def test_a_file_without_a_text_here() -> None:
     unknown.options.MergeFromString(b"\xc2\x3e\x01x")  # field 1000, which is undefined
     with pytest.raises(NoText):
         proto_text(unknown)
+
+
+# --- classes built from the text ---
+
+SHOP = """
+edition = "2023"; package shop; import weak "other.proto"; import "buf/validate/validate.proto";
+import "google/protobuf/timestamp.proto"; import public "confluent/type/decimal.proto";
+option (mine) = { a: 1 b { c: "}" } };
+message Order {
+  option (x).y = true; reserved 5, 7 to 9; reserved "old"; extensions 100 to 200 [declaration = { number: 1 }];
+  int64 id = 1 [json_name = "theId", (buf.validate.field).int64 = {gt: 0}];
+  map<string, Line> lines = 3; // message Hidden {}
+  oneof by { option (z) = 1; string guest = 4; Line line = 0x6; }
+  message Line { enum K { option allow_alias = true; A = 0; B = -1; C = 0x2; AA = 0; } K k = 1; State state = 2; };
+  google.protobuf.Timestamp at = 10; confluent.type.Decimal price = 11; inner.Money money = 13;
+  bytes message = 14; repeated string option = 15 [features.repeated_field_encoding = EXPANDED];
+  extend Order { string more = 100; }
+}
+enum State { OPEN = 0 [deprecated = true]; CLOSED = 1; }
+service S { rpc Do(Order) returns (stream Order) { option x = 1; } rpc Go(Order) returns (Order); }
+extend google.protobuf.FieldOptions { string my = 50000; }
+"""
+MONEY = 'syntax = "proto3"; package shop.inner; message Money { optional sint64 cents = 1; }'
+
+
+def described_here(text: str, **references: str) -> DescribedMessages:
+    others = ((f"{name}.proto", Schema(each, "PROTOBUF")) for name, each in references.items())
+    return DescribedMessages(ResolvedSchema(Schema(text, "PROTOBUF"), tuple(others)))
+
+
+def test_a_class_built_from_a_schema_has_all_its_fields() -> None:
+    kind = described_here(SHOP, other=MONEY).kind("shop.Order")
+    line = {"k": "B", "state": "CLOSED"}
+    shown = {"id": "3", "lines": {"": line}, "line": {"k": "C"}, "at": "2020-01-01T00:00:00Z", "option": ["", "x"]}
+    shown |= {"price": {"value": "AA==", "scale": 2}, "money": {"cents": "0"}, "message": "/w=="}
+    made = ParseDict(shown, kind())
+    assert MessageToDict(kind.FromString(made.SerializeToString()), preserving_proto_field_name=True) == shown
+    assert MessageToDict(kind(id=1)) == {"theId": "1"}
+
+
+@pytest.mark.parametrize("kind", [messages.ORDER, messages.BASKET, type_pb2.Type, any_pb2.Any])
+def test_a_class_built_from_a_text_reads_as_the_generated_one(kind: Any) -> None:
+    """Descriptors themselves are messages with everything that proto2 and proto3 have."""
+    texts = {}
+    for file in (descriptor_pb2.DESCRIPTOR, kind.DESCRIPTOR.file):
+        made = descriptor_pb2.FileDescriptorProto()
+        file.CopyToProto(made)
+        texts[file.name] = (made, proto_text(made))
+    built = described_here(texts["google/protobuf/descriptor.proto"][1]).kind("google.protobuf.FileDescriptorProto")
+    for made, _ in texts.values():
+        assert MessageToDict(built.FromString(made.SerializeToString())) == MessageToDict(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("message A { Nope x = 1; }", "Nope"),
+        ("message A { int32 x = 1 }", "';'"),
+        ("message A {", "too early"),
+        ("message A { string s = ; }", "';'"),
+        ('import "os/path.proto"; message A { os.Path p = 1; }', r"os\.Path"),
+        ("message A { optional group G = 1 { } }", "group"),
+        ("message A {" * 2000 + "}" * 2000, "recursion"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(text: str, why: str) -> None:
+    with pytest.raises(InvalidSchemaError, match=why):
+        described_here(text)
 
 
 # --- the latest schema of a subject ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,12 +25,12 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.oidc import ClientCredentials
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
-from aiokafka_lead.testing import EmbeddedSchemaRegistry
+from aiokafka_lead.testing import EmbeddedSchemaRegistry, RegistryRequest
 
 from ..leaks import everything
 from ..names import STRANGE, Names, Stranger, needs_loopbacks
 from ..oidc.identity_provider import IdentityProvider
-from .material import LATER, ORDER, ORDER_TEXT, OTHER
+from .material import LATER, ORDER, ORDER_TEXT, OTHER, order
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
@@ -104,12 +104,41 @@ async def test_what_does_not_exist_is_remembered_for_a_while(schema_registry: Em
         with pytest.raises(SchemaNotFoundError) as raised:
             await registry.schema(99)
         assert (raised.value.status, raised.value.error_code) == (404, 40403)
-    assert schema_registry.asked("GET", "/schemas/ids/99") == 1
+    assert schema_registry.asked("GET", "/schemas/ids/99") == 2
     hasty = SchemaRegistry(schema_registry.url, absent_max_age_ms=0)
     for _ in range(2):
         with pytest.raises(SchemaNotFoundError):
             await hasty.schema(99)
-    assert schema_registry.asked("GET", "/schemas/ids/99") == 3
+    assert schema_registry.asked("GET", "/schemas/ids/99") == 6
+
+
+async def test_a_schema_that_only_another_node_has_yet(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """Followers learn of a new schema a little later: a good record must not become a dead letter for that."""
+    with EmbeddedSchemaRegistry() as follower:
+        both = SchemaRegistry(f"{follower.url},{schema_registry.url}")
+        content = (
+            await SchemaRegistry(schema_registry.url).avro_serializer(ORDER, auto_register=True).encode(order(1), "t")
+        )
+        assert await both.deserializer().decode(content) == order(1)
+        with pytest.raises(SchemaNotFoundError):
+            await both.schema(99)
+        assert follower.asked("GET", "/schemas/ids/99") == schema_registry.asked("GET", "/schemas/ids/99") == 2
+
+
+class _Late(EmbeddedSchemaRegistry):
+    """Learns of a schema only after the first request for it."""
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
+        if method == "GET" and not self.asked(method, target):
+            self.requests.append(RegistryRequest(method, target, 404))
+            return 404, {"error_code": 40403, "message": "Schema not found"}
+        return super().answer(method, target, headers, body)
+
+
+async def test_a_schema_that_is_there_a_little_later() -> None:
+    with _Late() as late:
+        content = await SchemaRegistry(late.url).avro_serializer(ORDER, auto_register=True).encode(order(1), "t")
+        assert await SchemaRegistry(late.url).deserializer().decode(content) == order(1)
 
 
 async def test_the_latest_version_is_asked_for_again_after_its_time(schema_registry: EmbeddedSchemaRegistry) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer, ConsumerRecord, ShareRunOptions, TopicPartition
+from aiokafka_lead import Consumer, ConsumerRecord, Delivery, ShareRunOptions, TopicPartition
 from aiokafka_lead.errors import ConfigTypeError, HandlerError, IllegalStateError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -127,7 +127,7 @@ async def test_a_dead_letter_that_is_refused_ends_the_run_and_its_record_comes_a
         async def partitions_for(self, topic: str) -> frozenset[int]:
             return frozenset({0})
 
-        async def send_and_wait(self, *arguments: object, **options: object) -> object:
+        async def send(self, *arguments: object, **options: object) -> Delivery:
             raise RuntimeError("full")
 
     async def fail(record: Record) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ..suites import crossed
 from .transactional_run import TransactionalRun
 
-AT_ONCE = 4
+AT_ONCE = 2
 
 
 @pytest.mark.parametrize("pipelines", [False, True], ids=["producers", "pipelines"])

@@ -20,6 +20,7 @@ cdef class FrameReader:
     @cython.locals(length=int, end=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, frames=list)
     cpdef list received(self, Py_ssize_t count)
 
+    cdef object _grown_scratch(self)
     cdef int _begin_body(self, Py_ssize_t length, object beginning) except -1
     @cython.locals(bodies=list, body=bytearray, at=Py_ssize_t)
     cdef bytearray _room_for(self, Py_ssize_t length)

@@ -17,6 +17,8 @@ from .foreign import frame_length_error
 
 SCRATCH_BYTES = 32 * 1024
 """Frames that fit are collected in the reused buffer, large enough for a TLS record or many small answers."""
+FIRST_SCRATCH_BYTES = 4 * 1024
+"""Its size until more arrives at once: an idle connection, of which a client may have hundreds, needs no more."""
 
 KEPT_BODIES = 2
 """One is read from while the next one arrives."""
@@ -38,7 +40,7 @@ class FrameReader:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.error: KafkaError | None = None
-        self._scratch = raw.new_buffer(SCRATCH_BYTES)
+        self._scratch = raw.new_buffer(FIRST_SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
         self._end = 0
         """Number of bytes of an incomplete frame at the start of the scratch buffer."""
@@ -79,6 +81,8 @@ class FrameReader:
                 return [scratch[4:count].tobytes()]  # the common case: exactly one whole frame
         frames: list[Buffer] = []
         end = self._end + count
+        if end == FIRST_SCRATCH_BYTES == len(scratch):
+            scratch = self._grown_scratch()
         start = 0
         while end - start >= 4:
             (length,) = _unpack_length(scratch, start)
@@ -109,6 +113,14 @@ class FrameReader:
             frames += self.received(count)
             view = view[count:]
         return frames
+
+    def _grown_scratch(self) -> memoryview:
+        """Read more at once from now on, because the connection filled the buffer."""
+        grown = raw.new_buffer(SCRATCH_BYTES)
+        grown[:FIRST_SCRATCH_BYTES] = self._scratch
+        self._scratch = grown
+        self._scratch_view = memoryview(grown)
+        return self._scratch_view
 
     def _begin_body(self, length: int, beginning: memoryview) -> None:
         self._body = self._room_for(length)

@@ -301,8 +301,10 @@ class ParallelWork(Protocol):
 class CurrentRun:
     """The run of one consumer, which determines finished records; otherwise they follow from those in hand."""
 
-    __slots__ = ("work",)
+    __slots__ = ("on_subscription", "work")
 
     def __init__(self) -> None:
         self.work: ParallelWork | None = None
         """None without a run. Written by the run itself."""
+        self.on_subscription: Callable[[], None] | None = None
+        """Called before the consumer follows a change of its subscription. Written by the run itself."""

@@ -173,7 +173,8 @@ class ClassicMember:
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
         """Take in newer metadata; a leader requests a rebalance if partitions were added."""
         self._snapshot = snapshot
-        if self._phase in (Phase.CHECKING, Phase.ADOPTING, Phase.STABLE):
+        syncs = self._phase is Phase.SYNCING and self._to_sync is not None  # it made the assignment from older metadata
+        if syncs or self._phase in (Phase.CHECKING, Phase.ADOPTING, Phase.STABLE):
             self._rejoin = self._rejoin or self._leader.outdated(snapshot)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
@@ -412,6 +413,7 @@ class ClassicMember:
 
     def _left(self) -> None:
         self._member_id = ""
+        self._leader = Leader(self._log)  # metadata of topics without a subscription is forgotten, so learn it again
         self._lose(Event.LEFT, self._leaving)
         if self._come_back:
             self._take(Event.JOIN)

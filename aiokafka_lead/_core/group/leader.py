@@ -111,7 +111,7 @@ class Leader:
         self._learn_by = 0.0
         """Time until which metadata is waited for."""
         self._waited_for: frozenset[str] = frozenset()
-        """Topics that were waited for, or assigned, in this generation or an earlier one."""
+        """Topics of the group that were waited for, or assigned, in this generation or an earlier one."""
 
     def joined(self, response: JoinGroupResponse, snapshot: ClusterSnapshot, now: float) -> bool:
         """Begin a generation; return True if the member has to assign all partitions in it."""
@@ -126,8 +126,10 @@ class Leader:
     def _begin(self, members: Sequence[JoinGroupResponseMember], now: float) -> None:
         self._members = [_subscription(member, self._log) for member in members]
         self.topics = frozenset(topic for member in self._members for topic in member.topics)
-        # One that had partitions is missing only if it was deleted: several answers said so.
+        # One that had partitions is missing only if it was deleted: several answers said so. Metadata of a topic that
+        # no member subscribed to for a while was forgotten, so it counts as new.
         self._waited_for |= {topic for topic, count in self._counts.items() if count}
+        self._waited_for &= self.topics
         self._counts = {}
         self._learn_by = now + LEARN_WITHIN_S
 

@@ -13,7 +13,7 @@ from ..._records.record import AnyRecord
 from ...errors import ConfigTypeError, RecordDeserializationError
 from .failures import reason_of
 from .handler import checked_handler, name_of, place_of
-from .parsing import parser_for
+from .parsing import parser_for, unwrapped
 
 Handler = Callable[..., Awaitable[object]]
 Get = Callable[[Any, Any], Any]
@@ -37,6 +37,7 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
     wanted = _parameters(handler)
     if model is None and (wanted is None or all(map(_is_plain, wanted))):
         takes_no_txn = transactional and wanted is not None and len(wanted) == 1
+        _check_call(handler, 1 + (transactional and not takes_no_txn))
         return (lambda record, txn: checked(record)) if takes_no_txn else checked
     name = name_of(handler)
     positional: list[Get] = []
@@ -117,6 +118,17 @@ def _parameters(handler: Handler) -> list[inspect.Parameter] | None:
     ]
 
 
+def _check_call(handler: Handler, arguments: int) -> None:
+    """Raise `ConfigTypeError` if the handler cannot be called with this number of arguments."""
+    try:
+        inspect.signature(handler).bind(*range(arguments))
+    except ValueError:
+        pass  # a builtin without a signature
+    except TypeError as error:
+        given = "a record and a transaction" if arguments > 1 else "a record"
+        raise ConfigTypeError(f"handler {name_of(handler)} cannot be called with {given}: {error}") from None
+
+
 def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
     """Return the annotation; a record or a transaction may have a name that only type checkers know."""
     annotation = parameter.annotation
@@ -162,15 +174,16 @@ def _is_transaction(annotation: Any) -> bool:
 def _getter(parameter: inspect.Parameter, what: str, transactional: bool, model: Any) -> tuple[Get, bool]:
     """Return the function that makes the argument, and True if the argument is the record's value."""
     annotation, name = parameter.annotation, parameter.name
-    if _is_record(annotation) or (name == "record" and annotation in (_MISSING, Any, object)):
+    kind = unwrapped(annotation)
+    if _is_record(kind) or (name == "record" and kind in (_MISSING, Any, object)):
         return (lambda record, txn: record), False
-    if _is_transaction(annotation) or (name in _TXN and annotation in (_MISSING, Any, object)):
+    if _is_transaction(kind) or (name in _TXN and kind in (_MISSING, Any, object)):
         if not transactional:
             raise ConfigTypeError(f"{what}: there is a transaction only with exactly_once")
         return (lambda record, txn: txn), False
     if name == "headers":
-        return _headers(annotation, what), False
-    if name in PARTS and annotation in (_MISSING, Any, object, str, int):
+        return _headers(kind, what), False
+    if name in PARTS and kind in (_MISSING, Any, object, str, int):
         return (lambda record, txn: getattr(record, name)), False
     if name == "key":
         return _content("key", annotation, what), False
@@ -182,7 +195,7 @@ def _getter(parameter: inspect.Parameter, what: str, transactional: bool, model:
 def _content(part: str, annotation: Any, what: str) -> Get:
     if annotation is _MISSING:
         return lambda record, txn: getattr(record, part)
-    parse = parser_for(annotation, what)
+    parse = parser_for(annotation, what, of_key=part == "key")
     wanted = name_of(annotation)
     of_value = part == "value"
 

@@ -10,7 +10,7 @@ from ..._values import NamedTuple
 from ...errors import HandlerError, PermanentError, SchemaContentError
 from ...errors.shown import shown_cause, some_of
 from .delays import Delay
-from .options import Fate
+from .options import Fate, leaves
 
 FRAMES = 10
 """Number of innermost frames of a traceback that are kept."""
@@ -36,10 +36,15 @@ class Verdict(NamedTuple):
     """Error that ends the run."""
     delay: Delay | None = None
     """Delay of the retry topic in which the record waits."""
+    behind: str | None = None
+    """Retry topic in which the record waits, without having been handled, since another one of its key is there."""
 
 
 def blamed(error: BaseException) -> BaseException:
-    """Return the error to name as the reason: the cause of a `PermanentError` that has one."""
+    """Return the error to name as the reason: the only one of a group, and the cause of a `PermanentError`."""
+    raised = leaves(error)
+    if len(raised) == 1:
+        error = raised[0]
     cause = error.__cause__
     return cause if isinstance(error, PermanentError) and cause is not None else error
 
@@ -64,8 +69,8 @@ def described(error: BaseException) -> str:
 
 def innermost_frames(error: BaseException) -> str:
     """Return a line "file:number in function" for each of the innermost frames of a traceback, the innermost last."""
-    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
-    return "\n".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]  # without source lines
+    return "\n".join(f"{code.co_filename}:{line} in {code.co_name}" for code, line in frames[-FRAMES:])
 
 
 def reason_of(error: BaseException) -> str:
@@ -89,12 +94,17 @@ def _quotes(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    each: BaseException | None = error
+    """Yield the error, its causes, and the errors of groups among them."""
+    left = [error]
     for _ in range(CHAIN):
-        if each is None:
+        if not left:
             return
+        each = left.pop()
         yield each
-        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+        cause = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+        left += [] if cause is None else [cause]
+        if isinstance(each, BaseExceptionGroup):
+            left += reversed(each.exceptions)
 
 
 def _name(error: BaseException) -> str:

@@ -114,6 +114,7 @@ class Following:
     def __init__(self, topics: RetryTopics) -> None:
         self._topics = topics
         self._families: dict[TopicPartition, _Family] = {}
+        """Families, by each of their partitions."""
 
     # --- assignment --------------------------------------------------------------------------------------------------
 
@@ -129,7 +130,8 @@ class Following:
             if family is None or family.state is not state:
                 family = _Family(state, names)
                 found.update(family.scans)
-            families[state.tp] = family
+            for name in (state.tp.topic, *names):
+                families[TopicPartition(name, state.tp.partition)] = family
         self._families = families
         return found
 
@@ -148,24 +150,24 @@ class Following:
         scan = self._scan(tp)
         if scan is None or scan.start is None or scan.end is None or position is None or position.offset < scan.end:
             return None
-        del self._family(tp).scans[tp]  # type: ignore[union-attr]
+        del self._families[tp].scans[tp]
         return scan.start
 
     def is_open(self, tp: TopicPartition) -> bool:
         """Return True if records of this partition may be handled now."""
         if self._topics.original(tp.topic) not in self._topics.names:
             return True
-        family = self._family(tp)
+        family = self._families.get(tp)
         return family is not None and not family.scans
 
     def scans(self) -> Iterator[TopicPartition]:
         """Yield the retry partitions that are being scanned."""
-        return (tp for family in list(self._families.values()) for tp in list(family.scans))
+        return (tp for tp, family in list(self._families.items()) if tp in family.scans)
 
     def starts(self) -> dict[TopicPartition, Position]:
         """Return the positions to which partitions have to return if their scans never end."""
-        scans = [item for family in self._families.values() for item in family.scans.items()]
-        return {tp: scan.start for tp, scan in scans if scan.start is not None}
+        scans = [(tp, family.scans.get(tp)) for tp, family in self._families.items()]
+        return {tp: scan.start for tp, scan in scans if scan is not None and scan.start is not None}
 
     # --- records -----------------------------------------------------------------------------------------------------
 
@@ -190,7 +192,12 @@ class Following:
 
     def finished(self, record: Record) -> None:
         """Note that a record is done, or waits elsewhere."""
-        self._remove(record, self._origin(record), _Place(record.topic, record.offset))
+        if self._waiting(record) is not None:
+            self._remove(record, self._origin(record), _Place(record.topic, record.offset))
+
+    def concerns(self, record: Record) -> bool:
+        """Return True if a record of this one's key, or itself, waits."""
+        return self._waiting(record) is not None
 
     def is_copy(self, record: Record) -> bool:
         """Return True if this copy need not be handled, since another one of the same record waits.
@@ -238,11 +245,8 @@ class Following:
         return None if family is None or record.key is None else family.waiting.get(record.key)
 
     def _scan(self, tp: TopicPartition) -> Scan | None:
-        family = self._family(tp)
+        family = self._families.get(tp)
         return None if family is None else family.scans.get(tp)
 
     def _family_of(self, record: Record) -> _Family | None:
-        return self._family(TopicPartition(record.topic, record.partition))
-
-    def _family(self, tp: TopicPartition) -> _Family | None:
-        return self._families.get(TopicPartition(self._topics.original(tp.topic), tp.partition))
+        return self._families.get((record.topic, record.partition))  # type: ignore[call-overload,no-any-return]

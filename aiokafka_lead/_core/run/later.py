@@ -52,6 +52,8 @@ class Letter(NamedTuple):
     value: Any
     key: Any
     partition: int
+    timestamp_ms: None
+    """None: the time at which it is sent."""
     headers: list[Header]
 
 
@@ -116,7 +118,7 @@ class RetryTopics:
         Raises `DropRecordError` for a record of another group: the topic "a.b" of "c" has the retry topics of the topic
         "a" of "b.c".
         """
-        if not self.level(record.topic):
+        if record.topic not in self._levels:
             return record
         found = _restored(record)
         if found.topic != self._origins[record.topic]:
@@ -160,7 +162,7 @@ class RetryTopics:
 
     def _letter(self, record: Record, told: Mapping[str, object], topic: str) -> Letter:
         more = [(name, str(told[name]).encode(errors="replace")) for name in RETRY_HEADERS if name in told]
-        return Letter(topic, record.value, record.key, record.partition, [*_own(record), *more])
+        return Letter(topic, record.value, record.key, record.partition, None, [*_own(record), *more])
 
     def _name(self, origin: str, delay: Delay) -> str:
         return f"{origin}.{self._group_id}.retry.{delay.text}"

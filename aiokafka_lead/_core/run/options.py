@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict
 
 from ..._options.arguments import topic_name
 from ..._options.checks import (
@@ -24,12 +24,14 @@ from ...errors import ConfigError, ConfigTypeError, DropRecordError, PermanentEr
 from ...types import Header
 from .delays import Delay, delays
 
+if TYPE_CHECKING:
+    from ..producer.delivery import Delivery
+
 Order = Literal["key", "partition", "none"]
 
-Fate = Literal["retry", "later", "follow", "dead_letter", "skip", "drop", "reject", "raise"]
+Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise"]
 """Fate of a record whose handler has raised: it is handled again, waits in a retry topic, goes to the dead letters,
 counts as done because it cannot be read or because its handler says so, is rejected in a share group, or ends the run.
-"follow" is for a record that is not handled, because one of its key waits in a retry topic.
 """
 
 
@@ -43,12 +45,19 @@ class Ruling(NamedTuple):
     """Error of ``retry_delay``, which ends the run."""
 
 
+def leaves(error: BaseException) -> list[BaseException]:
+    """Return the errors of a group, or of groups in it, such as those that a task group raises; else the error."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for each in error.exceptions for leaf in leaves(each)]
+
+
 class DeadLetterProducer(Protocol):
     """The required part of a `Producer`."""
 
     async def partitions_for(self, topic: str) -> frozenset[int]: ...
 
-    async def send_and_wait(
+    async def send(
         self,
         topic: str,
         value: Any = None,
@@ -56,7 +65,7 @@ class DeadLetterProducer(Protocol):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: list[Header] | None = None,
-    ) -> object: ...
+    ) -> Delivery: ...
 
 
 class HandlingOptions(TypedDict, total=False):
@@ -145,7 +154,7 @@ class RunOptions(HandlingOptions, total=False):
 
 def dead_letter_producer(name: str, value: Any) -> Any:
     """Check for the methods of `Producer` that dead letters need."""
-    if not all(callable(getattr(value, method, None)) for method in ("partitions_for", "send_and_wait")):
+    if not all(callable(getattr(value, method, None)) for method in ("partitions_for", "send")):
         raise ConfigTypeError(f"{name} must be a Producer, not {type(value).__name__}")
     return value
 
@@ -195,11 +204,12 @@ class HandlingConfig(Checked):
 
         ``delays`` is the number of retry topics in which it has waited because of its own failures.
         """
-        if isinstance(error, DropRecordError):
-            return Ruling("drop")
         if isinstance(error, RecordDeserializationError):
             return Ruling(self._unreadable)
-        if not isinstance(error, PermanentError) and self._may_help(error):
+        raised = leaves(error)
+        if all(isinstance(each, DropRecordError) for each in raised):
+            return Ruling("drop")
+        if not any(isinstance(each, PermanentError) for each in raised) and self._may_help(error, raised):
             if attempts <= self.retries:
                 return Ruling("retry")
             try:
@@ -214,9 +224,10 @@ class HandlingConfig(Checked):
         """Return the delay of the retry topic in which a record waits next, or None."""
         return None
 
-    def _may_help(self, error: BaseException) -> bool:
+    def _may_help(self, error: BaseException, raised: Sequence[BaseException]) -> bool:
         """Return True if a retry may help."""
-        return self.retry_on is None or isinstance(error, self.retry_on)
+        wanted = self.retry_on
+        return wanted is None or isinstance(error, wanted) or all(isinstance(each, wanted) for each in raised)
 
     @property
     def _unreadable(self) -> Fate:

@@ -9,80 +9,108 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
+from ..._values import NamedTuple
 from ...errors import ConfigTypeError
 
 Parse = Callable[[Any], Any]
 
 
-def parser_for(kind: Any, what: str) -> Parse:
+def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
     """Return the function that parses bytes as this type; raise `ConfigTypeError` for a type that no parser supports.
 
     bytes and str are the bytes themselves and their UTF-8 text. Every other type is parsed from JSON: plain dict and
     list, models of pydantic, Structs of msgspec, and other types that either library supports, such as dataclasses. A
-    value that a deserializer has already turned into an object is checked in the same way. ``what`` names the parameter
-    in errors.
+    value that a deserializer has already turned into an object is checked in the same way. With ``of_key``, what is
+    neither an object, an array nor a string of JSON is parsed as text: a UUID, an Enum. ``what`` names the parameter in
+    errors.
     """
     if kind in (Any, object):
         return _as_it_is
-    if None in (found := typing.get_args(kind)) or type(None) in found:
-        return _or_none(kind, found, what)
-    parse = _SIMPLE.get(kind) if isinstance(kind, type) else None
-    if parse is not None:
-        return parse
+    if typing.get_origin(kind) in (typing.Union, types.UnionType) and type(None) in typing.get_args(kind):
+        rest = tuple(each for each in typing.get_args(kind) if each is not type(None))
+        parse_rest = parser_for(typing.Union[rest], what, of_key=of_key)  # noqa: UP007
+        return lambda content: None if content is None else parse_rest(content)
+    plain = unwrapped(kind)
+    simple = _SIMPLE.get(plain) if isinstance(plain, type) else None
+    if simple is not None and typing.get_origin(kind) is not typing.Annotated:
+        return simple
+    from_json, from_python, from_text = _library(kind, what)
+    if plain in (str, bytes) and simple is not None:
+        return lambda content: from_python(simple(content))
+
+    def parse(content: Any) -> Any:
+        if not isinstance(content, bytes):
+            return from_python(content)
+        if of_key and content[:1] not in _JSON:
+            return from_text(content.decode())
+        return from_json(content)
+
+    return parse
+
+
+def unwrapped(kind: Any) -> Any:
+    """Return the type without the metadata of Annotated, and for a NewType or an alias the type that it stands for."""
+    while True:
+        if typing.get_origin(kind) is typing.Annotated:
+            kind = kind.__origin__
+        elif isinstance(kind, typing.NewType):
+            kind = kind.__supertype__
+        elif type(kind).__name__ == "TypeAliasType":
+            kind = kind.__value__
+        else:
+            return kind
+
+
+_JSON = (b"{", b"[", b'"')
+"""First bytes of JSON that is not a number or a word."""
+
+
+class _Library(NamedTuple):
+    """Parsers of one type, by pydantic or msgspec."""
+
+    from_json: Parse
+    from_python: Parse
+    from_text: Parse
+
+
+def _library(kind: Any, what: str) -> _Library:
     if hasattr(kind, "__struct_fields__"):
-        return _by_msgspec(kind)
+        return _msgspec(kind)
     if hasattr(kind, "__pydantic_validator__"):
-        return _by_validator(kind.__pydantic_validator__)
-    return _by_library(kind, what)
-
-
-def _or_none(kind: Any, members: tuple[Any, ...], what: str) -> Parse:
-    rest = tuple(each for each in members if each is not None and each is not type(None))
-    if typing.get_origin(kind) not in (typing.Union, types.UnionType) or not rest:
-        return _by_library(kind, what)
-    parse = parser_for(rest[0] if len(rest) == 1 else typing.Union[rest], what)  # noqa: UP007
-    return lambda content: None if content is None else parse(content)
-
-
-def _by_library(kind: Any, what: str) -> Parse:
+        return _validator(kind.__pydantic_validator__)
     tried: list[str] = []
     if find_spec("pydantic") is not None:
         import pydantic
 
         try:
-            return _by_validator(pydantic.TypeAdapter(kind).validator)
+            return _validator(pydantic.TypeAdapter(kind).validator)
         except (TypeError, ValueError, pydantic.errors.PydanticUserError) as error:
             tried.append(f"pydantic: {str(error).splitlines()[0]}")
     if find_spec("msgspec") is not None:
         try:
-            return _by_msgspec(kind)
+            return _msgspec(kind)
         except TypeError as error:
             tried.append(f"msgspec: {error}")
     reason = "; ".join(tried) or "it needs pydantic or msgspec"
     raise ConfigTypeError(f"{what}: no record can be parsed as {_shown(kind)} ({reason})")
 
 
-def _by_validator(validator: Any) -> Parse:
-    from_json, from_python = validator.validate_json, validator.validate_python
-
-    def parse(content: Any) -> Any:
-        return from_json(content) if isinstance(content, bytes) else from_python(content)
-
-    return parse
+def _validator(validator: Any) -> _Library:
+    return _Library(validator.validate_json, validator.validate_python, validator.validate_strings)
 
 
-def _by_msgspec(kind: Any) -> Parse:
+def _msgspec(kind: Any) -> _Library:
     import msgspec
 
     # msgspec accepts any class here, and only fails later, for each record, if it does not support the class.
     if isinstance(kind, type) and type(msgspec.inspect.type_info(kind)).__name__ == "CustomType":
         raise TypeError(f"{_shown(kind)} is not supported")
-    decode, convert = msgspec.json.Decoder(kind).decode, msgspec.convert
-
-    def parse(content: Any) -> Any:
-        return decode(content) if isinstance(content, bytes) else convert(content, kind)
-
-    return parse
+    convert = msgspec.convert
+    return _Library(
+        msgspec.json.Decoder(kind).decode,
+        lambda content: convert(content, kind),
+        lambda content: convert(content, kind, strict=False),
+    )
 
 
 def _as_it_is(content: Any) -> Any:

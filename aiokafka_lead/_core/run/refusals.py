@@ -21,6 +21,7 @@ from ...errors import (
 )
 from ...errors.shown import shown_cause
 from ..backoff import Backoff
+from .options import leaves
 
 REFUSALS = (
     ClusterAuthorizationFailedError,
@@ -151,4 +152,5 @@ def is_outage(error: BaseException) -> bool:
     """
     if isinstance(error, RecordDeserializationError):
         return not error.lasts
-    return any(isinstance(each, SchemaRegistryError) and each.at_fault for each in (error, error.__cause__))
+    raised = [each for leaf in leaves(error) for each in (leaf, leaf.__cause__)]
+    return any(isinstance(each, SchemaRegistryError) and each.at_fault for each in raised)

@@ -74,8 +74,12 @@ cdef class Work:
     @cython.locals(record=ConsumerRecord, partition=PartitionWork)
     cdef _settle(self)
 
-    @cython.locals(record=ConsumerRecord, partition=PartitionWork, now=double)
+    @cython.locals(record=ConsumerRecord, partition=PartitionWork, was_first=bint)
     cpdef finished(self, HandlerSlot slot)
+    cdef _may_resume(self, PartitionWork partition)
+    cpdef passed_on(self, HandlerSlot slot)
+    @cython.locals(now=double)
+    cdef _stop_clock(self, HandlerSlot slot)
 
     @cython.locals(partition=PartitionWork)
     cpdef given_up(self, HandlerSlot slot)

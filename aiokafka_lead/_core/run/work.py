@@ -362,12 +362,10 @@ class Work:
         assert record is not None
         slot.partition = None
         if slot.began_at >= 0:
-            now = self._clock()
-            self._ended(slot)
-            partition.lanes.spent(record, now - slot.began_at, now)
-            slot.began_at = -1.0
+            self._stop_clock(slot)
         if partition.attempts:
             partition.attempts.pop(record.offset, None)
+        was_first = partition.resume_at >= 0 and record.offset <= partition.lanes.first()
         if record is self._fresh:
             self._fresh = None
             self.in_hand -= partition.lanes.passed(record)
@@ -381,9 +379,29 @@ class Work:
         if self._wanted_room >= self.in_hand:
             self._wanted_room = -1
             self._on_room()
-        elif partition.resume_at >= 0 and partition.resume_at >= partition.lanes.count() and self._has_share(partition):
+        elif partition.resume_at >= 0 and (was_first or partition.resume_at >= partition.lanes.count()):
+            self._may_resume(partition)
+
+    def _may_resume(self, partition: PartitionWork) -> None:
+        if self._has_share(partition):
             partition.resume_at = -1
             self._on_room()
+        elif partition.resume_at >= partition.lanes.count():
+            partition.resume_at = 0  # it is too far ahead of its first record, and waits for that one
+
+    def passed_on(self, slot: HandlerSlot) -> None:
+        """Note that the handler in this slot has ended, although its record is not done."""
+        self._settle()
+        if slot.began_at >= 0:
+            self._stop_clock(slot)
+
+    def _stop_clock(self, slot: HandlerSlot) -> None:
+        """Count the time of the slot's handler, which makes room for another one of its kind."""
+        now = self._clock()
+        self._ended(slot)
+        if slot.partition is not None and slot.record is not None:
+            slot.partition.lanes.spent(slot.record, now - slot.began_at, now)
+        slot.began_at = -1.0
 
     def given_up(self, slot: HandlerSlot) -> None:
         """Take back the record in this slot from its handler: it is not done."""

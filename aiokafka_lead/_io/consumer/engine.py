@@ -277,6 +277,8 @@ class ConsumerEngine(Kind, Generic[K, V]):
 
     def subscription_changed(self) -> None:
         """Follow a subscription that the application has changed."""
+        if self.run.on_subscription is not None:
+            self.run.on_subscription()
         self.subscriber.changed(started=self.started)
         self._absence_watch.look_soon()  # another consumer may have asked for an absent topic
 

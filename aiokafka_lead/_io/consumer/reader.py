@@ -142,7 +142,7 @@ class Reader(Generic[K, V]):
                 self._handing_out(chunk)
                 return islice(chunk.remaining, size)
             try:
-                await self._wait(None, None)
+                await self.wait(None, None)
             except ClientClosedError:
                 break
         return None
@@ -177,7 +177,7 @@ class Reader(Generic[K, V]):
                 self._handing_out(chunk)
                 record: ConsumerRecord[K, V] = next(chunk.remaining)
                 return record
-            await self._wait(wanted, None)
+            await self.wait(wanted, None)
 
     # --- many --------------------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Reader(Generic[K, V]):
             except NotLoaded as large:
                 await self._loading.load(large.view)
                 continue
-            if taken or not await self._wait(wanted, deadline):
+            if taken or not await self.wait(wanted, deadline):
                 return taken
 
     def _take(self, wanted: Wanted, limit: int | None) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
@@ -263,7 +263,7 @@ class Reader(Generic[K, V]):
                     if self._listener is not None:
                         self._listener.handed_out(batch.topic_partition, Position(batch.base_offset))
                     return batch
-                await self._wait(None, None)
+                await self.wait(None, None)
         except ClientClosedError:
             if self.stopped:
                 return None
@@ -325,7 +325,7 @@ class Reader(Generic[K, V]):
                 self._deserializing = None
         raise ClientClosedError
 
-    async def _wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
+    async def wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
         """Wait until there may be something to hand out; return False once the deadline has passed."""
         if self._waiting:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")

@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -22,14 +23,17 @@ from ..._core.share.record import ShareRecord
 from ..._core.tracing import ReadTracing, RunTracing
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
+from ..._values import NamedTuple
 from ...errors import BackgroundTaskError, ConfigTypeError, HandlerError, IllegalStateError, KafkaError
 from ...errors.shown import shown_cause
+from ...types import RecordMetadata
 from ..cancellation import outlives_cancellation, to_the_end
 from ..loop import News, Signal, Waiter
 from .dead_letters import DeadLetters
 from .workers import Slot, Worker, Workers, Workload, timed
 
 if TYPE_CHECKING:
+    from ..._core.producer.delivery import Delivery
     from ...config import ClientConfig
 
 S = TypeVar("S", bound=Slot)
@@ -41,7 +45,7 @@ CANCELLED_WITHIN_S = 1.0
 IDLE_MS = 60_000.0
 """Time limit of one look for records without another event."""
 
-SENT: tuple[Fate, ...] = ("dead_letter", "later", "follow")
+_SENT: tuple[Fate, ...] = ("dead_letter", "later")
 """Fates of a record that is sent to another topic."""
 
 _SAYS: dict[Fate, tuple[int, str]] = {
@@ -115,7 +119,7 @@ class Judge(Generic[R]):
             if failed is not None:
                 text = f"{text}; retry_delay has failed: {failed!r}"
             return Verdict(fate, failure=_failure(text, record, failed or error, attempts))
-        if fate in SENT:
+        if fate in _SENT:
             return Verdict(fate, delay=delay)
         self._log(fate, record, error, attempts)
         if fate != "retry":
@@ -126,24 +130,23 @@ class Judge(Generic[R]):
 
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
         """Note that a record's dead letter is written, or that it waits in a retry topic."""
-        if fate == "follow":
-            return
         self._log(fate, record, error, attempts)
         if self.tracing is not None and fate == "dead_letter":
             self.tracing.dead_letter(record, error, str(self.config.dead_letter_topic))
         else:
             self._give_up(record, error)
 
-    def refused(
-        self, fate: Fate, record: Any, error: BaseException, attempts: int, refusal: BaseException
-    ) -> HandlerError:
+    def refused(self, sending: Sending, refusal: BaseException) -> HandlerError:
         """Return the error that ends the run because a record could not be sent to another topic."""
-        self._give_up(record, error)
-        text = self._text(record, error, attempts)
-        by = self.config.dead_letter_topic
-        why = f"dead letter was not accepted by {by}" if fate == "dead_letter" else "retry topic did not accept it"
-        text += f"; its {why}: {refusal!r}"
-        return _failure(text, record, refusal, attempts)
+        _, record, verdict, error, attempts = sending
+        why = "retry topic did not accept it"
+        if verdict.fate == "dead_letter":
+            why = f"dead letter was not accepted by {self.config.dead_letter_topic}"
+        text = f"{place_of(record)} has to follow another one of its key"
+        if error is not None:
+            self._give_up(record, error)
+            text = self._text(record, error, attempts)
+        return _failure(f"{text}; its {why}: {refusal!r}", record, refusal, attempts)
 
     def _text(self, record: Any, error: BaseException, attempts: int) -> str:
         return f"{place_of(record)} could not be handled ({attempts} attempts): {described(error)}"
@@ -173,6 +176,17 @@ def _raw(record: Any) -> ConsumerRecord[Any, Any]:
     return raw
 
 
+class Sending(NamedTuple):
+    """Record on its way to another topic. It keeps its slot, and so stays in hand, until it is written there."""
+
+    slot: Any
+    record: Any
+    verdict: Verdict
+    error: BaseException | None = None
+    """Its handler's error; None for a record that was not handled, since it follows another one."""
+    attempts: int = 0
+
+
 class WorkersRun(ABC, Generic[S, R]):
     """Run that gives one record after another to workers. Owns the records in hand; its tasks end before it returns."""
 
@@ -182,7 +196,7 @@ class WorkersRun(ABC, Generic[S, R]):
         work: Workload[S, R],
         handle: Callable[[R], Awaitable[object]],
         dead_letters: DeadLetters | None,
-        take_over: Callable[[S, R], bool] | None = None,
+        take_over: Callable[[S, R], Awaitable[bool]] | None = None,
     ) -> None:
         """``take_over`` returns True for a record that no worker handles."""
         self._judge = judge
@@ -206,6 +220,8 @@ class WorkersRun(ABC, Generic[S, R]):
         """Set when another record waits for its due time."""
         self._calm = News()
         """Notified when a handler has ended that a task may wait for."""
+        self._sending: set[S] = set()
+        """Slots of records that are on their way to other topics."""
         self._failure: BaseException | None = None
         """Error that ends the run."""
         self._stop_at = math.inf
@@ -276,6 +292,7 @@ class WorkersRun(ABC, Generic[S, R]):
                     wound_up = True
                 self._tasks.cancel_scope.cancel()
         finally:
+            self._sending.clear()
             await to_the_end(self._settle_last, "kafka last commit")
         if self._failure is not None:
             raise self._failure
@@ -329,15 +346,24 @@ class WorkersRun(ABC, Generic[S, R]):
         """Return the busy workers, except one whose handler itself waits for the consumer to stop."""
         return [worker for worker in self._workers.busy if worker.task_id != self._stopped_by]
 
-    async def _until_ended(self, workers: Callable[[], list[Worker[S]]], deadline: float) -> None:
-        """Wait for these workers until the deadline; then cancel them, and give them `CANCELLED_WITHIN_S` to end."""
-        await self._until_calm(workers, deadline)
+    async def _until_ended(
+        self, workers: Callable[[], list[Worker[S]]], sending: Callable[[], object], deadline: float
+    ) -> None:
+        """Wait for these workers, and for records on their way to other topics, until the deadline.
+
+        Then cancel the workers, and give them `CANCELLED_WITHIN_S` to end.
+        """
+
+        def unfinished() -> object:
+            return workers() or sending()
+
+        await self._until_calm(unfinished, deadline)
         for worker in workers():
             self._log.warning("the handler of %s took too long, and is cancelled", worker.place)
             worker.scope.cancel()
         now = time.monotonic()
         # The commit needs a part of the remaining time, too.
-        await self._until_calm(workers, min(now + CANCELLED_WITHIN_S, (now + self._end_by) / 2))
+        await self._until_calm(unfinished, min(now + CANCELLED_WITHIN_S, (now + self._end_by) / 2))
 
     async def _until_calm(self, at_work: Callable[[], object], deadline: float) -> None:
         while at_work():
@@ -371,30 +397,71 @@ class WorkersRun(ABC, Generic[S, R]):
         elif verdict.fate == "retry":
             self._wait(slot, record, error, verdict.delay_s)
             self._waiting.set()
-        elif verdict.fate in SENT:
-            await self._send_away(verdict, slot, record, error, attempts)
+        elif verdict.fate in _SENT:
+            await self._send_away(Sending(slot, record, verdict, error, attempts))
         else:
             self._leave(slot)
 
-    async def _send_away(self, verdict: Verdict, slot: S, record: R, error: BaseException, attempts: int) -> None:
-        """Finish with the record once it is written to another topic. A task cancelled meanwhile may write it twice."""
-        judge = self._judge
+    async def _send_away(self, sending: Sending) -> None:
+        """Send a record to another topic, without waiting until it is written there.
+
+        A task cancelled meanwhile may send it twice.
+        """
+        tracing = self._judge.tracing
         try:
             while True:
                 try:
-                    with nullcontext() if judge.tracing is None else judge.tracing.within(record):
-                        await self._send(verdict, record, error, attempts)
+                    with nullcontext() if tracing is None else tracing.within(sending.record):
+                        delivery = await self._send(sending)
                     break
                 except asyncio.CancelledError:
                     if not await outlives_cancellation():
                         raise
         except Exception as refusal:
-            self._end(slot, judge.refused(verdict.fate, record, error, attempts, refusal))
+            self._not_sent(sending, refusal)
         else:
-            judge.sent(verdict.fate, record, error, attempts)
-            self._leave(slot)
+            self._sending.add(sending.slot)
+            delivery.add_done_callback(partial(self._answered, sending))
 
-    async def _send(self, verdict: Verdict, record: R, error: BaseException, attempts: int) -> None:
-        """Write the record's dead letter."""
+    async def _send(self, sending: Sending) -> Delivery:
+        """Send the record's dead letter."""
         assert self._dead_letters is not None
-        await self._dead_letters.send(_raw(record), error, attempts, self._judge.refusals)
+        assert sending.error is not None
+        return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts)
+
+    def _answered(self, sending: Sending, delivery: Delivery) -> None:
+        """Finish with a record that is written to another topic."""
+        if sending.slot not in self._sending:
+            return  # the run has ended
+        refusal = delivery.exception()
+        if refusal is not None:
+            self._not_sent(sending, refusal)
+            return
+        self._sending.discard(sending.slot)
+        self._written(sending, delivery.result())
+        if sending.error is not None:
+            self._judge.sent(sending.verdict.fate, sending.record, sending.error, sending.attempts)
+        self._leave(sending.slot)
+        self._calm.tell()
+        self._workers.rouse()  # a record may have waited for this one
+
+    def _written(self, sending: Sending, at: RecordMetadata) -> None:
+        """Note where the record is now."""
+
+    def _not_sent(self, sending: Sending, refusal: Exception) -> None:
+        """Send the record again after a refusal that is tolerated; otherwise end the run."""
+        if isinstance(refusal, REFUSALS):
+            try:
+                delay_s = self._judge.refusals.bear(refusal, time.monotonic())
+            except REFUSALS:
+                pass  # for too long
+            else:
+                self._sending.add(sending.slot)
+                self._tasks.start_soon(self._send_later, sending, delay_s, name="kafka letter")
+                return
+        self._sending.discard(sending.slot)
+        self._end(sending.slot, self._judge.refused(sending, refusal))
+
+    async def _send_later(self, sending: Sending, delay_s: float) -> None:
+        await anyio.sleep(delay_s)
+        await self._send_away(sending)

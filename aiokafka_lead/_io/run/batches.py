@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Container
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from ..._core.run.refusals import is_outage
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._records import ConsumerRecord
 from ..._values import NamedTuple
-from ...errors import RecordDeserializationError
+from ...errors import DropRecordError, RecordDeserializationError
 from ..cancellation import outlives_cancellation
 from ..loop import Signal
 from .base import Judge
@@ -54,9 +54,11 @@ class Batches:
         work: Work,
         deserialize: Callable[[Record], Awaitable[Record]] | None,
         settle: _Settle,
+        sending: Container[HandlerSlot],
         changed: Signal,
     ) -> None:
-        """``deserialize`` is None if records are used unchanged; ``changed`` is set when the next start has changed."""
+        """``deserialize`` is None if records are used unchanged; ``sending`` has the slots of records that are on their
+        way to other topics; ``changed`` is set when the next start has changed."""
         self._routing = routing
         self._judge = judge
         self._config: HandlingConfig = judge.config
@@ -64,6 +66,7 @@ class Batches:
         self._work = work
         self._deserialize = deserialize
         self._settle = settle
+        self._sending = sending
         self._changed = changed
         self._gathering: Gathering[BatchRoute] = Gathering()
         self.next_due = self._gathering.next_due
@@ -99,7 +102,7 @@ class Batches:
                         await self._handle_alone(batch.by, member)
         finally:
             for slot in batch.slots:
-                if slot.busy and slot.partition is batch.partition:
+                if slot.busy and slot not in self._sending and slot.partition is batch.partition:
                     self._work.given_up(slot)
             self._gathering.ended(batch.partition)
             self._changed.set()
@@ -115,7 +118,7 @@ class Batches:
                     made = record if self._deserialize is None else await self._deserialize(record)
                     found.append(_Member(slot, record, batch.by.item(made)))
                     break
-                except RecordDeserializationError as error:
+                except (RecordDeserializationError, DropRecordError) as error:
                     if await self._waits_out(slot, record, error):
                         continue
                     if not slot.busy:
@@ -128,7 +131,7 @@ class Batches:
 
     async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:
         """Return True if the batch is handled, False if each of its records has to be handled alone."""
-        attempts = 0
+        attempts = min(self._attempts(member.record) for member in members)
         first = members[0]
         while True:
             error = await self._raised(by, [member.item for member in members])
@@ -161,8 +164,14 @@ class Batches:
                 return
             if not await self._waits_out(member.slot, member.record, error):
                 if member.slot.busy:
-                    await self._settle(member.slot, member.record, error, self._config.retries + 1)
+                    attempts = max(self._config.retries, self._attempts(member.record)) + 1
+                    await self._settle(member.slot, member.record, error, attempts)
                 return
+
+    def _attempts(self, record: Record) -> int:
+        """Return the number of attempts at a record before it came here from a retry topic."""
+        later = self._judge.retry_topics
+        return 0 if later is None else later.attempts(record)
 
     async def _waits_out(self, slot: HandlerSlot, record: Record, error: BaseException) -> bool:
         """Return True after waiting for a schema registry, if the error comes from one."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
-
-import anyio
 
 from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.options import DeadLetterProducer
-from ..._core.run.refusals import REFUSALS, Refusals
 from ..._records import ConsumerRecord
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ...errors import TopicAuthorizationFailedError, UnsupportedVersionError
 
 if TYPE_CHECKING:
+    from ..._core.producer.delivery import Delivery
     from ..client import Client
 
 MISSING_AFTER_MS = 10_000.0
@@ -41,25 +38,13 @@ class DeadLetters:
         else:
             await check_writable(client, self.topic)
 
-    async def send(
-        self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, refusals: Refusals
-    ) -> None:
-        """Send a dead letter and wait for its acknowledgement; raise the producer's error after its own retries.
+    async def send(self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int) -> Delivery:
+        """Send a dead letter.
 
-        After a tolerated refusal the letter is sent again. Its timestamp is the present time, so that the topic's
-        retention begins now; the record's own is in the headers.
+        Its timestamp is the present time, so that the topic's retention begins now; the record's own is in the headers.
         """
         headers = dead_letter_headers(record, error, attempts, self._group_id)
-        await send(self._producer, refusals, self.topic, record.value, record.key, headers=headers)
-
-
-async def send(producer: DeadLetterProducer, refusals: Refusals, *record: Any, **more: Any) -> Any:
-    """Send a record and return its acknowledgement; send it again after each tolerated refusal."""
-    while True:
-        try:
-            return await producer.send_and_wait(*record, **more)
-        except REFUSALS as refused:
-            await anyio.sleep(refusals.bear(refused, time.monotonic()))
+        return await self._producer.send(self.topic, record.value, record.key, headers=headers)
 
 
 async def check_writable(client: Client, topic: str) -> int:

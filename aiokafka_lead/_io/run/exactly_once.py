@@ -91,7 +91,7 @@ class ExactlyOnceRun:
         self._config = config
         self._handler = routing.handle
         self._retry_topics = routing.retry_topics
-        self._make_room = routing.make_room
+        self._send_letter = routing.send_letter
         self._intake = Intake(engine.reading, engine.reader, routing.retry_topics)
         self._producer = producer
         self._deserializers = engine.reading.prefetch.deserializers
@@ -234,8 +234,7 @@ class ExactlyOnceRun:
         error, attempts, (fate, delay, _) = failure[1:]
         if delay is not None and later is not None:
             letter = later.letter(record, error, attempts, delay, time.time())
-            await self._make_room(letter, self._engine.client.metadata.snapshot)
-            await txn.send(**letter._asdict())
+            await self._send_letter(txn, letter)
         elif fate == "dead_letter":
             told = record if later is None else later.named(record)
             headers = dead_letter_headers(told, error, attempts, self._engine.config.group_id)

@@ -22,6 +22,7 @@ from ...errors import IllegalStateError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..consumer.deserializing import of_application
 from ..consumer.reader import Reader
+from ..deadline import Deadline
 from ..loop import Waiter
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ Record = ConsumerRecord[Any, Any]
 COMMIT_AGAIN_S = 43_200.0
 """Interval of commits of unchanged positions in retry partitions. Brokers forget offsets of topics to which no member
 subscribes, by default after a week, and would have all their records handled again."""
-
-LOOK_MS = 100.0
-"""Time limit of a read with ``retry_order``: neither another assignment nor the end of a scan wakes it."""
 
 
 class _Run(ParallelWork, Protocol):
@@ -101,32 +99,38 @@ class Intake:
 
         With ``from_all``, also take from partitions that ``work`` has enough of.
         """
-        retry_topics, following = self._retry_topics, self._following
-        if retry_topics is None:
+        if self._retry_topics is None:
             return self._add(work, await self._reader.getmany(None if from_all else work, most_ms, room))
-        if following is not None:
-            most_ms = min(most_ms, LOOK_MS)
-            self._begin_scans(following)
-        most_ms = min(most_ms, self._closed.opens_in_s(time.time()) * 1000 + 1)
         wanted = _Open(partial(self._may_take, None if from_all else work))
-        taken = await self._reader.getmany(wanted, most_ms, room)
-        now = time.time()
-        for tp, records in list(taken.items()):
-            if following is not None and following.reads(tp):
-                following.found(records)
-                taken[tp] = []
-            elif tp.topic in retry_topics and (due := self._closed.due(tp, records, now)) < len(records):
+        deadline = Deadline(most_ms)
+        while True:
+            self._begin_scans()
+            taken = await self._reader.getmany(wanted, 0, room)
+            count = self._add(work, {tp: self._to_handle(tp, records) for tp, records in taken.items()})
+            if self._end_scans() or taken:
+                if count:
+                    return count
+                continue
+            deadline.bring_forward(self._closed.opens_in_s(time.time()) * 1000 + 1)
+            if not await self._reader.wait(wanted, deadline):
+                return 0
+
+    def _to_handle(self, tp: TopicPartition, records: list[Record]) -> list[Record]:
+        """Return the records of a partition that may be handled now; the others are taken again later."""
+        retry_topics, following = self._retry_topics, self._following
+        if following is not None and following.reads(tp):
+            following.found(records)
+            return []
+        if retry_topics is not None and tp.topic in retry_topics:
+            due = self._closed.due(tp, records, time.time())
+            if due < len(records):
                 first = records[due]
                 epoch = -1 if first.leader_epoch is None else first.leader_epoch
                 self._reading.move(self._reading.positions.require(tp), Position(first.offset, epoch))
-                taken[tp] = records[:due]
-        if following is not None:
-            if self._reading.positions.by_topic is self._assignment:
-                self._end_scans(following)
-            for records in taken.values():
-                if records:
-                    following.taken(records)
-        return self._add(work, taken)
+                records = records[:due]
+        if following is not None and records:
+            following.taken(records)
+        return records
 
     def _may_take(self, work: Work | None, tp: TopicPartition) -> bool:
         following = self._following
@@ -137,9 +141,11 @@ class Intake:
                 return following.reads(tp)
         return not self._closed.is_closed(tp, time.time()) and (work is None or tp in work)
 
-    def _begin_scans(self, following: Following) -> None:
+    def _begin_scans(self) -> None:
         """Follow the assignment."""
-        positions = self._reading.positions
+        following, positions = self._following, self._reading.positions
+        if following is None:
+            return
         if positions.by_topic is not self._assignment:  # replaced at each change
             self._assignment = positions.by_topic
             new = following.assigned(positions)
@@ -158,13 +164,19 @@ class Intake:
             for tp, start in following.starts().items():
                 self._reading.move(positions.require(tp), start)
 
-    def _end_scans(self, following: Following) -> None:
-        """Move the partitions back whose scans have reached their ends."""
-        for tp in following.scans():
-            state = self._reading.positions.get(tp)
-            start = None if state is None else following.scanned(tp, state.position)
-            if state is not None and start is not None and start != state.position:
-                self._reading.move(state, start)
+    def _end_scans(self) -> bool:
+        """Move the partitions back whose scans have reached their ends; return True if there is one."""
+        following, positions = self._following, self._reading.positions
+        ended = False
+        if following is not None and positions.by_topic is self._assignment:
+            for tp in following.scans():
+                state = positions.get(tp)
+                start = None if state is None else following.scanned(tp, state.position)
+                if state is not None and start is not None:
+                    ended = True
+                    if start != state.position:
+                        self._reading.move(state, start)
+        return ended
 
     def _add(self, work: Work, taken: Mapping[TopicPartition, list[Record]]) -> int:
         count = 0

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 
-from ..._core.metadata.types import ClusterSnapshot
 from ..._core.run.binding import bound, bound_to_batch
 from ..._core.run.later import Letter, RetryTopics
 from ..._core.run.routes import Route, outgoing
 from ..._values import NamedTuple
 from ...errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..._core.producer.delivery import Delivery
 
 Handler = Callable[..., Awaitable[object]]
 
@@ -42,6 +44,8 @@ class Routing:
         """Producer of results, outside of transactions; set when the run begins."""
         self.retry_topics: RetryTopics | None = None
         """Set when the run begins, if it has retry topics."""
+        self.partition_count: Callable[[str], int] = _none
+        """Returns the known number of partitions of a retry topic."""
         self.make_retry_topics: Callable[[Iterable[str]], Awaitable[None]] = _nothing
         """Creates what retry topics lack since their topics have grown, for some retry topics or their topics."""
         self.as_bytes = True
@@ -63,13 +67,17 @@ class Routing:
         self.handle: Handler = only[0] if only else self._by_topic()
         """Called with each record that no handler of batches takes, and its transaction, if there is one."""
 
-    async def make_room(self, letter: Letter, snapshot: ClusterSnapshot) -> None:
-        """Create the partition to which a letter goes, if its retry topic lacks it."""
-        if letter.partition >= snapshot.partition_count(letter.topic):
+    async def send_letter(self, sender: Any, letter: Letter) -> Delivery:
+        """Send a letter by a producer or a transaction. Creates its partition if its retry topic lacks it."""
+        if letter.partition >= self.partition_count(letter.topic):
             await self.make_retry_topics([letter.topic])
+        sent: Delivery = await sender.send(*letter)
+        return sent
 
     def batch_of(self, topic: str) -> BatchRoute | None:
         """Return the handler of batches for this topic, if it has one."""
+        if self.retry_topics is not None:
+            topic = self.retry_topics.original(topic)
         found = self.batches.get(topic)
         return self.batches.get(None) if found is None and topic not in self._single else found
 
@@ -108,6 +116,11 @@ class Routing:
                     await delivery
 
         return handle
+
+
+def _none(topic: str) -> int:
+    """There are no retry topics."""
+    return 0
 
 
 async def _nothing(topics: Iterable[str]) -> None:

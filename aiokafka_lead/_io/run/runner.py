@@ -17,24 +17,24 @@ from ..._core.consumer.reset_policy import LATEST_TIMESTAMP
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.failures import Verdict
 from ..._core.run.following import Following, Scan
-from ..._core.run.later import Letter
 from ..._core.run.options import Order, RunConfig
 from ..._core.run.refusals import is_outage
 from ..._core.run.retries import Retries
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._records import ConsumerRecord
 from ...errors import KafkaError, RecordDeserializationError, UnknownTopicOrPartitionError
-from ...types import OffsetAndMetadata, TopicPartition
+from ...types import OffsetAndMetadata, RecordMetadata, TopicPartition
 from ..cancellation import Waits
 from ..group.missing import gone
-from .base import Judge, WorkersRun
+from .base import Judge, Sending, WorkersRun
 from .batches import Batches
-from .dead_letters import DeadLetters, send
+from .dead_letters import DeadLetters
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge, standing_still
 from .routing import Routing
 from .workers import Worker
 
 if TYPE_CHECKING:
+    from ..._core.producer.delivery import Delivery
     from ..consumer.engine import ConsumerEngine
 
 Record = ConsumerRecord[Any, Any]
@@ -49,14 +49,6 @@ ENDS_TOGETHER_MS = 2_000.0
 """Time limit for finding the ends of several retry partitions by one query."""
 
 _COMMIT = {"api": "OffsetCommit"}
-
-
-class _Behind(Exception):
-    """A record of the same key has to be handled first, and waits in this retry topic."""
-
-    def __init__(self, topic: str) -> None:
-        super().__init__(f"a record of its key waits in {topic}")
-        self.topic = topic
 
 
 async def run(
@@ -115,7 +107,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         super().__init__(judge, self._work, handle, dead_letters, self._take_over if taken_over else None)
         if routing.batches:
             deserialize = None if as_it_is else self._deserialized
-            self._batches = Batches(routing, judge, self._work, deserialize, self._settle, self._waiting)
+            self._batches = Batches(routing, judge, self._work, deserialize, self._settle, self._sending, self._waiting)
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -154,7 +146,12 @@ class Runner(WorkersRun[HandlerSlot, Record]):
     # --- handling ----------------------------------------------------------------------------------------------------
 
     async def _deserialize_and_handle(self, record: Record) -> None:
-        await self._handler(await self._deserialized(record))
+        later, made = self._retry_topics, record
+        if later is not None:
+            made = later.origin(record)
+        if not self._deserializers.plain:
+            made = await deserialized(made, self._deserializers)
+        await self._handler(made)
         if self._following is not None:
             self._following.finished(record)
 
@@ -173,26 +170,20 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             return None
         return lambda topic: config.order if routing.batch_of(topic) is None else "none"
 
-    def _take_over(self, slot: HandlerSlot, record: Record) -> bool:
-        if self._following is None:
+    async def _take_over(self, slot: HandlerSlot, record: Record) -> bool:
+        following = self._following
+        if following is None:
             return self._batches is not None and self._batches.take_over(slot, record)
-        if self._following.is_copy(record):
+        if not following.concerns(record):
+            return False
+        if following.is_copy(record):
             self._leave(slot)
             return True
-        topic = self._following.ahead_of(record)
+        topic = following.ahead_of(record)
         if topic is None:
             return False
-        self._workers.begin(Worker(slot), partial(self._follow, record, topic))
+        await self._send_away(Sending(slot, record, Verdict("later", behind=topic)))
         return True
-
-    async def _follow(self, record: Record, topic: str, worker: Worker[HandlerSlot]) -> None:
-        """Have the record wait behind the one of its key in this retry topic."""
-        slot = worker.slot
-        try:
-            await self._send_away(Verdict("follow"), slot, record, _Behind(topic), 0)
-        finally:
-            if slot.busy:
-                self._work.given_up(slot)
 
     def _begin_scan(self, scans: dict[TopicPartition, Scan]) -> None:
         self._tasks.start_soon(self._find_ends, scans, name="kafka retry partitions")
@@ -235,22 +226,23 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         attempts = self._retries.attempt(slot.partition, record, counts=counts)
         return attempts if self._retry_topics is None else attempts + self._retry_topics.attempts(record)
 
-    async def _send(self, verdict: Verdict, record: Record, error: BaseException, attempts: int) -> None:
-        later = self._retry_topics
+    async def _send(self, sending: Sending) -> Delivery:
+        self._work.passed_on(sending.slot)
+        later, record, verdict = self._retry_topics, sending.record, sending.verdict
         if later is None:
-            await super()._send(verdict, record, error, attempts)
-        elif isinstance(error, _Behind):
-            await self._write(record, later.follower(record, error.topic))
+            return await super()._send(sending)
+        if verdict.behind is not None:
+            letter = later.follower(record, verdict.behind)
         elif verdict.delay is not None:
-            await self._write(record, later.letter(record, error, attempts, verdict.delay, time.time()))
+            assert sending.error is not None
+            letter = later.letter(record, sending.error, sending.attempts, verdict.delay, time.time())
         else:
-            await super()._send(verdict, later.named(record), error, attempts)
+            return await super()._send(sending._replace(record=later.named(record)))
+        return await self._routing.send_letter(self._routing.producer, letter)
 
-    async def _write(self, record: Record, letter: Letter) -> None:
-        await self._routing.make_room(letter, self._engine.client.metadata.snapshot)
-        sent = await send(self._routing.producer, self._judge.refusals, **letter._asdict())
-        if self._following is not None:
-            self._following.written(record, letter.topic, sent.offset)
+    def _written(self, sending: Sending, at: RecordMetadata) -> None:
+        if self._following is not None and sending.verdict.fate == "later":
+            self._following.written(sending.record, at.topic, at.offset)
 
     def _wait(self, slot: HandlerSlot, record: Record, error: BaseException, delay_s: float | None) -> None:
         assert slot.partition is not None
@@ -406,11 +398,17 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:
         """Wait for handlers until the deadline; then cancel them, and give them `CANCELLED_WITHIN_S` to end."""
-        await self._until_ended(partial(self._handling, partitions), deadline)
+        sent = partial(self._being_sent, partitions)
+        await self._until_ended(partial(self._handling, partitions), sent, deadline)
 
     def _at_work(self, partitions: Collection[PartitionWork]) -> bool:
-        """Return True if handlers are busy with these partitions, or are about to be."""
-        return bool(self._handling(partitions)) or any(map(self._work.in_line, partitions))
+        """Return True if records of these partitions are being handled or sent away, or are about to be."""
+        waits = self._handling(partitions) or self._being_sent(partitions)
+        return bool(waits) or any(map(self._work.in_line, partitions))
+
+    def _being_sent(self, partitions: Collection[PartitionWork]) -> bool:
+        """Return True if records of these partitions are on their way to other topics."""
+        return any(slot.partition in partitions for slot in self._sending)
 
     def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker[HandlerSlot]]:
         """Return the workers busy with these partitions."""

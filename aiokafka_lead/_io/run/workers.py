@@ -107,7 +107,7 @@ class Workers(Generic[S, R]):
         handle: Callable[[R], Awaitable[object]],
         failed: Callable[[S, R, BaseException], Awaitable[None]],
         end: Callable[[S, BaseException], None],
-        take_over: Callable[[S, R], bool] | None = None,
+        take_over: Callable[[S, R], Awaitable[bool]] | None = None,
         *,
         slow_s: float = math.inf,
         log: ClientLog | None = None,
@@ -118,11 +118,11 @@ class Workers(Generic[S, R]):
         self._concurrency = concurrency
         self._handle = handle
         self._failed = failed
-        """Called when a handler has raised; decides the record's fate."""
+        """Called when a handler has raised; decides the record's fate, and keeps the slot of one that it sends away."""
         self._end = end
         """Called when a handler wants the process to exit."""
         self._take_over = take_over
-        """Returns True for a record that it keeps, together with its slot."""
+        """Returns True for a record that is not for `handle`; it may keep the record together with its slot."""
         self._slow_s = slow_s
         self._log = log
         self._idle: list[Worker[S]] = []
@@ -253,10 +253,11 @@ class Workers(Generic[S, R]):
                     if record is None:
                         await self._park(worker)
                         continue
-                    if take_over is not None and take_over(slot, record):
-                        slot = worker.slot = work.slot()
-                        continue
                     worker.began_at = now
+                    if take_over is not None and await take_over(slot, record):
+                        if slot.busy:
+                            slot = worker.slot = work.slot()
+                        continue
                     if not self._relief and (work.turns or work.aside):
                         self.rouse()
                     try:
@@ -264,11 +265,11 @@ class Workers(Generic[S, R]):
                         if cancelling():
                             await face_cancellation()
                     except Exception as error:
-                        await self._failed(slot, record, error)
+                        slot = await self._settle(worker, record, error)
                     except asyncio.CancelledError as error:
                         if not await outlives_cancellation():
                             raise
-                        await self._failed(slot, record, error)
+                        slot = await self._settle(worker, record, error)
                     except (SystemExit, KeyboardInterrupt) as error:
                         self._end(slot, error)  # in order: asyncio stops the event loop at once if a task raises it
                     else:
@@ -283,6 +284,13 @@ class Workers(Generic[S, R]):
             self._grant()
         # If only this worker was cancelled, the remaining records need another one.
         self.rouse()
+
+    async def _settle(self, worker: Worker[S], record: R, error: BaseException) -> S:
+        """Have a handler's failure settled; return the slot for the worker's next record."""
+        await self._failed(worker.slot, record, error)
+        if worker.slot.busy:  # the record is on its way to another topic
+            worker.slot = self._work.slot()
+        return worker.slot
 
     async def _park(self, worker: Worker[S]) -> None:
         self._idle.append(worker)

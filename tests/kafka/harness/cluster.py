@@ -123,11 +123,12 @@ class KafkaCluster:
     def wait_for_brokers(self, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Wait until the cluster's metadata names every broker that runs."""
         expected = {node_id for node_id in self._running if self._nodes[node_id].is_broker}
+        admin = self.admin()
 
         def registered() -> bool:
             self._raise_if_ended()
             try:
-                return set(self.admin().list_topics(timeout=2).brokers) == expected
+                return set(admin.list_topics(timeout=2).brokers) == expected
             except KafkaException:
                 return False
 
@@ -211,7 +212,8 @@ class KafkaCluster:
 
     def admin(self, bootstrap: str | None = None) -> AdminClient:
         """Create an admin client that is not ours, so that a bug of ours cannot hide itself."""
-        return AdminClient({"bootstrap.servers": bootstrap or self.bootstrap(), "log_level": 0})
+        servers = bootstrap or self.bootstrap()
+        return AdminClient({"bootstrap.servers": servers, "reconnect.backoff.max.ms": 500, "log_level": 0})
 
     def create_topic(
         self, name: str, *, partitions: int = 1, replication: int | None = None, config: Mapping[str, str] | None = None
@@ -243,9 +245,6 @@ class KafkaCluster:
         admin = self.admin()
         leader: int = self.known(admin, topic).topics[topic].partitions[partition].leader
         return leader
-
-    def _leads(self, broker_id: int, topic: str, partition: int) -> bool:
-        return self.leader(topic, partition) == broker_id
 
     def wait_in_sync(self, topic: str, timeout_s: float = 120) -> None:
         """Wait until every replica of a topic's partitions is in sync."""
@@ -286,10 +285,14 @@ class KafkaCluster:
             known = self.known(admin, topic).topics[topic].partitions
             return all(known[number].replicas == replicas for number, replicas in wanted.items())
 
+        def leads(broker_id: int, partition: int) -> bool:
+            leader: int = self.known(admin, topic).topics[topic].partitions[partition].leader
+            return leader == broker_id
+
         wait_until(planned, f"the replicas of {topic} are {wanted}", _CHANGE_TIMEOUT_S)
         for number, (leader, *_) in wanted.items():
             self._elect(admin, topic, number)
-            led = functools.partial(self._leads, leader, topic, number)
+            led = functools.partial(leads, leader, number)
             wait_until(led, f"{leader} leads {topic}-{number}", _CHANGE_TIMEOUT_S)
 
     @staticmethod
@@ -409,7 +412,7 @@ def quick_start(release: Release) -> list[str]:
             cluster = KafkaCluster(release, brokers=1, flags=[f"-XX:ArchiveClassesAtExit={made}"])
             try:
                 cluster.start()
-                cluster.terminate(1)
+                cluster.terminate(1, timeout_s=300)  # to write the archive takes a busy machine a while
             finally:
                 cluster.stop()
             made.rename(archive)

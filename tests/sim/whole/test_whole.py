@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.suites import crossed
+
 ROOT = Path(__file__).parents[3]
 RUNS = int(os.environ.get("WHOLE_RUNS", "6"))
 
@@ -27,10 +29,11 @@ def played(*arguments: str) -> str:
     return done.stdout
 
 
-PLAYS = [("whole", RUNS), ("transactions", 2), ("pipelines", 2), ("hostile", 4), ("held stop", 1)]
+FIRST = [("whole", max(1, RUNS // 2)), ("transactions", 1), ("pipelines", 1), ("hostile", 2), ("held stop", 1)]
+PLAYS = [*FIRST, ("whole", RUNS), ("transactions", 2), ("pipelines", 2), ("hostile", 4)]
 
 
-@pytest.mark.parametrize(("play", "runs"), PLAYS)
+@pytest.mark.parametrize(("play", "runs"), crossed(PLAYS, first=len(FIRST)))
 def test_each_seed_holds(play: str, runs: int) -> None:
     assert f"{runs} runs held" in played("--play", play, "--runs", str(runs))
 

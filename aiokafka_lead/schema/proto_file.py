@@ -1,0 +1,261 @@
+"""Message classes built from the text of a ``.proto`` file, for programs without its generated module."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from ..errors import InvalidSchemaError
+from ..errors.shown import shown
+from .proto_names import is_descriptor, tokens
+from .resolved import ResolvedSchema
+
+__all__ = ["DescribedMessages"]
+
+_FIELD = descriptor_pb2.FieldDescriptorProto
+_LABELS = {
+    "optional": _FIELD.LABEL_OPTIONAL,
+    "required": _FIELD.LABEL_REQUIRED,
+    "repeated": _FIELD.LABEL_REPEATED,
+}
+_SCALARS = {
+    name.removeprefix("TYPE_").lower(): number
+    for name, number in _FIELD.Type.items()
+    if name not in ("TYPE_MESSAGE", "TYPE_ENUM", "TYPE_GROUP")
+}
+_CLOSING = {"{": "}", "[": "]", "(": ")", "<": ">"}
+_DECIMAL = "confluent/type/decimal.proto"
+_KNOWN = {
+    _DECIMAL: "package confluent.type; message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"
+}
+"""Files that a registry has without references to them, and Google's package lacks."""
+
+
+class DescribedMessages:
+    """Classes of the message types that a schema and its references describe."""
+
+    def __init__(self, resolved: ResolvedSchema) -> None:
+        """Raise `InvalidSchemaError` if the schema cannot be understood, or lacks a type."""
+        self._pool: Any = descriptor_pool.DescriptorPool()
+        self._texts = {**_KNOWN, **{name: schema.text for name, schema in resolved.references}}
+        self._added: set[str] = set()
+        for name, _ in resolved.references:  # each follows its own references
+            self._has(name)
+        self._add(_described("", resolved.schema.text))
+
+    def kind(self, name: str) -> Any:
+        """Return the class of the message type with this full name; raise KeyError if there is none."""
+        return GetMessageClass(self._pool.FindMessageTypeByName(name))
+
+    def _add(self, file: descriptor_pb2.FileDescriptorProto) -> None:
+        self._added.add(file.name)
+        imports = [name for name in file.dependency if self._has(name)]
+        # Imports of options alone are not needed: a type that is missing fails below.
+        del file.dependency[:], file.public_dependency[:], file.weak_dependency[:]
+        file.dependency.extend(imports)
+        try:
+            self._pool.AddSerializedFile(file.SerializeToString())
+        except TypeError as error:
+            raise InvalidSchemaError(f"the Protobuf schema cannot be used: {shown(str(error))}") from None
+
+    def _has(self, name: str) -> bool:
+        """Add an imported file, unless it is there; return False if it is unknown."""
+        if name not in self._added:
+            text = self._texts.get(name)
+            file = _built_in(name) if text is None else _described(name, text)
+            if file is None:
+                return False
+            self._add(file)
+        return True
+
+
+def _built_in(name: str) -> descriptor_pb2.FileDescriptorProto | None:
+    """Return a file of Google's packages; others may not be imported, because a schema is foreign text."""
+    if not name.startswith("google/"):
+        return None
+    try:
+        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    except ImportError:
+        return None
+    return descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+
+
+def _described(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
+    """Return the descriptor of a ``.proto`` file, without options, extensions and services."""
+    if is_descriptor(text):
+        try:
+            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+        except (DecodeError, binascii.Error):
+            raise InvalidSchemaError("this is neither a .proto file nor its descriptor in base64") from None
+        file.name = name
+        return file
+    try:
+        return _Parser(name, text).file
+    except (IndexError, ValueError, RecursionError) as error:
+        why = "it ends too early" if isinstance(error, IndexError) else shown(str(error))
+        raise InvalidSchemaError(f"this is no .proto file: {why}") from None
+
+
+class _Parser:
+    """Parses a file by recursive descent. Raises IndexError at an early end, and ValueError."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.file = descriptor_pb2.FileDescriptorProto(name=name)
+        self._tokens = list(tokens(text))
+        self._at = 0
+        while self._at < len(self._tokens):
+            self._file_part()
+
+    def _next(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _must(self, wanted: str) -> None:
+        found = self._next()
+        if found != wanted:
+            raise ValueError(f"{found!r} instead of {wanted!r}")
+
+    def _if(self, wanted: str) -> bool:
+        found = self._tokens[self._at] == wanted
+        self._at += found
+        return found
+
+    def _skip(self) -> None:
+        """Skip a statement, to its semicolon or the end of its block."""
+        while (token := self._next()) != ";":
+            if token in _CLOSING:
+                self._skip_to(_CLOSING[token])
+            if token == "{":
+                return
+
+    def _skip_to(self, closing: str) -> None:
+        while (token := self._next()) != closing:
+            if token in _CLOSING:
+                self._skip_to(_CLOSING[token])
+
+    def _file_part(self) -> None:
+        word = self._next()
+        if word == "message":
+            self._message(self.file.message_type.add())
+        elif word == "enum":
+            self._enum(self.file.enum_type.add())
+        elif word in ("syntax", "edition"):
+            self._must("=")
+            said = self._next()[1:-1]
+            self.file.syntax = said if word == "syntax" else "editions"
+            if word == "edition":
+                self.file.edition = descriptor_pb2.Edition.Value(f"EDITION_{said}")
+        elif word == "package":
+            self.file.package = self._next()
+        elif word == "import":
+            kind = self._next()
+            self.file.dependency.append((self._next() if kind in ("public", "weak") else kind)[1:-1])
+        elif word != ";":
+            self._skip()
+
+    def _message(self, made: descriptor_pb2.DescriptorProto) -> None:
+        made.name = self._next()
+        self._must("{")
+        while not self._if("}"):
+            word = self._next()
+            if word == "message" and self._tokens[self._at + 1] == "{":
+                self._message(made.nested_type.add())
+            elif word == "enum" and self._tokens[self._at + 1] == "{":
+                self._enum(made.enum_type.add())
+            elif word == "oneof" and self._tokens[self._at + 1] == "{":
+                self._oneof(made)
+            elif word in ("option", "reserved", "extensions", "extend"):
+                self._skip()
+            elif word != ";":
+                self._field(made, word)
+        # The oneof of an optional field of proto3 comes after all others.
+        for field in made.field:
+            if field.proto3_optional:
+                field.oneof_index = len(made.oneof_decl)
+                made.oneof_decl.add(name=f"_{field.name}")
+
+    def _oneof(self, made: descriptor_pb2.DescriptorProto) -> None:
+        index = len(made.oneof_decl)
+        made.oneof_decl.add(name=self._next())
+        self._must("{")
+        while not self._if("}"):
+            word = self._next()
+            if word == "option":
+                self._skip()
+            elif word != ";":
+                self._field(made, word).oneof_index = index
+
+    def _field(self, made: descriptor_pb2.DescriptorProto, word: str) -> descriptor_pb2.FieldDescriptorProto:
+        field = made.field.add(label=_FIELD.LABEL_OPTIONAL)
+        if word in _LABELS:
+            field.label = _LABELS[word]
+            field.proto3_optional = word == "optional" and self.file.syntax == "proto3"
+            word = self._next()
+        if word == "group":
+            raise ValueError("it has a group, which only generated classes can read")
+        if word == "map" and self._if("<"):
+            self._map(made, field)
+        else:
+            _set_type(field, word)
+            field.name = self._next()
+        self._must("=")
+        field.number = int(self._next(), 0)
+        self._field_options(field)
+        return field
+
+    def _map(self, made: descriptor_pb2.DescriptorProto, field: descriptor_pb2.FieldDescriptorProto) -> None:
+        key = self._next()
+        self._must(",")
+        value = self._next()
+        self._must(">")
+        field.name = self._next()
+        entry = made.nested_type.add(name=f"{_camel(field.name)}Entry")
+        entry.options.map_entry = True
+        for number, (name, kind) in enumerate((("key", key), ("value", value)), 1):
+            _set_type(entry.field.add(name=name, number=number, label=_FIELD.LABEL_OPTIONAL), kind)
+        field.label = _FIELD.LABEL_REPEATED
+        field.type_name = entry.name
+        field.type = _FIELD.TYPE_MESSAGE
+
+    def _field_options(self, field: descriptor_pb2.FieldDescriptorProto) -> None:
+        if not self._if("["):
+            return self._must(";")
+        begin = self._at
+        self._skip_to("]")
+        given = self._tokens[begin : self._at]
+        for at, name in enumerate(given[:-2]):
+            if name == "json_name" and given[at + 1] == "=":
+                field.json_name = given[at + 2][1:-1]
+        return self._must(";")
+
+    def _enum(self, made: descriptor_pb2.EnumDescriptorProto) -> None:
+        made.name = self._next()
+        self._must("{")
+        while not self._if("}"):
+            word = self._next()
+            if word in ("option", "reserved") and self._tokens[self._at] != "=":
+                self._skip()
+            elif word != ";":
+                self._must("=")
+                sign = -1 if self._if("-") else 1
+                made.value.add(name=word, number=sign * int(self._next(), 0))
+                self._skip()
+        made.options.allow_alias = len({value.number for value in made.value}) < len(made.value)
+
+
+def _set_type(field: descriptor_pb2.FieldDescriptorProto, name: str) -> None:
+    """Set a field's type; the pool finds out if a name is a message's or an enum's."""
+    if name in _SCALARS:
+        field.type = _SCALARS[name]
+    else:
+        field.type_name = name
+
+
+def _camel(name: str) -> str:
+    return "".join(each[:1].upper() + each[1:] for each in name.split("_"))

@@ -1,8 +1,8 @@
 """Change the policy in ``aiokafka_lead/_core`` at random places, one at a time, and count changes that no test notices.
 
 ``python -m tools.mutants --sample 60 --seed 1`` copies the checkout without compiled modules, runs the tests once under
-coverage.py (which has to be installed) to learn which tests run which lines, and then for each change those tests that
-run the changed line, quickest first. A change that makes a test fail or hang is killed. Those that survive are listed.
+coverage.py to learn which tests run which lines, and then for each change those tests that run the changed line,
+quickest first. A change that makes a test fail or hang is killed. Those that survive are listed.
 """
 
 from __future__ import annotations

@@ -70,8 +70,9 @@ async def test_a_key_returns_to_its_partition_once_nothing_waits(cluster: Embedd
             if record.value == b"a3":
                 done()
 
+        options: dict[str, Any] = {**IN_ORDER, "retry_topics": ["500ms"]}
         with anyio.fail_after(30):
-            await consumer.run(handle, **{**IN_ORDER, "retry_topics": ["500ms"]})
+            await consumer.run(handle, **options)
     assert len(cluster.records("events.g.retry.500ms", 0)) == 2
 
 

@@ -107,13 +107,13 @@ class Pass:
 
     def _watch(self, members: list[Program], command: tuple[str, ...]) -> None:
         until = time.monotonic() + self._arguments.patience_s
-        kill_at = time.monotonic() + 5
+        killed = 0
         while len(self._seen) < self._arguments.records and time.monotonic() < until:
             time.sleep(0.2)
             self._read_logs()
-            if self._kills and time.monotonic() > kill_at:
-                self._kills -= 1
-                kill_at = time.monotonic() + self._random.uniform(2, 8)
+            if killed < self._kills and len(self._seen) * (self._kills + 1) > self._arguments.records * (killed + 1):
+                killed += 1
+                say(f"SIGKILL {killed}, after {len(self._seen)} records")
                 index = self._random.randrange(len(members))
                 members[index].__exit__(None, None, None)
                 members[index] = Program(*command, str(index))

@@ -78,7 +78,7 @@ cdef class Work:
     cpdef finished(self, HandlerSlot slot)
     cdef _may_resume(self, PartitionWork partition)
     cpdef passed_on(self, HandlerSlot slot)
-    @cython.locals(now=double)
+    @cython.locals(now=double, partition=PartitionWork, record=ConsumerRecord)
     cdef _stop_clock(self, HandlerSlot slot)
 
     @cython.locals(partition=PartitionWork)

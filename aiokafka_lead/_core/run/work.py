@@ -360,9 +360,9 @@ class Work:
         partition, record = slot.partition, slot.record
         assert partition is not None
         assert record is not None
-        slot.partition = None
         if slot.began_at >= 0:
             self._stop_clock(slot)
+        slot.partition = None
         if partition.attempts:
             partition.attempts.pop(record.offset, None)
         was_first = partition.resume_at >= 0 and record.offset <= partition.lanes.first()
@@ -397,10 +397,11 @@ class Work:
 
     def _stop_clock(self, slot: HandlerSlot) -> None:
         """Count the time of the slot's handler, which makes room for another one of its kind."""
-        now = self._clock()
+        now, partition, record = self._clock(), slot.partition, slot.record
+        assert partition is not None
+        assert record is not None
         self._ended(slot)
-        if slot.partition is not None and slot.record is not None:
-            slot.partition.lanes.spent(slot.record, now - slot.began_at, now)
+        partition.lanes.spent(record, now - slot.began_at, now)
         slot.began_at = -1.0
 
     def given_up(self, slot: HandlerSlot) -> None:

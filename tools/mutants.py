@@ -136,7 +136,7 @@ class Recorder:
 
 def record(checkout: Path) -> None:
     """Run in the copy: write the coverage by test, and the tests' durations."""
-    import coverage  # type: ignore[import-not-found]
+    import coverage
 
     measured = coverage.Coverage(str(checkout / ".coverage"), source=[str(checkout / PACKAGE)])
     measured.start()

@@ -43,7 +43,7 @@ _TOGETHER = {
         r"tests/kafka/(.*\[[^]]*kafka_|test_(acls|admin_quorum|assignors_agree|telemetry)\.py|.*before_the_markers)"
     ),
     "Kafka": re.compile("tests/kafka/"),
-    "Spark's programs": re.compile(r"tests/spark/test_(connect|pipeline)\.py"),
+    "Spark's programs": re.compile(r"tests/spark/test_(connect|pipeline|standalone)\.py"),
     "Spark": re.compile(r"tests/spark/|\[docs/spark"),
     "registries": re.compile("tests/schema/"),
 }

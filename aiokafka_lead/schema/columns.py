@@ -156,14 +156,10 @@ class _Column:
         for name in sorted(names - self._readers.keys(), reverse=True):
             try:
                 resolved = await self._resolved(name)
-            except _RECORDS_OWN as error:
-                unusable[name] = error
-                continue
-            if self._arrow is None:  # by the highest id
-                self._arrow = ArrowReader(resolved)
-            try:
+                if self._arrow is None:  # by the highest id of a schema that has a column
+                    self._arrow = ArrowReader(resolved)
                 self._readers[name] = self._arrow.reader(resolved)
-            except InvalidSchemaError as error:
+            except _RECORDS_OWN as error:
                 unusable[name] = error
         return unusable
 

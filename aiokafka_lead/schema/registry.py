@@ -205,7 +205,7 @@ class SchemaRegistry:
         """Return a builder of typed Apache Arrow columns from batches of Avro: ``await columns.to_arrow(batch)``.
 
         ``schema``: the schema to read all values as, as in `deserializer`; without one, the schema with the highest id
-        in the first batch. ``keys``: read keys too, by their own schemas.
+        in the first batch, among those that have a type in Arrow. ``keys``: read keys too, by their own schemas.
         """
         from .columns import AvroColumns
 

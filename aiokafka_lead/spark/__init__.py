@@ -8,7 +8,9 @@ makes it read again. `lag` tells how far a streaming query is behind.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..types import TopicPartition
@@ -22,9 +24,18 @@ __all__ = ["FORMAT", "lag", "refresh", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `FORMAT` known to this session, classic or Spark Connect."""
+    """Make `FORMAT` known to this session, classic or Spark Connect.
+
+    If the package comes from a zip of ``--py-files``, this also sets ``PYTHONPATH`` in the session's
+    ``SparkContext.environment``: Spark gives the zip to tasks, but not to the driver's process of a streaming query.
+    """
     from .data_source import KafkaDataSource
 
+    archive = Path(__file__).parents[2]
+    context = getattr(spark, "sparkContext", None)  # not in Spark Connect
+    if archive.is_file() and context is not None:
+        paths = [str(archive), context.environment.get("PYTHONPATH", "")]
+        context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     spark.dataSource.register(KafkaDataSource)
 
 

@@ -12,6 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql.types import DataType, StructField
+
 from ..errors import KafkaError
 from .config_providers import with_variables
 from .kafka_options import PREFIX
@@ -19,7 +21,7 @@ from .kafka_options import PREFIX
 if TYPE_CHECKING:
     from ..schema import Schema, SchemaRegistry
 
-__all__ = ["LATEST", "Typed", "from_metadata", "registry_of", "resolved_at_once", "to_metadata", "typed_columns"]
+__all__ = ["LATEST", "Typed", "registry_of", "resolved_at_once", "schema_of", "typed_columns", "typed_field"]
 
 LATEST = "latest"
 
@@ -92,18 +94,20 @@ async def resolved_at_once(typed: Typed, column: str, topic: str | None) -> Sche
     return (await registry_of(typed).latest(typed.subject(column, topic or ""))).schema
 
 
-def to_metadata(schema: Schema) -> dict[str, str]:
-    """Return a column's metadata, which carries the schema from the planner to tasks."""
+def typed_field(name: str, kind: DataType, schema: Schema) -> StructField:
+    """Return a column whose metadata carries the schema from the planner to tasks."""
     references = [[each.name, each.subject, each.version] for each in schema.references]
-    return {_METADATA: json.dumps([schema.text, references])}
+    return StructField(name, kind, metadata={_METADATA: json.dumps([schema.text, references, kind.json()])})
 
 
-def from_metadata(metadata: Mapping[str, str] | None) -> Schema | None:
-    """Return the schema in a column's metadata, or None."""
+def schema_of(field: StructField) -> Schema | None:
+    """Return the schema of a column that `typed_field` has made; None for another, or if its type was changed."""
     from ..schema import Schema, SchemaReference
 
-    found = (metadata or {}).get(_METADATA)
+    found = (field.metadata or {}).get(_METADATA)
     if found is None:
         return None
-    text, references = json.loads(found)
+    text, references, kind = json.loads(found)
+    if field.dataType.json() != kind:
+        return None
     return Schema(text, "AVRO", tuple(SchemaReference(*each) for each in references))

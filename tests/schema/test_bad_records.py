@@ -397,6 +397,31 @@ async def test_a_value_without_a_place_in_its_column_is_a_bad_record(
     assert arrow.column("value").to_pylist() == [amount for amount in amounts if amount < 10**9]
 
 
+@pytest.mark.parametrize("fate", ["raise", "skip", "dead_letter"])
+async def test_records_of_the_newest_schema_are_bad_if_it_has_no_column(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, fate: str
+) -> None:
+    cluster.create_topic("dead", partitions=1)
+    registry = SchemaRegistry(schema_registry.url)
+    encoded = [await registry.avro_serializer(ORDER, auto_register=True).encode(order(n), "orders") for n in (1, 2)]
+    union = registry.avro_serializer(["int", "string"], auto_register=True, subject=lambda *_: "another")
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await (await producer.send_many("orders", [encoded[0], await union.encode(1, "orders"), encoded[1]]))
+    options: dict[str, Any] = {"on_bad_record": fate, "dead_letter_topic": "dead" if fate == "dead_letter" else None}
+    async with consumer_of(cluster, None, **options) as consumer:
+        consumer.assign([O0])
+        with anyio.fail_after(20):
+            batch = await anext(consumer.batches())
+            if fate == "raise":
+                with pytest.raises(RecordDeserializationError, match=r"at offset 1 of orders-0.*union"):
+                    await registry.columns().to_arrow(batch)
+                return
+            arrow = await registry.columns().to_arrow(batch)
+    assert [value["id"] for value in arrow.column("value").to_pylist()] == [1, 2]
+    letters = [dict(letter.headers)["dead_letter.offset"] for letter in cluster.records("dead")]
+    assert letters == ([] if fate == "skip" else [b"1"])
+
+
 async def test_columns_without_a_type_yet_say_what_to_do(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
 ) -> None:

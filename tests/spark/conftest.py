@@ -53,16 +53,10 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Spark without its zip of PySpark, in the environment, too.
+    """The folder of `lean_home`, in the environment, too."""
+    from .standalone import lean_home
 
-    Python workers would compile the zip's modules at each start, which takes three times as long as the import of the
-    installed ones; and Spark gives up a worker of a stream after 10 s.
-    """
-    import pyspark
-
-    home = tmp_path_factory.mktemp("spark")
-    for part in ("bin", "jars"):
-        (home / part).symlink_to(Path(pyspark.__file__).parent / part)
+    home = lean_home(tmp_path_factory.mktemp("spark"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_HOME", str(home))
         yield home

@@ -16,8 +16,8 @@ import pyspark
 from tests.kafka.harness.processes import Processes, wait_until
 
 _ROOT = Path(__file__).parents[2]
-_HOME = Path(pyspark.__file__).parent
 _START_TIMEOUT_S = 240
+_PROGRAM_TIMEOUT_S = 500
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -35,6 +35,18 @@ SETTINGS = {
 """Settings of every driver."""
 
 
+def lean_home(folder: Path) -> Path:
+    """Fill a folder with Spark without its zip of PySpark; return the folder.
+
+    Python workers would compile the zip's modules at each start, which takes three times as long as the import of the
+    installed ones; and Spark gives up a worker of a stream after 10 s.
+    """
+    folder.mkdir(exist_ok=True)
+    for part in ("bin", "jars"):
+        (folder / part).symlink_to(Path(pyspark.__file__).parent / part)
+    return folder
+
+
 def checkout() -> dict[str, str]:
     """Return an environment in which Python finds this checkout as if it were installed."""
     # The module that PySpark looks for is at the top level.
@@ -50,18 +62,19 @@ class StandaloneSpark:
 
     def __init__(self, workers: int = 2, *, environment: Mapping[str, str] | None = None) -> None:
         self._processes = Processes()
+        self.folder = self._processes.folder
+        self._home = lean_home(self.folder / "spark")
         # Of this process only what Java and the shell need: what executors import comes from elsewhere.
         kept = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
-        self._environment = {
+        self.environment = {
             **{name: os.environ[name] for name in kept if name in os.environ},
-            "SPARK_HOME": str(_HOME),
+            "SPARK_HOME": str(self._home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": f"{_QUICK_JVM} -Dspark.deploy.maxExecutorRetries=-1",
             "SPARK_NO_DAEMONIZE": "1",
             **(environment or {}),
         }
-        self.folder = self._processes.folder
         self.url = ""
         self._workers: list[subprocess.Popen[bytes]] = []
         try:
@@ -95,8 +108,8 @@ class StandaloneSpark:
 
     def _launch(self, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("wb") as log:
-            command = [str(_HOME / "bin/spark-class"), main, *arguments]
-            return self._processes.start(command, log=log, environment=self._environment)
+            command = [str(self._home / "bin/spark-class"), main, *arguments]
+            return self._processes.start(command, log=log, environment=self.environment)
 
     def _log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -115,12 +128,12 @@ class StandaloneSpark:
         environment: Mapping[str, str],
     ) -> subprocess.CompletedProcess[str]:
         """Run a program by ``spark-submit`` in a folder, to its end."""
-        command = [str(_HOME / "bin/spark-submit"), "--master", self.url, *options]
+        command = [str(self._home / "bin/spark-submit"), "--master", self.url, *options]
         for name, value in SETTINGS.items():
             command += ["--conf", f"{name}={value}"]
         return subprocess.run(
-            [*command, str(program), *arguments], cwd=folder, env={**self._environment, **environment},
-            capture_output=True, text=True, timeout=_START_TIMEOUT_S, check=False,
+            [*command, str(program), *arguments], cwd=folder, env={**self.environment, **environment},
+            capture_output=True, text=True, timeout=_PROGRAM_TIMEOUT_S, check=False,
         )  # fmt: skip
 
     def executors(self) -> list[int]:

@@ -14,7 +14,7 @@ from aiokafka_lead.spark.source.doubts import Doubts
 from aiokafka_lead.spark.source.progress import CheckpointError, DataLossError, Progress
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .support import Query, fill, numbered, stream_reader
+from .support import Query, batch_reader, fill, numbered, rows, stream_reader, values
 
 NewTopic = Callable[..., str]
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -83,6 +83,21 @@ def test_a_topic_that_is_hidden(
     assert not query.plan()
     hidden.remove()
     assert query.step() == numbered(5, 10)
+
+
+@pytest.mark.parametrize("api", ["Fetch", "Metadata"])
+def test_a_task_waits_for_a_topic_that_it_may_not_read(cluster: ClusterThread, new_topic: NewTopic, api: str) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    reader = batch_reader(cluster, subscribe=topic, **QUICK)
+    partitions = reader.partitions()
+    cluster.faults.add(api, topic=topic, error_code=TopicAuthorizationFailedError, count=1)
+    assert values(rows(reader, partitions)) == numbered(10)
+    reader = batch_reader(cluster, subscribe=topic, **AT_ONCE)
+    hidden = cluster.faults.add("Fetch", topic=topic, error_code=TopicAuthorizationFailedError)
+    with pytest.raises(TopicAuthorizationFailedError):
+        rows(reader, reader.partitions())
+    hidden.remove()
 
 
 def test_a_partition_whose_leader_does_not_know_it(cluster: ClusterThread, new_topic: NewTopic) -> None:

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from aiokafka_lead.schema import Schema, SchemaRegistry
+from aiokafka_lead.errors import UnknownTopicOrPartitionError
+from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
 from aiokafka_lead.spark.schemas import typed_columns
 from aiokafka_lead.spark.sink.task import WriteError
 from aiokafka_lead.spark.source.bad_records import BadRecordError
@@ -159,6 +160,72 @@ def test_wrong_options_are_named(
     assert SECRET not in str(raised.value)
 
 
+EVERY: dict[str, Any] = {
+    "type": "record",
+    "name": "Every",
+    "fields": [
+        {"name": "dec", "type": {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 4}},
+        {"name": "fix", "type": {"type": "fixed", "name": "F9", "size": 9, "logicalType": "decimal", "precision": 20}},
+        {"name": "us", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "local", "type": {"type": "long", "logicalType": "local-timestamp-micros"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "uuid", "type": {"type": "string", "logicalType": "uuid"}},
+        {"name": "raw", "type": "bytes"},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "list", "type": {"type": "array", "items": ["null", "string"]}},
+    ],
+}
+
+
+def test_every_kind_of_value_goes_both_ways(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", EVERY)
+    row = {
+        "dec": Decimal("12345678901234.5678"),
+        "fix": Decimal(-15),
+        "us": AT,
+        "local": AT.replace(tzinfo=None),
+        "day": AT.date(),
+        "uuid": "12345678-1234-5678-1234-567812345678",
+        "raw": b"\x00\xff",
+        "kind": "B",
+        "list": ["a", None],
+    }
+    kinds = to_arrow_schema(source(cluster, subscribe=topic, **given).schema(), timezone="UTC").field("value").type
+    batch = pa.record_batch({"value": pa.array([row, None], kinds)})
+    assert write(cluster, batch, topic=topic, **given) == 2
+    assert [found["value"] for found in read(cluster, subscribe=topic, **given)] == [row, None]
+
+
+def test_schemas_with_references(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    register(registry, "order", ORDER)
+    schema = Schema(json.dumps({"type": "array", "items": "Order"}), references=(SchemaReference("Order", "order", 1),))
+    asyncio.run(SchemaRegistry(registry.url, basic_auth=("orders", SECRET)).register(f"{topic}-value", schema))
+    kinds = to_arrow_schema(source(cluster, subscribe=topic, **given).schema(), timezone="UTC").field("value").type
+    write(cluster, pa.record_batch({"value": pa.array([typed_rows()], kinds)}), topic=topic, **given)
+    assert [found["value"] for found in read(cluster, subscribe=topic, **given)] == [typed_rows()]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "int", "logicalType": "time-millis"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 60},
+        ["int", "string"],
+    ],
+)
+def test_schemas_for_which_spark_has_no_type(
+    cluster: ClusterThread, new_topic: NewTopic, given: dict[str, str], schema: Any
+) -> None:
+    with pytest.raises(ValueError, match="option 'valueSchema': "):
+        source(cluster, subscribe=new_topic(1), **{**given, "valueSchema": json.dumps(schema)}).schema()
+
+
 def test_no_secret_in_what_goes_to_tasks_shows(given: dict[str, str]) -> None:
     assert SECRET not in repr(typed_columns(given))
 
@@ -223,6 +290,18 @@ def test_bad_records_are_dead_letters(
     assert [letter.value for letter in letters] == [contents[3], contents[4]], "those of the range"
     headers = dict(letters[0].headers)
     assert (headers["n"], headers["dead_letter.topic"], headers["dead_letter.offset"]) == (b"1", topic.encode(), b"3")
+
+
+def test_a_topic_of_dead_letters_that_is_gone(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    _with_bad_ones(cluster, registry, topic)
+    gone = cluster.faults.add("Metadata", topic="gone", error_code=UnknownTopicOrPartitionError)
+    options = {"onBadRecord": "deadletter", "deadLetterTopic": "gone", "kafka.max.block.ms": "100", **given}
+    with pytest.raises(RuntimeError, match=r"option 'deadLetterTopic': 3 bad records were not written to it: .*'gone'"):
+        read(cluster, subscribe=topic, **options)
+    gone.remove()
 
 
 @pytest.mark.parametrize(

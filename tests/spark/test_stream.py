@@ -18,6 +18,7 @@ from pyspark.sql.streaming import python_streaming_source_runner as runner
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from aiokafka_lead import Consumer, TopicPartition
+from aiokafka_lead.errors import GroupAuthorizationFailedError
 from aiokafka_lead.spark.source.progress import DataLossError
 from aiokafka_lead.testing.thread import ClusterThread
 
@@ -320,6 +321,24 @@ def test_a_topic_created_again(cluster: ClusterThread, new_topic: NewTopic) -> N
     assert tolerant.step() == numbered(20, 100)
 
 
+def test_a_planned_batch_of_a_topic_created_again(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    query = Query(stream_reader(cluster, **options))
+    query.step()
+    fill(cluster, topic, numbered(5, 10))
+    query.plan()
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 1)
+    fill(cluster, topic, numbered(20, 100))
+    with pytest.raises(DataLossError, match="was deleted and created again"):
+        query.restarted(stream_reader(cluster, **options)).run()
+    tolerant = query.restarted(stream_reader(cluster, failOnDataLoss="false", **options))
+    assert tolerant.run() == []
+    assert tolerant.step() == numbered(20, 100)
+
+
 def test_a_log_that_was_cut(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(5))
@@ -365,6 +384,26 @@ def test_progress_for_group_tools(cluster: ClusterThread, new_topic: NewTopic) -
             return None if found is None else found.offset
 
     assert asyncio.run(committed()) == 10
+
+
+def test_progress_that_may_not_be_committed_any_more(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    options = {"subscribe": topic, "startingOffsets": "earliest", "commitGroupId": "refused"}
+    query = Query(stream_reader(cluster, **options))
+    for refusal in (None, GroupAuthorizationFailedError, None):
+        if refusal is not None:
+            cluster.faults.add("OffsetCommit", error_code=refusal, count=2)
+        for number in range(2):
+            fill(cluster, topic, numbered(1, number))
+            assert query.step() == numbered(1, number)
+    query.reader.stop()
+    query = query.restarted(stream_reader(cluster, **options))
+    refused = cluster.faults.add("OffsetCommit", error_code=GroupAuthorizationFailedError)
+    fill(cluster, topic, numbered(1))
+    query.step()
+    with pytest.raises(GroupAuthorizationFailedError):  # it was never allowed, as far as this driver knows
+        query.plan()
+    refused.remove()
 
 
 def test_the_ends_are_known_in_no_time(cluster: ClusterThread, new_topic: NewTopic) -> None:

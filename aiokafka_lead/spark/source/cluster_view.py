@@ -16,7 +16,7 @@ from .bounds import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Bound, End, No
 from .options import SourceOptions
 from .progress import Progress
 
-__all__ = ["ClusterView"]
+__all__ = ["MENTION_EVERY_S", "ClusterView"]
 
 CONFIRMATIONS = 2
 """Number of further answers that must agree if a topic has another id than before."""

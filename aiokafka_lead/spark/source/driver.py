@@ -13,7 +13,7 @@ from ...errors import KafkaError
 from ...types import TopicPartition
 from ..client_loop import client_loop
 from .clients import admin_client, group_consumer, read_committed
-from .cluster_view import ClusterView
+from .cluster_view import MENTION_EVERY_S, ClusterView
 from .doubts import Doubts
 from .options import SourceOptions
 from .progress import CheckpointError, Progress, report
@@ -44,6 +44,8 @@ class StreamDriver:
         self._committed: Progress | None = None
         """The latest commit, finished or in progress."""
         self._committing: Future[None] | None = None
+        self._has_committed = False
+        self._mentioned_at = -MENTION_EVERY_S
 
     def start(self) -> Progress:
         """Return the start of the query."""
@@ -77,9 +79,10 @@ class StreamDriver:
         return self._loop.run(self._view.earliest, wanted) if wanted else {}
 
     def commit(self, progress: Progress) -> None:
-        """Commit in the background; raise the error of the last commit.
+        """Commit in the background; raise the error of the last commit if it has no chance.
 
-        Progress is for tools: a commit that is impossible at the moment is left to the next micro-batch.
+        Progress is for tools: a commit that is impossible at the moment is left to the next micro-batch. After a
+        commit that worked this is so for each error: an ACL may be withdrawn and given back.
         """
         if self._parsed.commit_group_id is None or progress == self._committed:
             return
@@ -89,18 +92,20 @@ class StreamDriver:
             group = group_consumer(self._loop, self._options, self._parsed.commit_group_id)
             self._group = self._stack.enter_context(group)
         self._committed = progress
-        self._committing = self._loop.start(_commit, self._group, dict(progress.offsets))
+        self._committing = self._loop.start(self._commit, self._group, dict(progress.offsets))
+
+    async def _commit(self, group: Consumer, offsets: dict[TopicPartition, int]) -> None:
+        try:
+            await group.commit(offsets, timeout_ms=COMMIT_TIMEOUT_MS)
+            self._has_committed = True
+        except KafkaError as error:
+            if not (error.retriable or self._has_committed):
+                raise
+            if (now := time.monotonic()) >= self._mentioned_at + MENTION_EVERY_S:
+                self._mentioned_at = now
+                _log.warning("progress was not committed: %s", error)
 
     def close(self) -> None:
         """Return and stop the clients."""
         self._stack.close()
         self._loop.close_idle()
-
-
-async def _commit(group: Consumer, offsets: dict[TopicPartition, int]) -> None:
-    try:
-        await group.commit(offsets, timeout_ms=COMMIT_TIMEOUT_MS)
-    except KafkaError as error:
-        if not error.retriable:
-            raise
-        _log.warning("progress was not committed: %s", error)

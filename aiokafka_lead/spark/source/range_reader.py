@@ -6,6 +6,7 @@ and control records leave gaps, also at the end.
 
 from __future__ import annotations
 
+import logging
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
@@ -15,7 +16,7 @@ from typing import TypeVar
 import anyio
 
 from ...consumer import Consumer
-from ...errors import FetchOffsetOutOfRangeError, KafkaError
+from ...errors import FetchOffsetOutOfRangeError, KafkaError, TopicAuthorizationFailedError
 from ...types import TopicPartition
 from .clients import CHUNK_RECORDS
 from .columns import Piece
@@ -23,6 +24,8 @@ from .progress import report
 from .ranges import OffsetRange
 
 __all__ = ["RangeReader"]
+
+_log = logging.getLogger("aiokafka_lead.spark")
 
 T = TypeVar("T")
 
@@ -44,11 +47,22 @@ class RangeReader:
     """
 
     def __init__(
-        self, consumer: Consumer, ranges: Iterable[OffsetRange], *, fail_on_data_loss: bool, timeout_ms: float
+        self,
+        consumer: Consumer,
+        ranges: Iterable[OffsetRange],
+        *,
+        fail_on_data_loss: bool,
+        timeout_ms: float,
+        refusal_timeout_ms: float,
     ) -> None:
+        """Read with this consumer.
+
+        ``timeout_ms`` without any progress is an error, as are ``refusal_timeout_ms`` for which brokers deny access.
+        """
         self._consumer = consumer
         self._fail_on_data_loss = fail_on_data_loss
         self._timeout_s = timeout_ms / 1000
+        self._refusal_timeout_s = refusal_timeout_ms / 1000
         self._later: dict[TopicPartition, deque[OffsetRange]] = defaultdict(deque)
         for found in sorted(ranges):
             self._later[found.tp].append(found)
@@ -57,6 +71,8 @@ class RangeReader:
         self._advanced_at = time.monotonic()
         """Time of the last progress of a position."""
         self._asked_at = self._advanced_at
+        self._is_refused = False
+        """True if brokers have denied access since then."""
         self._shorter: Counter[TopicPartition] = Counter()
         """Number of consecutive answers in which a log ends before its range."""
 
@@ -79,6 +95,20 @@ class RangeReader:
         if not self._current:
             return None
         try:
+            return await self._advance()
+        except TopicAuthorizationFailedError as error:
+            # An ACL may be withdrawn and given back: one answer does not end a stream.
+            if time.monotonic() >= self._advanced_at + self._refusal_timeout_s:
+                raise
+            if not self._is_refused:
+                self._is_refused = True
+                _log.warning("trying again for %g s: %s", self._refusal_timeout_s, error)
+            await anyio.sleep(ASK_AGAIN_S)
+            return []
+
+    async def _advance(self) -> list[Piece]:
+        """Return the next records, and pass the ends of ranges."""
+        try:
             pieces = await self._collect()
         except FetchOffsetOutOfRangeError as error:
             await self._out_of_range(TopicPartition(error.topic, error.partition))
@@ -99,7 +129,7 @@ class RangeReader:
             while count < CHUNK_RECORDS and self._current:
                 try:
                     batch = await anext(batches)
-                except FetchOffsetOutOfRangeError:
+                except (FetchOffsetOutOfRangeError, TopicAuthorizationFailedError):
                     if pieces:
                         break  # it is raised again; raising it now would lose these records
                     raise
@@ -127,6 +157,7 @@ class RangeReader:
 
     def _advanced(self) -> None:
         self._wait_s = FIRST_WAIT_S
+        self._is_refused = False
         self._advanced_at = self._asked_at = time.monotonic()
 
     def _pass_ends(self) -> bool:

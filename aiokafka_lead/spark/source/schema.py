@@ -16,8 +16,9 @@ from pyspark.sql.types import (
 )
 
 from ..kafka_options import boolean
+from ..schemas import schema_of
 from .bad_records import CORRUPT, OnBadRecord, bad_records
-from .typed import check_typed, with_types
+from .typed import with_types
 
 __all__ = ["check_schema", "full_schema"]
 
@@ -57,5 +58,7 @@ def check_schema(schema: StructType) -> None:
     for field in schema.fields:
         if field.name not in known:
             raise ValueError(f"there is no column '{field.name}', only {', '.join(known)}")
-        if field.dataType != known[field.name] and not (field.name in ("key", "value") and check_typed(field)):
+        if field.dataType != known[field.name] and not (
+            field.name in ("key", "value") and schema_of(field) is not None
+        ):
             raise ValueError(f"column '{field.name}' is {known[field.name].simpleString()}")

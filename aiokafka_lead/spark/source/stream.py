@@ -133,6 +133,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             unknown = "where the first micro-batch began is not in the checkpoint: records before its end may be lost"
             report([unknown], fail=self.parsed.fail_on_data_loss)
             begun = begun.at_most(ends)
+        if self._latest is None:  # planned before a restart: its topics may have been created again since then
+            recreated = ends.recreated(self._ask().ends(ends, certain=False))
+            begun, ends = begun.without(recreated), ends.without(recreated)
         if lacking := begun.lacking_in(ends):
             self._ask().check_lacking(lacking)
         ranges, losses = between(begun, ends, self._ask().earliest(begun.unknown_in(ends)))

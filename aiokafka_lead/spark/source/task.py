@@ -61,7 +61,7 @@ def _first_records(
     options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
 ) -> tuple[list[pa.RecordBatch], bool]:
     """Return records of the ranges, and True if these are all: not if that takes long, fails, or is too much."""
-    quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000)
+    quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000, data_loss_timeout_ms=0)
     deadline, size = time.monotonic() + AT_ONCE_S, 0
     found: list[pa.RecordBatch] = []
     try:
@@ -89,8 +89,12 @@ def read_ranges(
 
     def bury(letters: DeadLetters) -> None:
         assert dead_letter_topic is not None
-        with task_producer(loop, options) as producer:
-            loop.run(send_dead_letters, producer, dead_letter_topic, letters)
+        try:
+            with task_producer(loop, options) as producer:
+                loop.run(send_dead_letters, producer, dead_letter_topic, letters)
+        except KafkaError as error:
+            text = f"option 'deadLetterTopic': {len(letters)} bad records were not written to it: {error}"
+            raise RuntimeError(text) from None
 
     columns = ArrowColumns(
         to_arrow_schema(schema, timezone="UTC"),
@@ -99,7 +103,11 @@ def read_ranges(
     )
     with task_consumer(loop, options, parsed.read_timeout_ms) as consumer:
         reader = RangeReader(
-            consumer, ranges, fail_on_data_loss=parsed.fail_on_data_loss, timeout_ms=parsed.read_timeout_ms
+            consumer,
+            ranges,
+            fail_on_data_loss=parsed.fail_on_data_loss,
+            timeout_ms=parsed.read_timeout_ms,
+            refusal_timeout_ms=parsed.data_loss_timeout_ms,
         )
         loop.run(reader.begin)
         spoke_at = time.monotonic()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkTypeError
 from pyspark.sql.types import DataType, StructField, StructType
 
-from ...errors import KafkaError
-from ..schemas import Typed, from_metadata, registry_of, resolved_at_once, to_metadata, typed_columns
+from ...errors import InvalidSchemaError, KafkaError
+from ..schemas import Typed, registry_of, resolved_at_once, schema_of, typed_columns, typed_field
 from .bad_records import CORRUPT, BadRecordError, OnBadRecord, corrupt_column
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ...consumer import RecordBatch
     from ...schema import Schema
 
-__all__ = ["batch_reader_of", "check_typed", "with_types"]
+__all__ = ["batch_reader_of", "with_types"]
 
 
 def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
@@ -31,12 +32,6 @@ def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
     return StructType(list(fields))
 
 
-def check_typed(field: StructField) -> bool:
-    """Return True if a column was created by `with_types`."""
-    found = from_metadata(field.metadata)
-    return found is not None and field.dataType == _type_of(found, None)
-
-
 def batch_reader_of(
     options: Mapping[str, str], schema: StructType, mode: OnBadRecord
 ) -> Callable[[RecordBatch[Any, Any], int], Awaitable[pa.RecordBatch]] | None:
@@ -48,7 +43,7 @@ def batch_reader_of(
     readers = {
         field.name: registry.columns(found, values=field.name == "value", keys=field.name == "key")
         for field in schema.fields
-        if (found := from_metadata(field.metadata)) is not None
+        if (found := schema_of(field)) is not None
     }
 
     async def to_arrow(batch: RecordBatch[Any, Any], count: int) -> pa.RecordBatch:
@@ -70,13 +65,13 @@ def _field(typed: Typed, field: StructField, topic: str | None) -> StructField:
 
     try:
         schema = client_loop().run(resolved_at_once, typed, field.name, topic)
-        return StructField(field.name, _type_of(schema, typed), metadata=to_metadata(schema))
-    except KafkaError as error:
+        return typed_field(field.name, _type_of(schema, typed), schema)
+    except (KafkaError, PySparkTypeError) as error:
         raise ValueError(f"option '{field.name}Schema': {error}") from None
 
 
-def _type_of(schema: Schema, typed: Typed | None) -> DataType:
-    """Return Spark's type of a column; references are requested if ``typed`` names the registry."""
+def _type_of(schema: Schema, typed: Typed) -> DataType:
+    """Return Spark's type of a column. Requests the schema's references."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     from ...schema.arrow import ArrowReader
@@ -84,7 +79,10 @@ def _type_of(schema: Schema, typed: Typed | None) -> DataType:
     from ..client_loop import client_loop
 
     resolved = ResolvedSchema(schema)
-    if schema.references and typed is not None:
+    if schema.references:
         resolved = client_loop().run(registry_of(typed).resolved, schema)
-    made: DataType = from_arrow_type(ArrowReader(resolved).type, prefer_timestamp_ntz=True)
+    kind = ArrowReader(resolved).type
+    if "decimal256(" in str(kind):
+        raise InvalidSchemaError(f"Spark's decimals have at most 38 digits, the schema's type is {kind}")
+    made: DataType = from_arrow_type(kind, prefer_timestamp_ntz=True)
     return made

@@ -99,11 +99,11 @@ async def test_health_names_partitions_that_are_refused_for_long(cluster: Embedd
         tasks.start_soon(jobs.run, Handled())
         rule = cluster.faults.add("ShareFetch", error_code=75)
         stuck = TopicPartition("single", 0)
-        await until(lambda: stuck in jobs.health().stuck)
+        # A broker on a busy machine may take longer than the timeout for some answers, which is a problem of its own.
+        await until(lambda: stuck in (now := jobs.health()).stuck and not now.own_problems)
         health = jobs.health()
         assert "the last time with UnknownLeaderEpochError" in health.stuck[stuck]
         assert health.stuck[stuck] in health.problems
-        assert not health.own_problems
         rule.remove()
         await until(lambda: jobs.health().healthy)
         await jobs.stop()

@@ -261,7 +261,7 @@ async def test_request_times_out_by_the_option() -> None:
     async def handler(peer: Peer) -> None:
         await peer.drain()
 
-    async with connected(handler, request_timeout_ms=50) as connection:
+    async with connected(handler, request_timeout_ms=1000) as connection:
         with pytest.raises(RequestTimedOutError):
             await connection.request(heartbeat())
 

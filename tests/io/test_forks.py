@@ -125,7 +125,7 @@ async def parent(cluster: EmbeddedCluster, backend: str, ca: Path | None, how: s
     command += [cluster.bootstrap_servers, backend, str(ca or ""), how]
 
     def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, capture_output=True, text=True, timeout=50)
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
     ended = await anyio.to_thread.run_sync(run)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -6,12 +6,22 @@ import asyncio
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from .util import get_running_loop
 
-__all__ = ["Life"]
+__all__ = ["Life", "start_or_renew"]
+
+
+async def start_or_renew(native: Any, renew: Callable[[], None]) -> None:
+    """Start a native client; if it fails, replace it, as aiokafka's may be started again after a failure."""
+    try:
+        await native.start()
+    except BaseException:
+        renew()
+        raise
 
 
 class Life:

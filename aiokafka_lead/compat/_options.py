@@ -122,6 +122,7 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
     """Return the native options of a producer. Raises ValueError as aiokafka does."""
     given = plain_values(given)
     acks, compression = given["acks"], given["compression_type"]
+    acks = int(acks) if isinstance(acks, bool) else acks
     if acks not in (0, 1, -1, "all"):
         raise ConfigError("Invalid ACKS parameter")
     if compression == "none" or compression not in (*get_args(CompressionType), None):

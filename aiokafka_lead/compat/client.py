@@ -10,6 +10,7 @@ from typing import Any
 from .._io.client import Client
 from ..config import ClientConfig
 from ..errors import KafkaConnectionError
+from ._life import start_or_renew
 from ._options import CLIENT, client_options
 from .cluster import ClusterMetadata
 from .protocol.api import Request, Response
@@ -54,7 +55,7 @@ class AIOKafkaClient:
 
     async def bootstrap(self) -> None:
         """Connect and fetch metadata; raises `KafkaConnectionError`."""
-        await self._native.start()
+        await start_or_renew(self._native, lambda: self._adopt(Client(self._native.config), self._bootstrap_servers))
 
     async def close(self) -> None:
         """Close every connection."""

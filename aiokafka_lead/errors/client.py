@@ -68,7 +68,12 @@ class BufferFull(KafkaTimeoutError):
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """A partition has no position and ``auto_offset_reset`` is "none"."""
+    """A partition, named by ``topic`` and ``partition``, has no position, and ``auto_offset_reset`` is "none"."""
+
+    def __init__(self, message: str = "", *, topic: str = "", partition: int = -1, broker: str | None = None) -> None:
+        super().__init__(message, broker=broker)
+        self.topic = topic
+        self.partition = partition
 
 
 # --- connections -----------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """Libraries written for aiokafka, on `aiokafka_lead.compat`, as users run them:
 
-    python -m tests.compat.libraries [--python PYTHON]
+    python -m tests.compat.libraries --install FOLDER [--tests NAME=CHECKOUT ...]
 
-PYTHON is an interpreter that has them (this one by default): faststream, taskiq-aio-kafka, kstreams, ddtrace,
-opentelemetry-instrumentation-aiokafka with opentelemetry-sdk. Each of the programs below runs on aiokafka, then on
-`compat`, against an embedded cluster, and has to print the same. Programs whose library is missing are listed.
+Makes a virtual environment in FOLDER, unless there is one, and installs the releases below into it: pip has to reach a
+package index. Each program then runs on aiokafka, and on `compat`, against an embedded cluster, and has to print the
+same. With ``--tests``, so do the library's own tests of Kafka, in a clone or an unpacked source archive of NAME
+(library_tests.py). The last lines are a table for the guide. ``--python`` takes an interpreter that has the libraries
+instead; programs whose library is missing are listed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,31 @@ import sys
 from pathlib import Path
 
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+
+from .library_tests import SUITES, compared
+
+RELEASES = (
+    "aiokafka==0.14.0",
+    "faststream[kafka]==0.7.8",
+    "ktables==2.0.0",
+    "taskiq-aio-kafka==1.0.0",
+    "kafka-python<3",  # aiokafka fails with the assignor that taskiq-aio-kafka takes from version 3
+    "kstreams==0.34.6",
+    "broadcaster==0.3.1",
+    "amgi-aiokafka==0.49.0",
+    "opentelemetry-instrumentation-aiokafka==0.66b1",
+    "opentelemetry-sdk",
+    "ddtrace==4.16.0",
+)
+FOR_TESTS = (
+    "pytest",
+    "pytest-asyncio",
+    "pytest-timeout",
+    "hypothesis",
+    "redis",
+    "pytest-httpserver",
+    "opentelemetry-test-utils==0.66b1",
+)
 
 TASKIQ = """
 import asyncio
@@ -103,6 +130,68 @@ async def main():
     print(seen)
 """
 
+KTABLES = """
+from ktables import KafkaTable, KafkaTableWriter
+from pydantic import BaseModel
+
+class Service(BaseModel):
+    host: str
+
+async def main():
+    async with KafkaTableWriter.json(connection=SERVERS, topic="services", model=Service) as writer:
+        for name in ("billing", "mail", "search"):
+            await writer.set(name, Service(host=name + "-1"))
+        await writer.delete("mail")
+        async with KafkaTable.json(connection=SERVERS, topic="services", model=Service) as table:
+            print(table.status, table.get("billing"), table.get("mail"))
+            await writer.set("billing", Service(host="billing-2"))
+            print(await table.barrier(), table.get("billing"), table.get("search"))
+"""
+
+BROADCASTER = """
+import asyncio
+from broadcaster import Broadcast
+
+async def main():
+    async with Broadcast("kafka://" + SERVERS) as broadcast:
+        async with broadcast.subscribe(channel=TOPIC) as first:
+            await broadcast.publish(TOPIC, "before")
+            print((await first.get()).message)
+        async with broadcast.subscribe(channel=TOPIC) as again:
+            await broadcast.publish(TOPIC, "after")
+            print((await again.get()).message)
+"""
+
+AMGI = """
+import asyncio
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from amgi_aiokafka import Server
+
+seen = []
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        for event in ("startup", "shutdown"):
+            print((await receive())["type"])
+            await send({"type": f"lifespan.{event}.complete"})
+        return
+    print(scope["address"], scope["payload"], scope["bindings"], scope["headers"])
+    doubled = {"type": "message.send", "address": "doubled", "headers": [], "payload": scope["payload"] * 2}
+    await send(doubled)
+    await send({"type": "message.ack"})
+
+async def main():
+    server = Server(app, TOPIC, bootstrap_servers=SERVERS, group_id=TOPIC, auto_offset_reset="earliest")
+    serving = asyncio.create_task(server.serve())
+    async with AIOKafkaProducer(bootstrap_servers=SERVERS) as producer:
+        for number in range(3):
+            await producer.send_and_wait(TOPIC, b"%d" % number, b"ann", headers=[("mine", b"x")])
+    async with AIOKafkaConsumer("doubled", bootstrap_servers=SERVERS, auto_offset_reset="earliest") as consumer:
+        print([(await consumer.getone()).value for _ in range(3)])
+    server.stop()
+    await serving
+"""
+
 OPENTELEMETRY = """
 from opentelemetry import trace
 from opentelemetry.instrumentation.aiokafka import AIOKafkaInstrumentor
@@ -170,6 +259,9 @@ PROGRAMS = {
     "faststream": FASTSTREAM,
     "taskiq-aio-kafka": TASKIQ,
     "kstreams": KSTREAMS,
+    "ktables": KTABLES,
+    "broadcaster": BROADCASTER,
+    "amgi-aiokafka": AMGI,
     "opentelemetry-instrumentation-aiokafka": OPENTELEMETRY,
     "ddtrace": DDTRACE,
 }
@@ -209,30 +301,53 @@ def said(python: str, program: str, servers: str, *, compat: bool) -> str:
     return done.stdout.replace(servers, "SERVERS")
 
 
+def installed(folder: Path) -> str:
+    """Return the interpreter of an environment with the releases in this folder, which is made if need be."""
+    python = str(folder / "bin" / "python")
+    if not Path(python).exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *RELEASES, *FOR_TESTS], check=True)
+    return python
+
+
+def same_output(python: str, name: str) -> bool:
+    """Run a library's program on both, and print what it said."""
+    both = []
+    for compat in (False, True):
+        with ClusterThread(EmbeddedCluster(1, cluster_id="orders")) as cluster:
+            for topic in ("orders", "doubled"):
+                cluster.create_topic(topic, partitions=1)
+            both.append(said(python, PROGRAMS[name], cluster.bootstrap_servers, compat=compat))
+    on_aiokafka, on_compat = both
+    print(on_aiokafka, flush=True)
+    if on_aiokafka != on_compat:
+        print(f"but on compat:\n{on_compat}", flush=True)
+    return on_aiokafka == on_compat
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--install", type=Path, metavar="FOLDER")
     parser.add_argument("--only", choices=PROGRAMS)
+    parser.add_argument("--tests", action="append", default=[], metavar="NAME=CHECKOUT", help=", ".join(SUITES))
     options = parser.parse_args()
-    different = []
-    for name, program in PROGRAMS.items():
-        if options.only not in (None, name):
-            continue
-        found = version(options.python, name)
-        if found is None:
-            print(f"{name}: not installed")
-            continue
-        both = []
-        for compat in (False, True):
-            with ClusterThread(EmbeddedCluster(1, cluster_id="orders")) as cluster:
-                cluster.create_topic("orders", partitions=1)
-                both.append(said(options.python, program, cluster.bootstrap_servers, compat=compat))
-        on_aiokafka, on_compat = both
-        same = on_aiokafka == on_compat
-        print(f"{name} {found}: {'the same' if same else 'not the same'}\n{on_aiokafka}", flush=True)
-        if not same:
-            print(f"but on compat:\n{on_compat}", flush=True)
-            different.append(name)
+    python = options.python if options.install is None else installed(options.install)
+    rows, different = [], []
+    for name in [options.only] if options.only else PROGRAMS:
+        found = version(python, name)
+        print(f"--- {name} {found or 'is not installed'}", flush=True)
+        if found is not None:
+            same = same_output(python, name)
+            rows.append(f"| {name} {found} | its program | {'the same' if same else 'not the same'} |")
+            different += [] if same else [name]
+    for name, checkout in (given.split("=", 1) for given in options.tests):
+        print(f"--- tests of {name}", flush=True)
+        on_aiokafka, on_compat, differences = compared(python, name, Path(checkout))
+        print(*differences, sep="\n", flush=True)
+        rows.append(f"| {name} {version(python, name)} | {on_aiokafka} of its tests pass | {on_compat} pass |")
+        different += [name] if differences else []
+    print("| library | on aiokafka | on compat |", "|---|---|---|", *rows, sep="\n")
     sys.exit(1 if different else 0)
 
 

@@ -9,14 +9,29 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lead.compat import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka_lead.compat.errors import ConsumerStoppedError, KafkaConnectionError, KafkaError
+from aiokafka_lead.compat import (
+    AIOKafkaClient,
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    ConsumerRebalanceListener,
+    TopicPartition,
+)
+from aiokafka_lead.compat.admin import AIOKafkaAdminClient
+from aiokafka_lead.compat.errors import (
+    ConsumerStoppedError,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    NoOffsetForPartitionError,
+)
 from aiokafka_lead.compat.util import parse_kafka_version
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
+from ..ports import PortPool
+
 pytestmark = pytest.mark.anyio
 
-FIRST = TopicPartition("events", 0)
+FIRST, SECOND = TopicPartition("events", 0), TopicPartition("events", 1)
 
 
 # --- outside of the event loop ---------------------------------------------------------------------------------------
@@ -106,6 +121,69 @@ async def start_and_clean_up(producer: AIOKafkaProducer) -> None:
     finally:
         await producer.flush()
         await producer.stop()
+
+
+async def test_a_start_may_be_tried_again_after_it_has_failed() -> None:
+    with PortPool() as ports:
+        port = ports.take()
+        at: dict[str, Any] = {"bootstrap_servers": f"127.0.0.1:{port}"}
+        by_pattern, assigned = AIOKafkaConsumer(**at), AIOKafkaConsumer(**at, auto_offset_reset="earliest")
+        by_pattern.subscribe(pattern="ev")
+        assigned.assign([FIRST, SECOND])
+        assigned.pause(SECOND)
+        producer, client, admin = AIOKafkaProducer(**at), AIOKafkaClient(**at), AIOKafkaAdminClient(**at)
+        members = AIOKafkaConsumer("events", **at, group_id="g"), by_pattern, assigned
+        starts = [producer.start, client.bootstrap, admin.start, *(one.start for one in members)]
+        for start in starts * 2:
+            with pytest.raises(KafkaConnectionError):
+                await start()
+        async with EmbeddedCluster(1, ports=[port]) as cluster, asyncio.timeout(30):
+            cluster.create_topic("events", 2)
+            for start in starts:
+                await start()
+            await producer.start()  # it runs already
+            await producer.send_and_wait("events", b"1", partition=0)
+            assert (await assigned.getone()).value == b"1"
+            assert assigned.paused() == {SECOND}
+            assert [one.assignment() for one in members] == [{FIRST, SECOND}] * 3
+            assert await admin.list_topics() == ["events"]
+            for stop in (producer.stop, client.close, admin.close, *(one.stop for one in members)):
+                await stop()
+
+
+async def test_choices_of_partitions_exclude_each_other(cluster: EmbeddedCluster) -> None:
+    reader = consumer(cluster, "events", group_id="g")
+    with pytest.raises(IllegalStateError, match="mutually exclusive"):
+        reader.subscribe(pattern="ev")
+    async with reader:
+        reader.unsubscribe()
+        reader.assign([SECOND])
+        assert reader.assignment() == {SECOND}  # although it has not left its group yet
+        assert reader.highwater(SECOND) is None
+        with pytest.raises(IllegalStateError, match="mutually exclusive"):
+            reader.subscribe(["events"])
+
+
+async def test_a_subclass_may_answer_for_itself(cluster: EmbeddedCluster) -> None:
+    """Kstreams' test client overrides a real consumer in this way."""
+
+    class Fake(AIOKafkaConsumer):
+        def assignment(self) -> set[TopicPartition]:
+            return {TopicPartition("invented", 0)}
+
+    async with Fake("events", bootstrap_servers=cluster.bootstrap_servers) as reader:
+        assert await reader.seek_to_end()
+    assert reader.assignment() == {TopicPartition("invented", 0)}
+
+
+async def test_a_partition_without_a_position_is_in_the_error(cluster: EmbeddedCluster) -> None:
+    servers = cluster.bootstrap_servers
+    async with AIOKafkaConsumer(bootstrap_servers=servers, auto_offset_reset="none") as reader:
+        reader.assign([SECOND])
+        for read in (reader.getone, lambda: reader.getmany(timeout_ms=30_000)):
+            with pytest.raises(NoOffsetForPartitionError, match="events-1 has no position") as raised:
+                await read()
+            assert raised.value.args == (SECOND,)
 
 
 async def fill(cluster: EmbeddedCluster, count: int = 3) -> None:
@@ -238,6 +316,7 @@ PRODUCERS: list[dict[str, Any]] = [
     {"connections_max_idle_ms": 0, "retry_backoff_ms": True},
     {"enable_idempotence": 1},
     {"client_id": ""},
+    {"acks": True},
 ]
 CONSUMERS: list[dict[str, Any]] = [
     {"fetch_max_wait_ms": 50_000, "request_timeout_ms": 1_000},
@@ -272,6 +351,20 @@ def test_versions_of_kafka() -> None:
     for wrong in ("3.0", "0.8.2", "2", "x.1", "1.2.3.4"):
         with pytest.raises(ValueError, match=wrong):
             parse_kafka_version(wrong)
+
+
+async def test_the_listener_of_a_subscription(cluster: EmbeddedCluster) -> None:
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            pass
+
+        def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            pass
+
+    reader, listener = consumer(cluster, group_id="g"), Listener()
+    reader.subscribe(["events"], listener=listener)
+    assert reader._subscription._listener is listener
+    await reader.stop()
 
 
 async def test_private_names_that_are_not_there_say_so(cluster: EmbeddedCluster) -> None:

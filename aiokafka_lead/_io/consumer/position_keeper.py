@@ -116,8 +116,9 @@ class PositionKeeper:
         if policy is not None:
             state.reset(EARLIEST if state.is_late and policy is LATEST else policy)
             return
-        error = NoOffsetForPartitionError(f'{state.tp} has no position and auto_offset_reset is "none": seek to start')
-        self._prefetch.fail(state, error)
+        text = f'{state.tp} has no position and auto_offset_reset is "none": seek to start'
+        topic, partition = state.tp
+        self._prefetch.fail(state, NoOffsetForPartitionError(text, topic=topic, partition=partition))
 
     # --- the three kinds ---------------------------------------------------------------------------------------------
 

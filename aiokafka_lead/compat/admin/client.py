@@ -27,6 +27,7 @@ from ..._wire.messages.describe_groups import DescribeGroupsRequest
 from ..._wire.messages.list_groups import ListGroupsRequest
 from ...admin import AdminClient
 from ...types import TopicPartition
+from .._life import start_or_renew
 from .._options import CLIENT, client_options
 from ..client import client_of
 from ..errors import for_code
@@ -78,17 +79,21 @@ class AIOKafkaAdminClient:
         given = {name: value for name, value in locals().items() if name in CLIENT}
         deprecated(loop, api_version)
         self._request_timeout_ms = request_timeout_ms
-        options = client_options(given)
-        self._native = AdminClient(bootstrap_servers, **options, default_api_timeout_ms=options["request_timeout_ms"])
-        self._client = client_of(self._native._client, bootstrap_servers)
-        self._coordinators = Coordinators(self._native._client)
+        self._made_with = (bootstrap_servers, client_options(given))
+        self._renew()
         self._started = False
         self._closed = False
 
+    def _renew(self) -> None:
+        bootstrap_servers, options = self._made_with
+        self._native = AdminClient(bootstrap_servers, **options, default_api_timeout_ms=options["request_timeout_ms"])
+        self._client = client_of(self._native._client, bootstrap_servers)
+        self._coordinators = Coordinators(self._native._client)
+
     async def start(self) -> None:
-        """Connect to the cluster; may be called again."""
+        """Connect to the cluster; may be called again, also after a failure."""
         if not self._started:
-            await self._native.start()
+            await start_or_renew(self._native, self._renew)
             self._started = True
 
     async def close(self) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._records import ConsumerRecord as NativeRecord
 from ...consumer import Consumer
-from ...errors import ClientClosedError, FetchOffsetOutOfRangeError
+from ...errors import ClientClosedError
 from ...types import TopicPartition
-from .._life import Life
+from .._life import Life, start_or_renew
 from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
 from ..client import AIOKafkaClient, client_of
@@ -30,7 +30,7 @@ from .group_coordinator import Consumed, GroupCoordinator
 from .in_hand import NothingInHand
 from .listener import ListenerCalls
 from .offset_calls import OffsetCalls, checked_partitions
-from .out_of_range import PositionOutOfRangeError
+from .out_of_range import NO_POSITION, with_place
 from .read_record import Converter
 from .subscription_state import SubscriptionState
 
@@ -100,25 +100,14 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Read by tracers, FastStream and kstreams."""
         self._enable_auto_commit = enable_auto_commit
         """Read by ddtrace and kstreams."""
-        self._isolation_level = isolation_level
         self._request_timeout_ms = request_timeout_ms
         self._convert = Converter(key_deserializer, value_deserializer)
-        self._native: Consumer[Any, Any] = Consumer(bootstrap_servers=bootstrap_servers, **options)
-        engine = self._native._engine
-        account = engine.reader.replace_listener(None)
-        if account is not None:
-            engine.reader.replace_listener(NothingInHand(account))
-        self._client = client_of(self._native._client, bootstrap_servers)
-        self._subscription = SubscriptionState(self._native)
-        """FastStream reads its ``topics``."""
-        self._coordinator = None if group_id is None else GroupCoordinator(self._native, group_id)
-        """FastStream reads its ``member_id``."""
+        self._made_with = {"bootstrap_servers": bootstrap_servers} | options
+        self._create()
         self._telling: asyncio.Task[None] | None = None
         """Calls a listener again that was subscribed with the same topics."""
         self._turn = asyncio.Lock()
         """Lock of the task that waits for records."""
-        self._in_order = engine.reader.records()
-        """Every record, shared by all tasks that read one by one."""
         self._looked_at = 0.0
         """Time of the last check for due work, such as a commit."""
         self._wants = asyncio.Event()
@@ -127,17 +116,46 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         if topics:
             self._native.subscribe(_checked_topics(topics))
 
+    def _create(self) -> None:
+        self._native: Consumer[Any, Any] = Consumer(**self._made_with)
+        reader = self._native._engine.reader
+        account = reader.replace_listener(None)
+        if account is not None:
+            reader.replace_listener(NothingInHand(account))
+        self._in_order = reader.records()
+        """Every record, shared by all tasks that read one by one."""
+        self._client = client_of(self._native._client, self._made_with["bootstrap_servers"])
+        self._subscription = SubscriptionState(self._native)
+        """FastStream reads its ``topics``."""
+        self._coordinator = None if self._group_id is None else GroupCoordinator(self._native, self._group_id)
+        """FastStream reads its ``member_id``."""
+
+    def _renew(self) -> None:
+        """Replace the native consumer by one that reads the same."""
+        before, paused = self._native._engine.subscription, self._native.paused()
+        self._create()
+        match before.kind:
+            case SubscriptionKind.ASSIGNED:
+                self._native.assign(before.assigned)
+                self._native.pause(*paused)
+            case SubscriptionKind.TOPICS:
+                self._native.subscribe(before.topics, listener=before.listener)
+            case SubscriptionKind.PATTERN:
+                self._native.subscribe(pattern=before.pattern, listener=before.listener)
+            case SubscriptionKind.NONE:
+                pass
+
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Connect; a member of a group waits for its first assignment, even an empty one, as long as that takes.
 
         Raises `KafkaConnectionError`, and `UnknownTopicOrPartitionError` for a topic that does not exist after
-        ``request_timeout_ms``.
+        ``request_timeout_ms``. May be called again after a failed connection.
         """
         self._check_loop()
         assert not self._native._engine.started, "Did you call `start` twice?"
-        await self._native.start()
+        await start_or_renew(self._native, self._renew)
         for topic in self._native._engine.subscription.topics:
             await self._client._wait_on_metadata(topic)
         await self._subscription.wait_for_assignment()
@@ -147,7 +165,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         if self._closed:
             return
         self._closed = True
-        self._last = {tp: self._place(tp) for tp in self.assignment()}
+        self._last = {tp: self._place(tp) for tp in self._partitions()}
         self._wants.set()
         await self._native.stop()
 
@@ -165,8 +183,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise TypeError("listener should be an instance of ConsumerRebalanceListener")
         calls = None
         if listener is not None and self._group_id is not None:
-            calls = ListenerCalls(listener, self._native.assignment, self._is_leaving)
-        self._refuse_other_kind(by_hand=False)
+            calls = ListenerCalls(listener, lambda: self._native.assignment(), self._is_leaving)
+        self._refuse_unless(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
         before = self._native.subscription()
         if pattern is None:
             self._native.subscribe(_checked_topics(topics), listener=calls)
@@ -179,7 +197,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions; raises `IllegalStateError` after `subscribe`."""
-        self._refuse_other_kind(by_hand=True)
+        self._refuse_unless(SubscriptionKind.ASSIGNED)
         self._native.assign(partitions)
         self._wants.set()
 
@@ -187,9 +205,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Return True if partitions are given up because the application unsubscribed."""
         return bool(self._closed) or not self._native._engine.subscription.by_topics
 
-    def _refuse_other_kind(self, *, by_hand: bool) -> None:
-        subscription = self._native._engine.subscription
-        if subscription.by_topics if by_hand else subscription.assigned:
+    def _refuse_unless(self, kind: SubscriptionKind) -> None:
+        if self._native._engine.subscription.kind not in (kind, SubscriptionKind.NONE):
             raise IllegalStateError("Subscription to topics, partitions and pattern are mutually exclusive")
 
     def unsubscribe(self) -> None:
@@ -205,11 +222,14 @@ class AIOKafkaConsumer(Life, OffsetCalls):
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are assigned, or were when the consumer was stopped."""
+        return self._partitions()
+
+    def _partitions(self) -> set[TopicPartition]:
         if self._last is not None:
             return set(self._last)
         subscription = self._native._engine.subscription
-        wants = subscription.by_topics or subscription.assigned  # partitions given up may take a while to go
-        return set(self._native.assignment()) if wants else set()
+        # After `unsubscribe` it takes a while until a group's partitions are gone.
+        return set(self._native.assignment()) if subscription.by_topics else set(subscription.assigned)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no records of these partitions until `resume`."""
@@ -281,8 +301,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             except IllegalStateError:
                 if not self._wants_nothing:  # else it was unsubscribed meanwhile
                     raise
-            except FetchOffsetOutOfRangeError as error:
-                raise PositionOutOfRangeError.of(error) from error.__cause__
+            except NO_POSITION as error:
+                raise with_place(error) from error.__cause__
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -313,8 +333,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             if not self._wants_nothing:
                 raise
             return {}  # unsubscribed meanwhile: the next call waits
-        except FetchOffsetOutOfRangeError as error:
-            raise PositionOutOfRangeError.of(error) from error.__cause__
+        except NO_POSITION as error:
+            raise with_place(error) from error.__cause__
         finally:
             self._turn.release()
         convert = self._convert

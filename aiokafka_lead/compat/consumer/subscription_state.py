@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..._io.deadline import Deadline
 from ...consumer import Consumer
 from ...types import TopicPartition
@@ -22,6 +24,11 @@ class SubscriptionState:
     def topics(self) -> frozenset[str]:
         """Return the subscribed topics, or the topics of manually assigned partitions."""
         return self._native._engine.subscription.topics or self._native.subscription()
+
+    @property
+    def _listener(self) -> Any:
+        """The application's listener of a group's rebalances. Programs built on kstreams read it."""
+        return getattr(self._native._engine.subscription.listener, "_listener", None)
 
     @property
     def awaits_assignment(self) -> bool:

@@ -17,7 +17,7 @@ from ...errors import (
 )
 from ...producer import Producer
 from ...types import Header, TopicPartition
-from .._life import Life
+from .._life import Life, start_or_renew
 from .._options import is_default_partitioner, producer_options
 from ..client import AIOKafkaClient, client_of
 from ..errors import IllegalOperation
@@ -86,20 +86,26 @@ class AIOKafkaProducer(Life):
         self._max_batch_size = max_batch_size
         self._noack = options["acks"] == 0
         self._plain = key_serializer is None and value_serializer is None
+        self._made_with = (bootstrap_servers, options)
+        self._renew()
+        self._closed = False
+
+    def _renew(self) -> None:
+        bootstrap_servers, options = self._made_with
         self._native = Producer(bootstrap_servers, **options)
         self._append = self._native._append
         """Accepts records that can be taken at once, without a coroutine."""
         self.client = client_of(self._native._client, bootstrap_servers)
         self._metadata = self.client.cluster
         """The producer's view of topics; read by kstreams."""
-        self._closed = False
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster; raises `KafkaConnectionError`."""
+        """Connect to the cluster; raises `KafkaConnectionError`. May be called again, also after a failure."""
         self._check_loop()
-        await self._native.start()
+        if not self._native._client.running:
+            await start_or_renew(self._native, self._renew)
 
     async def stop(self) -> None:
         """Send what is pending, and close every connection."""

@@ -102,7 +102,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Read by ddtrace and kstreams."""
         self._request_timeout_ms = request_timeout_ms
         self._convert = Converter(key_deserializer, value_deserializer)
-        self._made_with = {"bootstrap_servers": bootstrap_servers} | options
+        self._made_with: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **options}
         self._create()
         self._telling: asyncio.Task[None] | None = None
         """Calls a listener again that was subscribed with the same topics."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -115,9 +117,9 @@ NO_PROXIES = "no proxies"
 
 @asynccontextmanager
 async def real_proxy(kind: str, folder: Path, user: str | None = None, password: str = "") -> AsyncIterator[RealProxy]:
-    """Yield one of Debian's proxies: "microsocks" for SOCKS5, or "tinyproxy" for CONNECT."""
+    """Yield one of Debian's proxies: "microsocks" or "danted" for SOCKS5, or "tinyproxy" for CONNECT."""
     if shutil.which(kind) is None:
-        pytest.skip(f"{NO_PROXIES}: {kind} is not installed (apt-get install microsocks tinyproxy)")
+        pytest.skip(f"{NO_PROXIES}: {kind} is not installed (apt-get install microsocks dante-server tinyproxy)")
     with PortPool() as ports:
         made = RealProxy(kind, ports.take(), folder, user, password)
         await made.start()
@@ -131,23 +133,31 @@ class RealProxy:
     """A process that can be killed, and restarted on the same port."""
 
     def __init__(self, kind: str, port: int, folder: Path, user: str | None, password: str) -> None:
-        self.scheme = "socks5" if kind == "microsocks" else "http"
+        self.has_login = user is not None and kind != "danted"  # dante knows the users of the machine
         self.port = port
-        login = "" if user is None else f"{user}:{password}@"
-        self.url = f"{self.scheme}://{login}127.0.0.1:{port}"
+        login = f"{user}:{password}@" if self.has_login else ""
+        self.url = f"{'http' if kind == 'tinyproxy' else 'socks5'}://{login}127.0.0.1:{port}"
+        config = folder / f"{kind}.conf"
         if kind == "microsocks":
-            credentials = [] if user is None else ["-u", user, "-P", password]
+            credentials = ["-u", str(user), "-P", password] if self.has_login else []
             self._command = [kind, "-i", "127.0.0.1", "-p", str(port), *credentials]
+        elif kind == "danted":
+            everyone = "pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }"
+            lines = ["logoutput: stderr", f"internal: 127.0.0.1 port = {port}", "external: 127.0.0.1"]
+            lines += ["clientmethod: none", "socksmethod: none", f"client {everyone}", f"socks {everyone}"]
+            self._command = [kind, "-f", str(config)]
         else:
             lines = [f"Port {port}", "Listen 127.0.0.1", "Allow 127.0.0.1", "Timeout 600", "MaxClients 200"]
-            lines += [] if user is None else [f"BasicAuth {user} {password}"]
-            config = folder / "tinyproxy.conf"
-            config.write_text("".join(f"{line}\n" for line in lines))
+            lines += [f"BasicAuth {user} {password}"] if self.has_login else []
             self._command = [kind, "-d", "-c", str(config)]
+        if kind != "microsocks":
+            config.write_text("".join(f"{line}\n" for line in lines))
         self._process: subprocess.Popen[bytes] | None = None
 
     def _begin(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
 
     async def start(self) -> None:
         """Start the process; return once it listens."""
@@ -162,7 +172,7 @@ class RealProxy:
                     return
 
     def kill(self) -> None:
-        """Kill the process, with every connection through it."""
+        """Kill the process and its children, with every connection through them."""
         assert self._process is not None
-        self._process.kill()
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -17,7 +17,7 @@ from .script import Certificates
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
-KINDS = pytest.mark.parametrize("kind", ["microsocks", "tinyproxy"])
+KINDS = pytest.mark.parametrize("kind", ["microsocks", "danted", "tinyproxy"])
 USER, PASSWORD = "user", "s3cret"
 RECORDS = 200
 
@@ -66,9 +66,10 @@ async def test_records_go_through_while_everything_moves(kind: str, tls: bool, t
 async def test_errors_name_the_proxy_that_is_away_or_refuses(kind: str, tmp_path: Path) -> None:
     async with EmbeddedCluster(brokers=1) as cluster, real_proxy(kind, tmp_path, USER, PASSWORD) as way:
         where = rf"through the proxy 127\.0\.0\.1:{way.port}"
-        with pytest.raises(KafkaConnectionError, match=where) as refused:
-            await Producer(cluster.bootstrap_servers, proxy_url=way.url.replace(PASSWORD, "another")).start()
-        assert "another" not in str(refused.value)
+        if way.has_login:
+            with pytest.raises(KafkaConnectionError, match=where) as refused:
+                await Producer(cluster.bootstrap_servers, proxy_url=way.url.replace(PASSWORD, "another")).start()
+            assert "another" not in str(refused.value)
         with pytest.raises(KafkaConnectionError, match=where):
             await Producer("127.0.0.1:1", proxy_url=way.url).start()  # no listener at that port
         way.kill()

@@ -30,6 +30,8 @@ class BrokerTrouble:
         self._topics = topics
         self._rng = random.Random(seed)
         self._kinds = kinds
+        self.moving = anyio.Lock()
+        """Held while replicas of some partition are reassigned: Kafka's tool refuses to begin meanwhile."""
         self.done: list[str] = []
         """Faults so far, in order."""
 
@@ -52,7 +54,8 @@ class BrokerTrouble:
             await in_thread(self._kafka.wait_for_brokers)
         elif kind == "move":
             for topic in self._topics:
-                await in_thread(self._kafka.move_leader, topic, self._rng.randrange(3))
+                async with self.moving:
+                    await in_thread(self._kafka.move_leader, topic, self._rng.randrange(3))
         else:
             await in_thread(self._kafka.kill if kind == "SIGKILL" else self._kafka.terminate, broker)
             await anyio.sleep(away_s)

@@ -172,15 +172,16 @@ def kafka_alone(telemetry_file: Path) -> Iterator[KafkaCluster]:
     """One broker for all tests that need more than a broker: a process that runs costs less than one for each.
 
     It enforces access rules (ACLs), and allows its anonymous users everything; it receives metrics of clients
-    (KIP-714); and there is an additional controller that does not vote yet.
+    (KIP-714) and topologies of streams groups (KIP-1331); and there is an additional controller that does not vote yet.
     """
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        "metric.reporters": "TelemetryFile",
+        "metric.reporters": "BrokerPlugin",
         "telemetry.file": str(telemetry_file),
+        "group.streams.topology.description.plugin.class": "BrokerPlugin",
     }
-    plugin = _HERE / "harness" / "TelemetryFile.java"
+    plugin = _HERE / "harness" / "BrokerPlugin.java"
     options = {"brokers": 1, "spare": True, "properties": properties, "plugin": plugin}
     yield from _session_cluster("kafka_alone", NEWEST, **options)
 

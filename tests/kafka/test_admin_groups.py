@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 
 from aiokafka_lead import AdminClient, Consumer
 from aiokafka_lead._wire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
+from aiokafka_lead._wire.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+    TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
+)
 from aiokafka_lead.admin import (
     AclOperation,
     ConfigChange,
@@ -181,20 +190,53 @@ async def test_topics_page_by_page(kafka: KafkaCluster, admin: AdminClient, topi
         await describe("no topic has this name")
 
 
-async def test_a_streams_group_says_its_assignor_and_whether_it_has_a_topology(
-    kafka: KafkaCluster, topic_name: Callable[[], str]
-) -> None:
-    """KIP-1357, KIP-1331: without a plugin for them, brokers keep no descriptions."""
-    world, topic, group = World(kafka.bootstrap()), topic_name(), topic_name()
-    await world.topic(topic)
+async def streams_group(world: World, topic: str, group: str) -> None:
+    """Make a streams group of one member, which reads the topic."""
+    await world.look([])
     beat = StreamsGroupHeartbeatRequest(group_id=group, member_id="m", rebalance_timeout_ms=10_000, process_id="p")
     beat.topology = Topology(epoch=1, subtopologies=[Subtopology(subtopology_id="0", source_topics=[topic])])
     beat.active_tasks, beat.standby_tasks, beat.warmup_tasks = [], [], []
     response = await world.ask(beat, broker=await coordinator(world, group))
     assert response.error_code == 0, response.error_message
+
+
+async def test_a_streams_group_says_its_assignor_and_whether_it_has_a_topology(
+    kafka: KafkaCluster, topic_name: Callable[[], str]
+) -> None:
+    """KIP-1357, KIP-1331: without a plugin for them, brokers keep no descriptions."""
+    topic, group = await in_thread(kafka.create_topic, topic_name()), topic_name()
+    await streams_group(World(kafka.bootstrap()), topic, group)
     async with AdminClient(kafka.bootstrap()) as admin:
         found = (await admin.describe_streams_groups([group], include_topology_description=True))[group]
     assert [member.member_id for member in found.members] == ["m"]
     assert found.assignor
     assert found.topology is None
     assert found.topology_status is StreamsTopologyStatus.NOT_STORED
+
+
+async def test_a_topology_that_brokers_keep(kafka_alone: KafkaCluster, topic_name: Callable[[], str]) -> None:
+    topic, group = await in_thread(kafka_alone.create_topic, topic_name(), replication=1), topic_name()
+    world = World(kafka_alone.bootstrap())
+    await streams_group(world, topic, group)
+    source = TopologyDescriptionNode(name="in", node_type=1, source_topics=[topic], successors=["count"])
+    count = TopologyDescriptionNode(name="count", node_type=2, stores=["counts"], successors=["out"])
+    sink = TopologyDescriptionNode(name="out", node_type=3, sink_topic="totals")
+    update = StreamsGroupTopologyDescriptionUpdateRequest(group_id=group, member_id="m", topology_epoch=1)
+    parts = [TopologyDescriptionSubtopology(subtopology_id="0", nodes=[source, count, sink])]
+    update.topology_description = TopologyDescription(subtopologies=parts)
+    response = await world.ask(update, broker=await coordinator(world, group))
+    assert response.error_code == 0, response.error_message
+    async with AdminClient(kafka_alone.bootstrap()) as admin:
+        found = (await admin.describe_streams_groups([group], include_topology_description=True))[group]
+    assert found.topology_status is StreamsTopologyStatus.AVAILABLE
+    assert found.topology is not None
+    nodes = found.topology.subtopologies["0"]
+    assert {(node.name, node.kind) for node in nodes} == {("in", "source"), ("count", "processor"), ("out", "sink")}
+    command = [sys.executable, "-m", "aiokafka_lead.cli", "groups", "topology", group, "--json"]
+    ran = await anyio.run_process([*command, "-b", kafka_alone.bootstrap()])
+    rows = json.loads(ran.stdout)
+    assert {(row["node"], *row["topics"], *row["stores"], *row["to"]) for row in rows} == {
+        ("in", topic, "count"),
+        ("count", "counts", "out"),
+        ("out", "totals"),
+    }

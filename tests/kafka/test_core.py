@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -16,7 +16,17 @@ from aiokafka_lead.errors import (
 )
 
 from .harness import KafkaCluster
-from .support import by_partition, in_thread, make_consumer, make_producer, partitions_of, read, read_topic
+from .support import (
+    by_partition,
+    confluent_read,
+    in_thread,
+    make_consumer,
+    make_producer,
+    on_asyncio,
+    partitions_of,
+    read,
+    read_topic,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
@@ -157,6 +167,22 @@ async def test_a_follower_of_the_same_rack_is_read_from(kafka: KafkaCluster, top
             received = await read(consumer, 100)
             assert [r.value for r in received] == [b"%d" % (number * 100 + i) for i in range(100)]
         assert consumer.metrics().follower_redirects >= 1
+
+
+@on_asyncio
+async def test_kip_1123_records_without_a_key_stay_in_the_rack(kafka: KafkaCluster, topic_name: TopicName) -> None:
+    away: dict[bool, float] = {}
+    for aware in (False, True):
+        topic = await in_thread(kafka.create_topic, topic_name(), partitions=9)
+        options: dict[str, Any] = {"client_rack": "rack-2", "batch_size": 4_000, "linger_ms": 1}
+        async with make_producer(kafka, partitioner_rack_aware=aware, **options) as producer:
+            for _ in range(30):
+                await (await producer.send_many(topic, [b"x" * 1000] * 10))
+        leaders = [await in_thread(kafka.leader, topic, partition) for partition in range(9)]
+        stored = [message.partition() or 0 for message in await in_thread(confluent_read, kafka, topic, 9)]
+        away[aware] = sum(leaders[partition] != 2 for partition in stored) / len(stored)
+    assert away[True] == 0.0
+    assert 0.4 < away[False] < 0.9
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"])

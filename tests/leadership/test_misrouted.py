@@ -13,6 +13,7 @@ from aiokafka_lead.admin import AdminClient
 from aiokafka_lead.errors import ClusterIdMismatchError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..names import STRANGE, needs_loopbacks, resolving
 from ..share.support import configure
 from .support import all_of, consumer_of, next_number, producer_of, until, values
 
@@ -150,6 +151,27 @@ async def test_rule_30_bootstrap_servers_that_cannot_be_reached_are_waited_for_a
         with pytest.raises(ClusterIdMismatchError), anyio.fail_after(10):
             await producer.send_and_wait("t", b"2", partition=0)
     assert values(stranger, "t") == []
+
+
+@needs_loopbacks
+async def test_rule_30_a_name_with_one_address_in_another_cluster() -> None:
+    async with EmbeddedCluster(brokers=1, cluster_id="ours") as ours:
+        port = int(ours.address(1).rpartition(":")[2])
+        with resolving() as names:
+            names["kafka.test"] = ["127.0.0.1", STRANGE]
+            async with (
+                EmbeddedCluster(brokers=1, host=STRANGE, ports=[port], cluster_id="theirs") as theirs,
+                producer_of(f"kafka.test:{port}") as producer,
+            ):
+                await producer.send_and_wait("t", b"0", partition=0)
+                names["kafka.test"] = [STRANGE, "127.0.0.1"]
+                await ours.kill_broker(1)
+                delivery = await producer.send("t", b"1", partition=0)
+                await until(lambda: theirs.requests.count("Metadata") >= 1)
+                await ours.start_broker(1)
+                assert await all_of([delivery]) == [1]
+                assert {record.api for record in theirs.requests.select()} <= BOOTSTRAP
+    assert values(ours, "t") == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ import anyio
 
 from tests.kafka.harness import NEWEST, OLD
 
-from .producers import PRODUCERS
-from .proof import MODES, Proof
+from .clients import CLIENTS
+from .proof import MODES, PEER_MODES, Proof
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
         action="append",
         help="may be given again; idempotent and transactions without it",
     )
-    parser.add_argument("--client", choices=PRODUCERS, default="aiokafka-lead", help="others: idempotent only")
+    parser.add_argument("--client", choices=CLIENTS, default="aiokafka-lead", help=f"others: {', '.join(PEER_MODES)}")
     parser.add_argument("--seed", type=int, help="of the faults and their order")
     parser.add_argument("--old", action="store_true", help=f"on Kafka {OLD}, without KIP-890 and KIP-951")
     parser.add_argument("--no-faults", action="store_true", help="to try the proof itself")
@@ -47,10 +47,11 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder for the clients' journals and logs")
     options = parser.parse_args()
     modes = list(dict.fromkeys(options.mode or ["idempotent", "transactions"]))
+    available = MODES if options.client == "aiokafka-lead" else PEER_MODES
     if "everything" in modes:
-        modes = list(MODES)
-    if options.client != "aiokafka-lead" and modes != ["idempotent"]:
-        parser.error("--client: the others run with --mode idempotent")
+        modes = list(available)
+    if not set(modes) <= set(available):
+        parser.error(f"--client: the others have the modes {', '.join(PEER_MODES)}")
     logging.getLogger("aiokafka_lead").setLevel(logging.CRITICAL)
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="prove-") as folder:

@@ -21,6 +21,7 @@ from .workers import Workers
 __all__ = ["Faults"]
 
 MOST_PARTITIONS_MORE = 3
+REASSIGNED_WITHIN_S = 60.0
 
 
 class Faults:
@@ -34,7 +35,7 @@ class Faults:
         self._network = network
         self._workers = workers
         self._topics = list(topics)
-        self._rng = random.Random(seed)
+        self._seed = seed
         self._brokers = BrokerTrouble(kafka, self._topics, seed, ALL_KINDS)
         self._seconds = seconds
         self.done: Counter[str] = Counter()
@@ -64,32 +65,42 @@ class Faults:
         for topic in self._topics:
             await in_thread(self._kafka.wait_in_sync, topic)
 
+    def _rng(self, target: str) -> random.Random:
+        """Return a source of its own, since the targets' faults take turns by the machine's time."""
+        return random.Random(f"{self._seed} {target}")
+
     async def _strike_network(self) -> None:
+        rng = self._rng("network")
         while True:
-            await anyio.sleep(self._rng.uniform(1, 5))
-            broker, other = self._rng.sample(self._kafka.broker_ids, 2)
-            kind = self._rng.choice(KINDS)
+            await anyio.sleep(rng.uniform(1, 5))
+            broker, other = rng.sample(self._kafka.broker_ids, 2)
+            kind = rng.choice(KINDS)
             self.done[f"network {kind}"] += 1
             await in_thread(self._network.strike, broker, kind, other)
-            await anyio.sleep(self._rng.uniform(0.1, 4))
+            await anyio.sleep(rng.uniform(0.1, 4))
             await in_thread(self._network.heal)
 
     async def _strike_processes(self) -> None:
+        rng = self._rng("processes")
         while True:
-            await anyio.sleep(self._rng.uniform(1, 6))
+            await anyio.sleep(rng.uniform(1, 6))
             await in_thread(self._workers.strike)
 
     async def _reassign(self) -> None:
         """Take a replica from a partition, and add it back, with all its records."""
+        rng = self._rng("replicas")
         while True:
-            await anyio.sleep(self._rng.uniform(10, 25))
-            where = TopicPartition(self._rng.choice(self._topics), self._rng.randrange(3))
-            brokers = self._rng.sample(self._kafka.broker_ids, 3)
+            await anyio.sleep(rng.uniform(10, 25))
+            where = TopicPartition(rng.choice(self._topics), rng.randrange(3))
+            brokers = rng.sample(self._kafka.broker_ids, 3)
             try:
-                async with AdminClient(self._kafka.bootstrap()) as admin:
+                async with self._brokers.moving, AdminClient(self._kafka.bootstrap()) as admin:
                     await admin.alter_partition_reassignments({where: brokers[:2]})
-                    await anyio.sleep(self._rng.uniform(1, 4))
+                    await anyio.sleep(rng.uniform(1, 4))
                     await admin.alter_partition_reassignments({where: brokers})
+                    with anyio.move_on_after(REASSIGNED_WITHIN_S):
+                        while await admin.list_partition_reassignments([where]):  # noqa: ASYNC110 - it has no event
+                            await anyio.sleep(0.2)
             except KafkaError:
                 self.done["reassignment refused"] += 1
             else:

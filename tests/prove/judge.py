@@ -103,7 +103,7 @@ def judge_lists(journals: Mapping[int, Path], stored: Stored) -> Verdict:
                     along[int(partition)] += found
                     read_by[writer, line[1]] += found
             elif line[0] == "end" and (writer, line[1]) in history.written:
-                history.written[writer, line[1]].outcome = line[2] if line[2] != "unknown" else None
+                history.written[writer, line[1]].outcome = line[2] if line[2] in ("committed", "aborted") else None
         history.reads.append(along)
     final = {partition: [_value(value) for _, value in records] for partition, records in stored.items()}
     history.reads.append(final)

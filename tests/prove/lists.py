@@ -2,7 +2,8 @@
 
 ``python -m tests.prove.lists '{"bootstrap": ..., "writer": 3, ...}'``. It logs ("append", transaction, partition,
 place) before each append, ("read", transaction, {partition: values}) after each read, and ("end", transaction,
-outcome). SIGTERM ends it between two transactions.
+outcome). SIGTERM ends it between two transactions, and
+a producer that was fenced, for example after its transaction's timeout, ends it, too.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from typing import Any
 
 import anyio
 
-from aiokafka_lead import Consumer, Producer, TopicPartition
-from aiokafka_lead.errors import KafkaError, ProducerFencedError
 from tests.transactions.history import Value
 
+from .clients import CLIENTS, Failed, Reading, Transacting
 from .journal import Journal
 from .reader import until_sigterm
 
@@ -30,21 +30,17 @@ class Changed(Exception):
 
 async def main(options: dict[str, Any]) -> None:
     journal, rng = Journal(options["journal"]), random.Random(options["name"])
+    client, partitions = CLIENTS[options["client"]], list(range(options["partitions"]))
+    producer = client.transactions(options["bootstrap"], options["id"], options["timeout_ms"])
+    reader = client.reader(options["bootstrap"], options["topic"], partitions, "")
     async with anyio.create_task_group() as tasks:
         ended = await tasks.start(until_sigterm)
-        producer: Producer[Any, Any] = Producer(
-            options["bootstrap"], transactional_id=options["id"], transaction_timeout_ms=options["timeout_ms"]
-        )
-        reader: Consumer[Any, Any] = Consumer(
-            bootstrap_servers=options["bootstrap"], isolation_level="read_committed", auto_offset_reset="earliest"
-        )
-        reader.assign([TopicPartition(options["topic"], partition) for partition in range(options["partitions"])])
-        await producer.start(wait=False)
-        await reader.start(wait=False)
-        number = 0
-        while not ended.is_set():
+        await producer.start()
+        await reader.start()
+        number, of_use = 0, True
+        while not ended.is_set() and of_use:
             number += 1
-            await _transaction(options, number, producer, reader, journal, rng)
+            of_use = await _transaction(options, number, producer, reader, journal, rng)
         await producer.stop()
         await reader.stop()
         journal.say("ended")
@@ -52,8 +48,14 @@ async def main(options: dict[str, Any]) -> None:
 
 
 async def _transaction(
-    options: dict[str, Any], number: int, producer: Any, reader: Any, journal: Journal, rng: random.Random
-) -> None:
+    options: dict[str, Any],
+    number: int,
+    producer: Transacting,
+    reader: Reading,
+    journal: Journal,
+    rng: random.Random,
+) -> bool:
+    """Run one transaction; return False if the producer cannot be used again, for example because it was fenced."""
     txn = producer.transaction()
     try:
         async with txn:
@@ -62,21 +64,21 @@ async def _transaction(
                     journal.say("read", number, await _read(reader))
                 partition = rng.randrange(options["partitions"])
                 journal.say("append", number, partition, place)
-                await txn.send(options["topic"], Value(options["writer"], number, place).encoded(), partition=partition)
+                await txn.send(options["topic"], partition, Value(options["writer"], number, place).encoded())
             if rng.random() < ABORT_P:
                 raise Changed
-    except (Changed, KafkaError) as error:
-        journal.say("end", number, txn.outcome, type(error).__name__)
-        if isinstance(error, ProducerFencedError):
-            raise
+    except (Changed, Failed) as error:
+        journal.say("end", number, txn.outcome, str(error))
         await anyio.sleep(0.05)
-    else:
-        journal.say("end", number, txn.outcome)
+        return not (isinstance(error, Failed) and error.is_final)
+    journal.say("end", number, txn.outcome)
+    return True
 
 
-async def _read(reader: Any) -> dict[int, list[str]]:
-    found = await reader.getmany(timeout_ms=20)
-    return {tp.partition: [record.value.decode() for record in records] for tp, records in found.items()}
+async def _read(reader: Reading) -> dict[int, list[str]]:
+    return {
+        partition: [value.decode() for _, value in records] for partition, records in (await reader.read(20)).items()
+    }
 
 
 if __name__ == "__main__":

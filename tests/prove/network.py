@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..tcp_proxy import TcpProxy
@@ -86,7 +87,8 @@ class Network(TcpProxy):
         elif kind == "half-close":
             for client in way.clients:
                 if client.can_write_eof() and not client.is_closing():
-                    client.write_eof()
+                    with suppress(OSError):  # the client has reset the connection
+                        client.write_eof()
         else:
             assert kind == "misroute"
             way.leads_to = elsewhere

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,17 @@ from tests.kafka.harness import KafkaCluster, Listener, Release
 from tests.kafka.support import confluent_read, in_thread
 from tests.share.support import configure
 
+from .clients import CLIENTS
 from .faults import Faults
 from .judge import Stored, Verdict, judge_copies, judge_lists, judge_readers, judge_sharers, judge_writers
 from .network import Network
 from .workers import Worker, Workers
 
-__all__ = ["MODES", "Proof"]
+__all__ = ["MODES", "PEER_MODES", "Proof"]
 
 MODES = ("idempotent", "transactions", "groups", "exactly once", "share")
+PEER_MODES = MODES[:3]
+"""Modes for other clients. They have no call for exactly once from end to end, and aiokafka has no share groups."""
 NUMBERS, LISTS, COPIES = "numbers", "lists", "copies"
 PARTITIONS = 6
 PER_SECOND = 150
@@ -80,8 +84,9 @@ class Proof:
                 await in_thread(self._workers.add, self._processes())
                 with anyio.move_on_after(seconds):
                     if with_faults:
-                        await faults.run()
-                    await anyio.sleep_forever()
+                        await self._cause(faults)
+                    else:
+                        await anyio.sleep_forever()
                 await faults.heal()
                 await self._come_to_an_end()
                 took_s = time.monotonic() - began
@@ -91,6 +96,15 @@ class Proof:
             await in_thread(self._kafka.stop)
         return self._page(faults.counts, took_s)
 
+    async def _cause(self, faults: Faults) -> None:
+        """Cause faults until cancelled; what has happened by then is judged even if no more can be caused."""
+        began = time.monotonic()
+        try:
+            await faults.run()
+        except* Exception as errors:
+            ended_s = time.monotonic() - began
+            self._notes.append(f"the faults ended after {ended_s:.0f} s: {errors.exceptions[0]!r}")
+
     # --- the clients --------------------------------------------------------------------------------------------------
 
     def _processes(self) -> Iterable[Worker]:
@@ -99,11 +113,14 @@ class Proof:
                 "writer", "tests.prove.writer", 3, topic=NUMBERS, client=self._client, per_second=PER_SECOND
             )
         if "transactions" in self._modes:
-            yield from self._some("lists", "tests.prove.lists", 3, topic=LISTS, timeout_ms=TRANSACTION_MS)
+            yield from self._some(
+                "lists", "tests.prove.lists", 3, topic=LISTS, client=self._client, timeout_ms=TRANSACTION_MS
+            )
         if "groups" in self._modes:
             for protocol in self._protocols:
                 group = f"readers-{protocol}"
-                yield from self._some(group, "tests.prove.reader", 3, topic=NUMBERS, group=group, protocol=protocol)
+                wanted: dict[str, Any] = {"topic": NUMBERS, "group": group, "protocol": protocol}
+                yield from self._some(group, "tests.prove.reader", 3, client=self._client, **wanted)
         if "exactly once" in self._modes:
             wanted = {"source": NUMBERS, "target": COPIES, "group": "copiers", "batch": 200}
             wanted |= {"protocol": self._protocols[-1], "timeout_ms": TRANSACTION_MS}
@@ -113,7 +130,7 @@ class Proof:
 
     @property
     def _protocols(self) -> list[str]:
-        return ["classic"] if self._release.version < "4" else ["classic", "consumer"]
+        return ["classic"] if self._release.version < "4" else list(CLIENTS[self._client].protocols)
 
     def _some(self, role: str, module: str, count: int, **options: Any) -> list[Worker]:
         servers = self._kafka.bootstrap(Listener.PROXIED)
@@ -132,6 +149,8 @@ class Proof:
                 if not await self._caught_up(group, is_share=role == "sharer"):
                     self._notes.append(f"{role}: not at the end within {CAUGHT_UP_WITHIN_S:g} s after all was healed")
         await in_thread(self._workers.stop, [worker for worker in self._workers.all if worker not in first])
+        failures = Counter(self._workers.failures)
+        self._notes += [f"{what}{f' ({count} times)' if count > 1 else ''}" for what, count in failures.items()]
 
     async def _caught_up(self, group: str, *, is_share: bool) -> bool:
         """Wait until a group has read all records; return False if it takes too long."""

@@ -13,31 +13,21 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from aiokafka_lead import Consumer
-
+from .clients import CLIENTS
 from .journal import Journal
-
-SESSION_MS = 6000
 
 
 async def main(options: dict[str, Any]) -> None:
     journal = Journal(options["journal"])
-    wanted: dict[str, Any] = {"group_id": options["group"], "group_protocol": options["protocol"]}
-    if options["protocol"] == "classic":
-        wanted["session_timeout_ms"] = SESSION_MS
-    consumer: Consumer[Any, Any] = Consumer(
-        options["topic"],
-        bootstrap_servers=options["bootstrap"],
-        auto_offset_reset="earliest",
-        auto_commit_interval_ms=500,
-        **wanted,
+    consumer = CLIENTS[options["client"]].reader(
+        options["bootstrap"], options["topic"], options["group"], options["protocol"]
     )
     async with anyio.create_task_group() as tasks:
         ended = await tasks.start(until_sigterm)
-        await consumer.start(wait=False)
+        await consumer.start()
         while not ended.is_set():
-            for tp, records in (await consumer.getmany(timeout_ms=200)).items():
-                journal.say("got", tp.partition, [record.offset for record in records])
+            for partition, records in (await consumer.read(200)).items():
+                journal.say("got", partition, [offset for offset, _ in records])
         await consumer.stop()
         journal.say("ended")
         tasks.cancel_scope.cancel()

@@ -49,10 +49,10 @@ async def main(options: dict[str, Any]) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def _settle(consumer: Any, accepted: dict[str, Any], journal: Journal) -> None:
+async def _settle(consumer: ShareConsumer[Any, Any], accepted: dict[str, Any], journal: Journal) -> None:
     """Wait for the outcomes of the acknowledgements."""
     try:
-        await consumer.commit(20_000)
+        await consumer.commit(timeout_ms=20_000)
     except KafkaError:
         pass
     done, unknown = [], []

@@ -53,6 +53,12 @@ class Worker:
         """Return True if the process has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
+    @property
+    def failure(self) -> str | None:
+        """Return a description of a process that has ended by itself and in error; None if it ended in order."""
+        status = None if self._process is None else self._process.poll()
+        return f"{self._role}-{self._number} ended with status {status}, see {self._role}.log" if status else None
+
     def freeze(self) -> None:
         """Suspend the process until `thaw`."""
         if self._process is not None and not self.ended:
@@ -92,6 +98,8 @@ class Workers:
         self.all: list[Worker] = []
         self.done: Counter[str] = Counter()
         """Numbers of faults, and of processes that ended by themselves."""
+        self.failures: list[str] = []
+        """Processes that ended by themselves in error."""
         self._rng = random.Random(seed)
 
     def add(self, workers: Iterable[Worker]) -> None:
@@ -121,16 +129,21 @@ class Workers:
         """Restart the ones that have ended by themselves."""
         for worker in self.all:
             if worker.ended:
-                self.done["ended by itself"] += 1
+                self._ended(worker)
                 worker.start()
 
     def stop(self, workers: Iterable[Worker]) -> None:
         """Stop these in order."""
         for worker in workers:
             if worker.ended:
-                self.done["ended by itself"] += 1
+                self._ended(worker)
             elif not worker.end(signal.SIGTERM):
                 self.done["did not end in order at the last SIGTERM"] += 1
+
+    def _ended(self, worker: Worker) -> None:
+        self.done["ended by itself"] += 1
+        if worker.failure is not None:
+            self.failures.append(worker.failure)
 
     def kill(self) -> None:
         """Kill all processes that are left."""

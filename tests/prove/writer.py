@@ -13,8 +13,8 @@ import signal
 import sys
 from typing import Any
 
+from .clients import CLIENTS, Writing
 from .journal import Journal
-from .producers import PRODUCERS, Writing
 
 IN_FLIGHT = 500
 
@@ -23,7 +23,7 @@ async def main(options: dict[str, Any]) -> None:
     journal, rng = Journal(options["journal"]), random.Random(options["name"])
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    producer: Writing = PRODUCERS[options["client"]](options["bootstrap"])
+    producer: Writing = CLIENTS[options["client"]].producer(options["bootstrap"])
     await producer.start()
     room = asyncio.Semaphore(IN_FLIGHT)
     waiting: set[asyncio.Task[None]] = set()

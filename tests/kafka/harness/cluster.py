@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -81,7 +80,7 @@ class KafkaCluster:
         self._processes: Final = Processes()
         self.folder: Final = self._processes.folder
         self._ports: Final = PortPool()
-        self.tools: Final = Tools(release, self._processes)
+        self.tools: Final = Tools(release, self._processes, plugin)
         self.certificates: Final = Certificates.make(self.folder / "certificates") if secure else None
         self._kerberos: Final = kerberos
         self._issuer: Final = issuer
@@ -365,10 +364,7 @@ class KafkaCluster:
         self.tools.run("kafka.tools.StorageTool", *arguments)
 
     def _launch(self, node: Node) -> None:
-        classes = java.class_path(self.release)
-        if self._plugin is not None:
-            classes = f"{classes}{os.pathsep}{java.compile_class(self._plugin, classes)}"
-        command = ["java", *self._flags, "-cp", classes, "kafka.Kafka"]
+        command = ["java", *self._flags, "-cp", java.class_path(self.release, self._plugin), "kafka.Kafka"]
         command.append(str(self.properties_path(node.node_id)))
         with self._log_path(node.node_id).open("ab") as log:
             self._running[node.node_id] = self._processes.start(command, log=log)

@@ -52,8 +52,8 @@ def version() -> str:
     return "" if found is None else found[1]
 
 
-def class_path(release: Release) -> str:
-    """Return the release's jars as a class path; Maven downloads them once."""
+def class_path(release: Release, plugin: Path | None = None) -> str:
+    """Return the release's jars, and a plugin compiled from this source, as a class path; Maven downloads jars once."""
     target = CACHE / f"jars-{release}"
     with lock(f"jars-{release}"):
         if not target.is_dir():
@@ -62,7 +62,8 @@ def class_path(release: Release) -> str:
             what = (f"-Dkafka.version={release}", f"-DoutputDirectory={partial}")
             maven("-f", str(_POM), "dependency:copy-dependencies", *what)
             partial.rename(target)
-    return os.pathsep.join(sorted(str(jar) for jar in target.glob("*.jar")))
+    jars = os.pathsep.join(sorted(str(jar) for jar in target.glob("*.jar")))
+    return jars if plugin is None else f"{jars}{os.pathsep}{compile_class(plugin, jars)}"
 
 
 def maven(*arguments: str) -> None:

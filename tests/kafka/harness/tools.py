@@ -35,8 +35,10 @@ class Tools:
     One call at a time; further callers wait. The JVM starts with the first call.
     """
 
-    def __init__(self, release: Release, processes: Processes) -> None:
+    def __init__(self, release: Release, processes: Processes, plugin: Path | None = None) -> None:
+        """``plugin`` is the brokers': tools that read a broker's configuration load the classes that it names."""
         self._release: Final = release
+        self._plugin: Final = plugin
         self._processes: Final = processes
         self._lock: Final = threading.Lock()
         self._host: subprocess.Popen[bytes] | None = None
@@ -70,7 +72,7 @@ class Tools:
         return ToolResult(int(reply[0]), out, err)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        jars = java.class_path(self._release)
+        jars = java.class_path(self._release, self._plugin)
         classes = java.compile_class(_HOST, jars)
         flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         flags += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]

@@ -6,20 +6,30 @@ import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 
 import org.apache.kafka.common.metrics.KafkaMetric;
 import org.apache.kafka.common.metrics.MetricsReporter;
+import org.apache.kafka.coordinator.group.api.streams.StreamsGroupTopologyDescription;
+import org.apache.kafka.coordinator.group.api.streams.StreamsGroupTopologyDescriptionPlugin;
 import org.apache.kafka.server.telemetry.ClientTelemetryContext;
 import org.apache.kafka.server.telemetry.ClientTelemetryExporter;
 import org.apache.kafka.server.telemetry.ClientTelemetryExporterProvider;
 import org.apache.kafka.server.telemetry.ClientTelemetryPayload;
 
 /**
- * A broker's plugin that takes clients' metrics (KIP-714), and writes a line for each push to the file that the
- * property "telemetry.file" names: client id, client instance id, whether the client stops, content type, the push
- * interval in ms, and the metrics in base64, with tabs between.
+ * A broker's plugin for two purposes. It takes clients' metrics (KIP-714), and writes a line for each push to the file
+ * that the property "telemetry.file" names: client id, client instance id, whether the client stops, content type, the
+ * push interval in ms, and the metrics in base64, with tabs between. And it keeps topologies of streams groups
+ * (KIP-1331) in memory.
  */
-public final class TelemetryFile implements MetricsReporter, ClientTelemetryExporterProvider, ClientTelemetryExporter {
+public final class BrokerPlugin
+        implements MetricsReporter,
+                ClientTelemetryExporterProvider,
+                ClientTelemetryExporter,
+                StreamsGroupTopologyDescriptionPlugin {
+    private final Map<String, StreamsGroupTopologyDescription> topologies = new ConcurrentHashMap<>();
     private String file;
 
     @Override
@@ -51,6 +61,23 @@ public final class TelemetryFile implements MetricsReporter, ClientTelemetryExpo
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }
+    }
+
+    @Override
+    public CompletableFuture<Void> setTopology(String group, int epoch, StreamsGroupTopologyDescription description) {
+        topologies.put(group, description);
+        return CompletableFuture.completedFuture(null);
+    }
+
+    @Override
+    public CompletableFuture<Void> deleteTopology(String group) {
+        topologies.remove(group);
+        return CompletableFuture.completedFuture(null);
+    }
+
+    @Override
+    public CompletableFuture<StreamsGroupTopologyDescription> getTopology(String group, int epoch) {
+        return CompletableFuture.completedFuture(topologies.get(group));
     }
 
     @Override

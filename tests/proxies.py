@@ -138,6 +138,7 @@ class RealProxy:
         login = f"{user}:{password}@" if self.has_login else ""
         self.url = f"{'http' if kind == 'tinyproxy' else 'socks5'}://{login}127.0.0.1:{port}"
         config = folder / f"{kind}.conf"
+        lines: list[str] = []
         if kind == "microsocks":
             credentials = ["-u", str(user), "-P", password] if self.has_login else []
             self._command = [kind, "-i", "127.0.0.1", "-p", str(port), *credentials]
@@ -150,7 +151,7 @@ class RealProxy:
             lines = [f"Port {port}", "Listen 127.0.0.1", "Allow 127.0.0.1", "Timeout 600", "MaxClients 200"]
             lines += [f"BasicAuth {user} {password}"] if self.has_login else []
             self._command = [kind, "-d", "-c", str(config)]
-        if kind != "microsocks":
+        if lines:
             config.write_text("".join(f"{line}\n" for line in lines))
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -376,34 +376,34 @@ def test_rule_33_known_brokers_are_at_a_loss_when_others_were_asked_in_vain_abou
     plan = schedule()
     now = 0.0
     for number in range(DOUBT_AFTER):
-        assert not plan.at_a_loss(now), number
+        assert not plan.at_a_loss([ANY], now), number
         plan.request(doubted(3))
         now = plan.due_at() if number else 0.0
         refreshed(plan, now, changed=False)
-    assert plan.at_a_loss(now)
+    assert plan.at_a_loss([ANY], now)
     plan.request(doubted(3))
     refreshed(plan, now + 0.1, changed=True)
-    assert plan.at_a_loss(now + 0.1), "the next broker may contradict the news"
-    assert not plan.at_a_loss(now + 2.2)
+    assert plan.at_a_loss([ANY], now + 0.1), "the next broker may contradict the news"
+    assert not plan.at_a_loss([ANY], now + 2.2)
 
 
 def test_rule_33_an_election_has_patience_before_bootstrap_servers_are_asked() -> None:
     plan = schedule()
     now = 0.0
-    while not plan.at_a_loss(now):
+    while not plan.at_a_loss([ANY], now):
         now = max(now, plan.due_at())
         refreshed(plan, now, changed=False, complete=False)
     assert 2.0 <= now < 2.2
     refreshed(plan, now, changed=True, complete=True)
-    assert not plan.at_a_loss(now + 2.1)
+    assert not plan.at_a_loss([ANY], now + 2.1)
 
 
 def test_rule_33_known_brokers_without_an_answer_are_at_a_loss() -> None:
     plan = schedule()
     for number in range(DOUBT_AFTER):
-        assert not plan.at_a_loss(number)
+        assert not plan.at_a_loss([ANY], number)
         plan.started(number)
         plan.failed(number)
-    assert plan.at_a_loss(DOUBT_AFTER)
+    assert plan.at_a_loss([ANY], DOUBT_AFTER)
     refreshed(plan, DOUBT_AFTER)
-    assert not plan.at_a_loss(DOUBT_AFTER + 2.1)
+    assert not plan.at_a_loss([ANY], DOUBT_AFTER + 2.1)

@@ -105,6 +105,7 @@ class SimClient:
             due = self._schedule.due_at() <= now
             full = due and (self._looked_up or self._schedule.lookup_at(self._topics.next_due()) > now)
             self._looked_up = not full
+            self._see_if_at_a_loss()
             self._policy.attempted(now)
             self._schedule.started(now, full=full)
             avoid = self._schedule.avoid(self.links.nodes) | self._topics.doubted([TOPIC], now)
@@ -197,7 +198,6 @@ class SimClient:
         self._end(current, answered_by=node)
         if not helped:
             self._judge()
-        self._ended()
 
     def _evaded(self, node: int, endpoint: Endpoint, asked_at: float) -> None:
         reachability = self.links.reachability
@@ -217,7 +217,6 @@ class SimClient:
             self._end(current)
             self._failed()
             self._judge()
-            self._ended()
 
     def _end(self, current: _Round, answered_by: int | None = None) -> None:
         for node, asked_at in current.asked.items():
@@ -228,9 +227,10 @@ class SimClient:
         self._round = None
         self.woken = True
 
-    def _ended(self) -> None:
+    def _see_if_at_a_loss(self) -> None:
         """Ask bootstrap servers as well if the known brokers keep answering in vain."""
-        at_a_loss = self._policy.enabled and self._schedule.at_a_loss(self.timeline.now)
+        nodes = [node for node in self.snapshot.brokers if self.links.state(node) is not NodeState.BACKOFF]
+        at_a_loss = self._policy.enabled and self._schedule.at_a_loss(nodes, self.timeline.now)
         if at_a_loss != self._at_a_loss:
             self._at_a_loss = at_a_loss
             self._set_nodes()
@@ -242,7 +242,8 @@ class SimClient:
         """Return True if the answer was useful; raises the error of a useless one, unless it leads to a bootstrap."""
         now = self.timeline.now
         try:
-            applied = self.state.apply(read_whole(answer, METADATA_VERSION), now, self._topics)
+            beside = node < 0 and not self.state.bootstrapping
+            applied = self.state.apply(read_whole(answer, METADATA_VERSION), now, self._topics, beside=beside)
         except RebootstrapRequiredError:
             self._failed()
             if self._policy.enabled:
@@ -265,7 +266,7 @@ class SimClient:
         self._publish()
         if self.snapshot.partition_count(TOPIC):
             self._topics.found(TOPIC)
-        else:
+        elif not beside:
             self._topics.missed(TOPIC, node, now)
         return True
 

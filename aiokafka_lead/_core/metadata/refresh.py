@@ -149,8 +149,11 @@ class RefreshSchedule:
         """Brokers whose view of the cluster is the least trusted now."""
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
-    def at_a_loss(self, now: float) -> bool:
-        """Return True if the known brokers answer in vain, or did lately, so that bootstrap servers are asked, too."""
+    def at_a_loss(self, nodes: Collection[int], now: float) -> bool:
+        """Return True if these known brokers answer in vain, or did at a recent call: ask bootstrap servers, too."""
+        in_vain = [row.witnesses.keys() for reason, row in self._rows.items() if self._is_in_vain(reason, row, now)]
+        if self._failures >= DOUBT_AFTER or any(len(w) >= WITNESSES or w >= set(nodes) for w in in_vain):
+            self._at_a_loss_at = now
         return now - self._at_a_loss_at <= self._patience_s
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
@@ -246,8 +249,6 @@ class RefreshSchedule:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
-        if any(self._is_in_vain(reason, row, now) for reason, row in self._rows.items()):
-            self._at_a_loss_at = now
         # Never closer together than they take: large answers must not keep the event loop busy.
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
@@ -255,8 +256,6 @@ class RefreshSchedule:
         """Record a refresh without an answer: try again after the backoff."""
         self.stopped(now)
         self._failures += 1
-        if self._failures >= DOUBT_AFTER:
-            self._at_a_loss_at = now
         self.request(STALE)
         self._not_before = now + self._retry_backoff.delay_s(self._failures)
 

@@ -100,12 +100,19 @@ class MetadataState:
         return ahead
 
     def apply(
-        self, answer: ClusterAnswer, now: float, wanted: Container[str] | None, ahead: MergedAhead | None = None
+        self,
+        answer: ClusterAnswer,
+        now: float,
+        wanted: Container[str] | None,
+        ahead: MergedAhead | None = None,
+        *,
+        beside: bool = False,
     ) -> Applied:
         """Merge an answer to Metadata.
 
         ``wanted`` are the topics in use, or None if every topic was requested; other topics in the answer are left out.
-        Topics merged ``ahead`` count only if they are unchanged since then. Raises the answer's own error,
+        Topics merged ``ahead`` count only if they are unchanged since then. A bootstrap server asked ``beside`` known
+        brokers may be one of these, and denies no topic for them. Raises the answer's own error,
         `KafkaConnectionError` for an answer without brokers, and `ClusterIdMismatchError`; the view is then unchanged.
         """
         raise_for_code(answer.error_code)
@@ -113,6 +120,8 @@ class MetadataState:
             raise KafkaConnectionError("the cluster's metadata names no broker yet")
         former = self._check_cluster(answer.cluster_id)
         brokers = answer.brokers
+        if beside:
+            answer = answer._replace(topics=[topic for topic in answer.topics if not topic.error_code])
         confirmed = self.counters.hints_confirmed
         topics = self.snapshot.topics.copy()
         changed = new_ids = former is not None

@@ -44,7 +44,7 @@ from ..connection.brokers import Brokers
 from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
-from .ask import Answer, ask, candidates, describe, final_error, unusable
+from .ask import Answer, ask, candidates, describe, final_error, reachable, unusable
 from .topic_lookups import TopicLookups, not_known
 
 REFRESH_AT_LEAST_S = 1.0
@@ -260,15 +260,16 @@ class MetadataActor:
                 due = min(self._schedule.due_at(), self._schedule.lookup_at(self._topics.next_due()))
                 await self._wake.wait(None if due == math.inf else due - now)
             else:
+                if self._at_a_loss != self._schedule.at_a_loss(
+                    candidates(self._brokers, [*self.snapshot.brokers]), now
+                ):
+                    self._at_a_loss = not self._at_a_loss
+                    self._set_nodes()
                 with anyio.CancelScope() as refreshing:
                     self._refreshing = refreshing
                     await self._refresh(plan)
-                now = time.monotonic()
                 if refreshing.cancelled_caught:
-                    self._schedule.stopped(now)
-                if self._at_a_loss != self._schedule.at_a_loss(now):
-                    self._at_a_loss = not self._at_a_loss
-                    self._set_nodes()
+                    self._schedule.stopped(time.monotonic())
 
     def close(self, error: KafkaError) -> None:
         """Raise this error from every waiting call, and from every later one."""
@@ -323,7 +324,9 @@ class MetadataActor:
             self._state.may_change_cluster |= stranger is not None
             self._failed(errors)
         cause = self._policy.judge(
-            time.monotonic(), reachable=self._reachable(now), bootstrapping=self._state.bootstrapping
+            time.monotonic(),
+            reachable=reachable(self._brokers, self.snapshot.brokers, now),
+            bootstrapping=self._state.bootstrapping,
         )
         if cause is not None:
             self._rebootstrap(cause)
@@ -337,18 +340,6 @@ class MetadataActor:
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
         """Return the nodes that can be asked now and have not been asked."""
         return candidates(self._brokers, [node_id for node_id in self._nodes if node_id not in tried], avoid)
-
-    def _reachable(self, since: float) -> bool:
-        """Return True if some broker is connected, or is being connected to.
-
-        A node that has refused a connection since then counts as unavailable, even if its backoff has ended already, or
-        another lane is connecting: of lanes that are refused in turn, one always is.
-        """
-        refused = self._brokers.failed_since(since)
-        states = {node_id: self._brokers.state(node_id) for node_id in self.snapshot.brokers}
-        return NodeState.READY in states.values() or any(
-            state is NodeState.CONNECTING and node_id not in refused for node_id, state in states.items()
-        )
 
     def _request(self, plan: _Plan) -> MetadataRequest:
         # Only look-ups create topics: a refresh must not restore a deleted topic.
@@ -364,7 +355,8 @@ class MetadataActor:
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
         try:
-            applied = self._state.apply(answer.cluster, now, wanted, ahead)
+            beside = answer.node_id < 0 and not self._state.bootstrapping
+            applied = self._state.apply(answer.cluster, now, wanted, ahead, beside=beside)
         except RebootstrapRequiredError as error:
             self._failed({answer.node_id: error})
             if self._policy.enabled:
@@ -407,7 +399,8 @@ class MetadataActor:
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
         names = self._topics.names() if plan.topics is None else plan.topics
-        self._lookups.answered(names, self.snapshot, answer.node_id, now)
+        told = [name for name in names if not beside or self.snapshot.partition_count(name)]
+        self._lookups.answered(told, self.snapshot, answer.node_id, now)
         return None
 
     def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from random import random
 
 from ..._core.metadata.answer import ClusterAnswer, MetadataReader
@@ -65,6 +65,20 @@ def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Container[int] = (
             node_id != least_loaded,
             random(),
         ),
+    )
+
+
+def reachable(brokers: Brokers, nodes: Iterable[int], since: float) -> bool:
+    """Return True if one of these nodes is connected, or is being connected to.
+
+    A node that has refused a connection since then counts as unavailable, even if its backoff has ended already, or
+    another lane is connecting: of lanes that are refused in turn, one always is.
+    """
+    refused = brokers.failed_since(since)
+    states = {node_id: brokers.state(node_id) for node_id in nodes}
+    return any(
+        state is NodeState.READY or (state is NodeState.CONNECTING and node_id not in refused)
+        for node_id, state in states.items()
     )
 
 

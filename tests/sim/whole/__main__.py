@@ -1,8 +1,8 @@
 """Seeds of whole clients: ``python -m tests.sim.whole --runs 100 [--first N] [--seed N]``. One that fails is named.
 
 By default applications of every kind, under a nemesis. ``--play`` plays something else: ``transactions`` or
-``pipelines`` of tests/transactions, ``hostile``, the campaign of tests/hostile, or a single event. It needs a process
-of its own, in which time is virtual.
+``pipelines`` of tests/transactions, ``coordinators`` that lie, ``hostile``, the campaign of tests/hostile, or a single
+event. It needs a process of its own, in which time is virtual.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from . import plain  # isort: skip  # noqa: F401
 import argparse
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from tests.simulated.reached import Reached, counting, nothing_reached, summary
 from tests.transactions.trouble import trouble
 
 from .campaign import Report, held_stop, whole
+from .coordinators import Waits, coordinators
 from .stage import each_alone, on_virtual_time
 
 TRANSACTIONS = 25
@@ -39,6 +40,7 @@ PLAYS: dict[str, Callable[[int], Awaitable[Any]]] = {
     "whole": whole,
     "transactions": transactions,
     "pipelines": lambda seed: transactions(seed, pipelines=True),
+    "coordinators": coordinators,
     "held stop": held_stop,
     "hostile": lambda seed: run_case(seed, threads=False),
 }
@@ -55,6 +57,7 @@ def main() -> int:
     seeds = range(options.first, options.first + options.runs) if options.seed is None else [options.seed]
     failed: list[int] = []
     reports: list[Report] = []
+    waits: list[Waits] = []
     reached = nothing_reached()
     held, used = 0, os.times()
     for seed, found, error in each_alone(seeds, partial(_play, PLAYS[options.play])):
@@ -65,12 +68,15 @@ def main() -> int:
         report, taken = found
         held += 1
         reports += [report] if isinstance(report, Report) else []
+        waits += [report] if isinstance(report, Waits) else []
         for machine, counts in taken.items():
             reached[machine] += counts
     cpu_s = os.times().children_user - used.children_user
     sys.stdout.write(f"{held} runs held, {len(failed)} failed {failed[:20]}; {cpu_s:.0f} s of CPU\n")
     if reports:
         sys.stdout.write(_summary(reports))
+    if waits:
+        sys.stdout.write(_summary_of_waits(waits))
     sys.stdout.write(summary(reached))
     return min(len(failed), 100)
 
@@ -89,6 +95,18 @@ def _summary(reports: list[Report]) -> str:
         f"settled within {settled[len(settled) // 2]:.2f} s (median), {settled[-1]:.2f} s (longest); "
         f"longest stop {max(report.longest_stop_s for report in reports):.2f} s\n"
         f"faults: {dict(caused.most_common())}\nerrors of applications: {dict(errors.most_common())}\n"
+    )
+
+
+def _summary_of_waits(waits: list[Waits]) -> str:
+    """Return a line for each lie and each thing waited for."""
+    longest: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in waits:
+        for key, seconds in run.longest.items():
+            longest[key].append(seconds)
+    return "".join(
+        f"{lie:12} {what:10} {len(found):4} runs, {sorted(found)[len(found) // 2]:.2f} s (median), {max(found):.2f} s\n"
+        for (lie, what), found in sorted(longest.items())
     )
 
 

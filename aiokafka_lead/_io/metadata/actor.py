@@ -260,10 +260,9 @@ class MetadataActor:
                 due = min(self._schedule.due_at(), self._schedule.lookup_at(self._topics.next_due()))
                 await self._wake.wait(None if due == math.inf else due - now)
             else:
-                if self._at_a_loss != self._schedule.at_a_loss(
-                    candidates(self._brokers, [*self.snapshot.brokers]), now
-                ):
-                    self._at_a_loss = not self._at_a_loss
+                known = candidates(self._brokers, [*self.snapshot.brokers])
+                was_at_a_loss, self._at_a_loss = self._at_a_loss, self._schedule.at_a_loss(known, now)
+                if self._at_a_loss != was_at_a_loss:
                     self._set_nodes()
                 with anyio.CancelScope() as refreshing:
                     self._refreshing = refreshing

@@ -12,7 +12,7 @@ from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS, RETIRED_FOR_S
 from aiokafka_lead._core.metadata.metrics import RebootstrapCause
 from aiokafka_lead._core.metadata.state import MetadataState
 from aiokafka_lead._core.metadata.types import Broker
-from aiokafka_lead._wire.messages.metadata import MetadataResponsePartition
+from aiokafka_lead._wire.messages.metadata import MetadataResponse, MetadataResponsePartition
 from aiokafka_lead.errors import (
     ClusterIdMismatchError,
     KafkaConnectionError,
@@ -290,6 +290,16 @@ def test_a_broker_that_lags_does_not_delete_a_topic() -> None:
         feed(state, answer(topic(error_code=UNKNOWN_TOPIC)), answer(topic((1, 5))))
     assert leaders(state) == [(1, 5)]
     assert state.snapshot.topics["t"].error_code == 0
+
+
+@pytest.mark.parametrize("said", [answer(topic(error_code=UNKNOWN_TOPIC)), answer()], ids=["denied", "left out"])
+def test_rule_33_a_server_asked_beside_known_brokers_denies_no_topic_and_ends_no_search(said: MetadataResponse) -> None:
+    state = knowing((1, 5))
+    before = state.snapshot.topics
+    for number in range(2 * MISSING_ANSWERS):
+        applied = state.apply(read_whole(said, VERSION), float(number), None, beside=True)
+        assert (applied.changed, applied.complete) == (False, False)
+    assert state.snapshot.topics is before
 
 
 def test_a_topic_believed_deleted_may_come_back() -> None:

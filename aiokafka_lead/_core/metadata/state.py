@@ -120,16 +120,15 @@ class MetadataState:
             raise KafkaConnectionError("the cluster's metadata names no broker yet")
         former = self._check_cluster(answer.cluster_id)
         brokers = answer.brokers
-        if beside:
-            answer = answer._replace(topics=[topic for topic in answer.topics if not topic.error_code])
+        told = [topic for topic in answer.topics if not (beside and topic.error_code)]
         confirmed = self.counters.hints_confirmed
         topics = self.snapshot.topics.copy()
         changed = new_ids = former is not None
-        complete = former is None
+        complete = former is None and len(told) == len(answer.topics)
         nodes = self._nodes_with(brokers)
         ahead = ahead or {}
         answered_names = set()
-        for answered in answer.topics:
+        for answered in told:
             name = answered.name
             if wanted is not None and name not in wanted:
                 continue
@@ -147,6 +146,9 @@ class MetadataState:
                 new_ids = new_ids or known is None or known.topic_id is not topic.topic_id
         if wanted is None:
             for name in topics.keys() - answered_names:
+                if beside:
+                    complete = False
+                    continue
                 changed = new_ids = True
                 left, topic_complete = self._merger.missing(topics[name])
                 complete = complete and topic_complete

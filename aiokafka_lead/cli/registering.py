@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, get_args
 
 import anyio
@@ -106,7 +107,6 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
         here = {each.name: given.pop(each.name) for each in shared}
         common = _joined(context.find_root().obj or {}, here)
         out = Output(as_json=common["as_json"])
-        _log(out, verbose=common["verbose"])
 
         async def work() -> None:
             proxy = common["proxy_url"]
@@ -127,7 +127,8 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
                 session.raise_failures()
                 beside.cancel_scope.cancel()
 
-        ended(work, out)
+        with _log(out, verbose=common["verbose"]):
+            ended(work, out)
 
     # Typer reads the options from here.
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -192,11 +193,20 @@ def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any
     return joined
 
 
-def _log(out: Output, *, verbose: bool) -> None:
+@contextmanager
+def _log(out: Output, *, verbose: bool) -> Iterator[None]:
+    """Show the client's log on stderr until the command has ended, or not at all."""
     log = logging.getLogger("aiokafka_lead")
-    log.addHandler(logging.StreamHandler(out.stderr) if verbose else logging.NullHandler())
+    handler = logging.StreamHandler(out.stderr) if verbose else logging.NullHandler()
+    level = log.level
+    log.addHandler(handler)
     if verbose:
         log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def _ask(prompt: str) -> str:

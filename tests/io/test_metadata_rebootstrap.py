@@ -108,7 +108,7 @@ async def test_rule_25_down_then_up_without_a_loop(caplog: pytest.LogCaptureFixt
             assert client.metadata.metrics().rebootstraps_unavailable == 1
             await cluster.start_broker(1)
             assert (await client.metadata.topic("t", 10_000)).name == "t"
-        lines = [record for record in caplog.records if "bootstrapping anew" in record.message]
+        lines = [record for record in caplog.records if "bootstrapping again" in record.message]
         assert len(lines) == client.metadata.metrics().rebootstraps_unavailable
 
 

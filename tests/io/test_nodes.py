@@ -168,9 +168,9 @@ async def test_close_all_fails_everything_with_the_error_and_lets_new_connection
             group.start_soon(get_from_the_hole)
             await checkpoint()
             await checkpoint()
-            brokers.close_all(RebootstrapError("bootstrapping anew"))
+            brokers.close_all(RebootstrapError("bootstrapping again"))
         for outcome in outcomes:
-            with pytest.raises(RebootstrapError, match="bootstrapping anew") as caught:
+            with pytest.raises(RebootstrapError, match="bootstrapping again") as caught:
                 await outcome.wait(10)
             assert caught.value.retriable
         assert [type(error) for error in failed] == [RebootstrapError]

@@ -120,15 +120,15 @@ class MetadataState:
             raise KafkaConnectionError("the cluster's metadata names no broker yet")
         former = self._check_cluster(answer.cluster_id)
         brokers = answer.brokers
-        told = [topic for topic in answer.topics if not (beside and topic.error_code)]
+        counted = [topic for topic in answer.topics if not (beside and topic.error_code)]
         confirmed = self.counters.hints_confirmed
         topics = self.snapshot.topics.copy()
         changed = new_ids = former is not None
-        complete = former is None and len(told) == len(answer.topics)
+        complete = former is None and len(counted) == len(answer.topics)
         nodes = self._nodes_with(brokers)
         ahead = ahead or {}
         answered_names = set()
-        for answered in told:
+        for answered in counted:
             name = answered.name
             if wanted is not None and name not in wanted:
                 continue

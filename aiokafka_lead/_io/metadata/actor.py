@@ -23,7 +23,7 @@ from ..._core.metadata.rebootstrap import RebootstrapPolicy
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
-from ..._core.metadata.types import Broker, ClusterSnapshot, LeaderHint, TopicMetadata
+from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
 from ..._core.trust import patience_of
 from ..._options.logs import client_log
 from ..._values import NamedTuple
@@ -104,7 +104,6 @@ class MetadataActor:
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._refreshing: anyio.CancelScope | None = None
         """Ends the latest refresh, which may wait for a frozen broker."""
-        self._nodes: Mapping[int, Broker] = self.snapshot.brokers  # that can be asked
         self._at_a_loss = False
         """True if the known brokers answer in vain."""
         self._looked_up = False
@@ -300,7 +299,7 @@ class MetadataActor:
         timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
         deadline = Deadline(timeout_s * 1000)
         errors: dict[int, KafkaError] = {}
-        avoid = self._schedule.avoid(self._nodes) | self._topics.doubted(plan.topics or (), now)
+        avoid = self._schedule.avoid(self._brokers.nodes) | self._topics.doubted(plan.topics or (), now)
         while not deadline.passed and (nodes := self._candidates(errors, avoid)):
             # A broker's backoff may have ended by the time that all other brokers have failed.
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
@@ -338,7 +337,7 @@ class MetadataActor:
 
     def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
         """Return the nodes that can be asked now and have not been asked."""
-        return candidates(self._brokers, [node_id for node_id in self._nodes if node_id not in tried], avoid)
+        return candidates(self._brokers, [node_id for node_id in self._brokers.nodes if node_id not in tried], avoid)
 
     def _request(self, plan: _Plan) -> MetadataRequest:
         # Only look-ups create topics: a refresh must not restore a deleted topic.
@@ -398,15 +397,15 @@ class MetadataActor:
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
         names = self._topics.names() if plan.topics is None else plan.topics
-        told = [name for name in names if not beside or self.snapshot.partition_count(name)]
-        self._lookups.answered(told, self.snapshot, answer.node_id, now)
+        answered = [name for name in names if not beside or self.snapshot.partition_count(name)]
+        self._lookups.answered(answered, self.snapshot, answer.node_id, now)
         return None
 
     def _count_failure(self, errors: Mapping[int, KafkaError]) -> None:
         self._errors = errors or self._last_errors()
         self._state.counters.refresh_failures += 1
         self._schedule.failed(time.monotonic())
-        self._log.debug("metadata refresh failed: %s", describe(self._errors, self._nodes))
+        self._log.debug("metadata refresh failed: %s", describe(self._errors, self._brokers.nodes))
 
     def _last_errors(self) -> dict[int, KafkaError]:
         """Return the errors of nodes in backoff."""
@@ -426,7 +425,7 @@ class MetadataActor:
     def _rebootstrap(self, cause: RebootstrapCause, *, keep_connections: bool = False) -> None:
         now = time.monotonic()
         servers = ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values())
-        self._log.info("bootstrapping anew (%s) from %s", cause.name, servers)
+        self._log.info("bootstrapping again (%s) from %s", cause.name, servers)
         if cause is not RebootstrapCause.UNAVAILABLE and not keep_connections:
             self._brokers.close_all(RebootstrapError())
         self._state.rebootstrap(cause)
@@ -483,10 +482,9 @@ class MetadataActor:
     def _set_nodes(self) -> None:
         """Keep connections to the known brokers and, while these are at a loss, to bootstrap servers (rule 33)."""
         beside = self._state.outsiders() if self._at_a_loss and self._policy.enabled else {}
-        self._nodes = {**self.snapshot.brokers, **beside}
-        self._brokers.set_nodes(self._nodes)
+        self._brokers.set_nodes({**self.snapshot.brokers, **beside})
 
     # --- texts -------------------------------------------------------------------------------------------------------
 
     def _reasons(self) -> str:
-        return f" ({describe(self._errors, self._nodes)})" if self._errors else ""
+        return f" ({describe(self._errors, self._brokers.nodes)})" if self._errors else ""

@@ -87,7 +87,12 @@ class Addresses(Generic[E]):
             return False
         self.failed(latest, error)
         self._left[latest] = self._left.get(latest, 0) + 1
-        return self._left[latest] == 1 and not self._left.keys() >= {*self.known}
+        return self._left[latest] == 1 and not self.all_left
+
+    @property
+    def all_left(self) -> bool:
+        """True if each address has led to a wrong peer, and to the right one at no time since."""
+        return self._left.keys() >= {*self.known}
 
     def stayed(self) -> None:
         """Record that the latest connection led to the right peer."""

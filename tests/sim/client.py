@@ -208,7 +208,7 @@ class SimClient:
 
     def _leave(self, node: int, endpoint: Endpoint, error: KafkaError, *, silent: bool = False) -> bool:
         moves = self.links.reachability.leave(endpoint, error) or silent
-        if moves:
+        if moves or not self.links.reachability.all_left(endpoint):
             self.links.close_lane(node, "control")
         return moves
 

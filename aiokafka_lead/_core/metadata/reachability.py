@@ -131,6 +131,11 @@ class Reachability:
         addresses = self._addresses.get(endpoint)
         return addresses is not None and addresses.leave(error)
 
+    def all_left(self, endpoint: Endpoint) -> bool:
+        """Return True if each address of the name leads to a useless broker: none is merely out of reach."""
+        addresses = self._addresses.get(endpoint)
+        return addresses is None or addresses.all_left
+
     def patience_s(self, endpoint: Endpoint) -> float:
         """Time for the broker at the latest address to answer before another address is tried; infinity without one."""
         addresses = self._addresses.get(endpoint)

@@ -94,16 +94,16 @@ class RebootstrapPolicy:
         self._misled.discard(endpoint)
 
     def stranger(
-        self, errors: Iterable[KafkaError], servers: int, now: float, patience_s: float
+        self, errors: Iterable[KafkaError], now: float, patience_s: float, *, everywhere: bool
     ) -> ClusterIdMismatchError | None:
         """Return an error if all bootstrap servers, at all their addresses, belong to another cluster (rule 30).
 
         One address in another cluster is no proof that the client's own is gone: other addresses may lead to it. But
-        unreachable ones are waited for no longer than patience lasts.
+        unreachable ones are waited for no longer than patience lasts. ``everywhere``: none is unreachable.
         """
         strangers = [error for error in errors if isinstance(error, ClusterIdMismatchError)]
         if not strangers:
             return None
         if self._strangers_since is None:
             self._strangers_since = now
-        return strangers[0] if len(strangers) == servers or now - self._strangers_since >= patience_s else None
+        return strangers[0] if everywhere or now - self._strangers_since >= patience_s else None

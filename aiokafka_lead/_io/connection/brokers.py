@@ -251,14 +251,19 @@ class Brokers:
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
         """Send the node's requests to another address of its name from now on.
 
-        Returns False if all of them have been left like this, and none has led to a useful answer since. A ``silent``
-        one is left in any case: `patience_s` makes it wait longer each time.
+        Returns False if none of them is better at the moment: those that were out of reach are tried again by the next
+        request, and the others have been left, and have not led to a useful answer since. A ``silent`` one is left in
+        any case: `patience_s` makes it wait longer each time.
         """
         node = self._nodes[node_id]
         moves = self._reachability.leave(node.endpoint, error) or silent
-        if moves:
+        if moves or not self.all_left(node_id):
             self._reconnect(node, error)
         return moves
+
+    def all_left(self, node_id: int) -> bool:
+        """Return True if each address of the node's name was left, and none is merely out of reach."""
+        return self._reachability.all_left(self._nodes[node_id].endpoint)
 
     def patience_s(self, node_id: int) -> float:
         """Return the time for the node to answer before another address of its name is tried; infinity without one."""

@@ -315,8 +315,8 @@ class MetadataActor:
                     continue  # the name of this bootstrap server has another address, which may lead to a better one
                 errors[node_id] = error
         else:
-            servers = len(self._state.bootstrap_brokers)
-            stranger = self._policy.stranger(errors.values(), servers, time.monotonic(), self._patience_s)
+            everywhere = all(self._leads_elsewhere(errors, node_id) for node_id in self._state.bootstrap_brokers)
+            stranger = self._policy.stranger(errors.values(), time.monotonic(), self._patience_s, everywhere=everywhere)
             if stranger is not None and not self._adopts:
                 raise stranger
             self._state.may_change_cluster |= stranger is not None
@@ -328,6 +328,9 @@ class MetadataActor:
         )
         if cause is not None:
             self._rebootstrap(cause)
+
+    def _leads_elsewhere(self, errors: Mapping[int, KafkaError], node_id: int) -> bool:
+        return isinstance(errors.get(node_id), ClusterIdMismatchError) and self._brokers.all_left(node_id)
 
     @staticmethod
     def _leads_to_bootstrap(error: KafkaError, node_id: int) -> bool:

@@ -167,7 +167,9 @@ class Calls:
             again: KafkaError | None = None
             for key in list(pending):
                 outcome = outcomes.get(key)
-                if isinstance(outcome, KafkaError) and retry.allows(outcome, tries):
+                if isinstance(outcome, KafkaError) and (
+                    retry.allows(outcome, tries) or _is_cut_short(outcome, deadline)
+                ):
                     again = outcome
                     continue
                 if key not in outcomes:
@@ -431,11 +433,15 @@ class Calls:
         """Wait before the next attempt; raises if there is no time left for one."""
         pause_s = self._backoff.delay_s(failures)
         left_s = deadline.left_s()
-        cut_short = left_s <= 0 and isinstance(error, RequestTimedOutError)
-        if deadline.failure is None or not cut_short:
+        if not _is_cut_short(error, deadline):
             deadline.failure = error
         if left_s <= pause_s:
             text = f"not done within {deadline.timeout_ms:g} ms; the last try: {deadline.failure}"
             raise RequestTimedOutError(text) from deadline.failure
         self._client.metadata.request_update()
         await anyio.sleep(pause_s)
+
+
+def _is_cut_short(error: KafkaError, deadline: Deadline) -> bool:
+    """Return True if an attempt had too little time, so that the error of an earlier one says more."""
+    return deadline.failure is not None and deadline.passed and isinstance(error, RequestTimedOutError)

@@ -227,21 +227,23 @@ async def test_brokers_that_lag_do_not_hide_a_leader() -> None:
 
 
 async def test_a_partition_without_leader_times_out_with_a_reason() -> None:
-    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+    async with EmbeddedCluster(2) as cluster:
         await cluster.create_topic("t", assignments=[[2]])
-        await cluster.stop_broker(2)
-        with pytest.raises(RequestTimedOutError, match=r"within 1500 ms.*no leader") as caught:
-            await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=1500)
+        await cluster.stop_broker(2)  # before the admin client knows it, and could try to connect to it
+        async with make_admin(cluster) as admin:
+            with pytest.raises(RequestTimedOutError, match=r"within 1500 ms.*no leader") as caught:
+                await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=1500)
         assert isinstance(caught.value.__cause__, LeaderNotAvailableError)
 
 
 async def test_a_try_that_had_no_time_left_is_no_reason() -> None:
-    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+    async with EmbeddedCluster(2) as cluster:
         await cluster.create_topic("t", assignments=[[2]])
-        await cluster.stop_broker(2)
+        await cluster.stop_broker(2)  # before the admin client knows it, and could try to connect to it
         cluster.faults.add("Metadata", topic="t", skip=1, drop=True)
-        with pytest.raises(RequestTimedOutError, match=r"within 1500 ms.*no leader") as caught:
-            await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=1500)
+        async with make_admin(cluster) as admin:
+            with pytest.raises(RequestTimedOutError, match=r"within 1500 ms.*no leader") as caught:
+                await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=1500)
         assert isinstance(caught.value.__cause__, LeaderNotAvailableError)
 
 

@@ -155,6 +155,17 @@ async def test_producers_are_fenced() -> None:
             await admin.fence_producers(["tx"], timeout_ms=200)
 
 
+async def test_an_attempt_without_an_answer_does_not_hide_the_reason() -> None:
+    async with AsyncExitStack() as stack:
+        world = World(stack)
+        admin = await world.start()
+        world.cluster.faults.add("InitProducerId", error_code=ConcurrentTransactionsError, count=1)
+        world.cluster.faults.add("InitProducerId", skip=1, drop=True)
+        with pytest.raises(RequestTimedOutError, match=r"within 300 ms; the last try: .*tx") as caught:
+            await admin.fence_producers(["tx"], timeout_ms=300)
+        assert isinstance(caught.value.__cause__, ConcurrentTransactionsError)
+
+
 async def hang(world: World) -> tuple[int, int]:
     """Leave a transaction open that its coordinator has forgotten."""
     producer = await world.begin()

@@ -251,9 +251,9 @@ class Brokers:
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
         """Send the node's requests to another address of its name from now on.
 
-        Returns False if none of them is better at the moment: those that were out of reach are tried again by the next
-        request, and the others have been left, and have not led to a useful answer since. A ``silent`` one is left in
-        any case: `patience_s` makes it wait longer each time.
+        Returns False if no other address is better at the moment: those that were out of reach are tried again by the
+        next request, and the others have been left, and have not led to a useful answer since. A ``silent`` one is left
+        in any case: `patience_s` makes it wait longer each time.
         """
         node = self._nodes[node_id]
         moves = self._reachability.leave(node.endpoint, error) or silent

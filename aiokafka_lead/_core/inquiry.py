@@ -64,8 +64,7 @@ class Inquiry:
     def failed(self, node_id: int, error: KafkaError, asked_at: float, now: float) -> bool:
         """Record that the broker did not help; return True if this leaves the question in doubt."""
         self._asked.add(node_id)
-        self.said[node_id] = error.message
-        return self._trust.refused(asked_at, now, self._patience_s)
+        return self._refused(node_id, error, asked_at, now)
 
     def settled(self) -> None:
         """Record that the answer was right."""
@@ -82,10 +81,14 @@ class Inquiry:
         """Return the brokers that should be asked last."""
         return () if self.doubted_since(now) is None else self._asked_before(nodes)
 
-    def _asked_before(self, nodes: Collection[int]) -> Collection[int]:
+    def _asked_before(self, nodes: Collection[int]) -> set[int]:
         if self._asked.issuperset(nodes):
             self._asked.clear()
         return self._asked
+
+    def _refused(self, node_id: int, error: KafkaError, asked_at: float, now: float) -> bool:
+        self.said[node_id] = error.message
+        return self._trust.refused(asked_at, now, self._patience_s)
 
 
 class CoordinatorInquiry(Inquiry):
@@ -120,17 +123,18 @@ class CoordinatorInquiry(Inquiry):
         if not isinstance(error, REFUSALS) or _in_a_hurry(error, now - asked_at):
             return False
         self._suspect = node_id
-        looks_up = self.failed(node_id, error, asked_at, now) or isinstance(error, MOVED)
+        looks_up = self._refused(node_id, error, asked_at, now) or isinstance(error, MOVED)
         if looks_up and self.node_id == node_id:
             self.node_id = None
         return looks_up
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
-        """See `Inquiry.avoid`; the suspect is always asked last."""
+        """See `Inquiry.avoid`; each round ends with the suspect, which may be the only broker that knows better."""
         if not self._silent and self.doubted_since(now) is None:
             return ()
-        avoided = self._asked_before([node_id for node_id in nodes if node_id != self._suspect])
-        return avoided if self._suspect is None else {*avoided, self._suspect}
+        asked = self._asked_before(nodes)
+        others = {node_id for node_id in nodes if node_id != self._suspect}
+        return asked if self._suspect is None or asked >= others else {*asked, self._suspect}
 
 
 def _in_a_hurry(error: KafkaError, waited_s: float) -> bool:

@@ -141,3 +141,12 @@ def test_tls_is_trusted_where_it_has_worked() -> None:
         known.lost(endpoint, 1.0, refused)
         assert refused.retriable is retriable
         assert (known.final_error(endpoint) is None) is retriable
+
+
+def test_a_broker_that_knows_no_more_is_left_after_a_while() -> None:
+    known = reachability()
+    known.succeeded(A, 100.0)
+    assert not known.look_further(A, 101.0, KafkaConnectionError())
+    assert known.look_further(A, 102.5, KafkaConnectionError())
+    known.succeeded(A, 103.0)
+    assert not known.look_further(A, 104.0, KafkaConnectionError())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import chain, repeat
 from typing import Any
 
 import anyio
+import anyio.abc
 import pytest
 
 from aiokafka_lead import Consumer, Producer
@@ -16,6 +19,7 @@ from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.errors import UnknownServerError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..proxies import pump
 from .support import ALWAYS, NOT_LEADER, TOGETHER, asked, consumer_of, fill, next_number, producer_of, until, values
 
 pytestmark = pytest.mark.anyio
@@ -167,6 +171,43 @@ async def test_rule_33_bootstrap_servers_are_asked_when_all_known_brokers_answer
             await producer.send_and_wait("t", b"1")
         assert await next_number(consumer) == 1
         assert producer.metrics().metadata.rebootstraps_timed_out == 0
+
+
+async def test_rule_33_a_bootstrap_server_that_knows_no_more_is_left_for_another_broker_of_its_name(
+    cluster: EmbeddedCluster,
+) -> None:
+    """The second server is a load balancer. When all known brokers are wrong, it leads to one of them at first."""
+    cluster.max_versions["Metadata"] = 12
+    before = cluster.faults.add("Metadata", garbage=answering(led_by(1)), after=True)
+    targets: Iterator[int] = repeat(1)
+    async with balancer(cluster, lambda: next(targets)) as name:
+        servers = f"{cluster.address(1)},{name}"
+        options: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 300}
+        async with producer_of(servers, leader_hint_policy="off", **options) as producer:
+            await producer.send_and_wait("t", b"0")
+            for node_id in (1, 2):
+                cluster.faults.add("Metadata", broker=node_id, garbage=answering(led_by(1)), after=True)
+            before.remove()
+            targets = chain([2], repeat(3))
+            cluster.move_leader("t", to=3)
+            with anyio.fail_after(10):
+                await producer.send_and_wait("t", b"1")
+
+
+@asynccontextmanager
+async def balancer(cluster: EmbeddedCluster, chosen: Callable[[], int]) -> AsyncIterator[str]:
+    """Yield an address whose connections lead to the broker that is chosen for each."""
+
+    async def serve(client: anyio.abc.SocketStream) -> None:
+        host, _, port = cluster.address(chosen()).rpartition(":")
+        async with client, await anyio.connect_tcp(host, int(port)) as broker, anyio.create_task_group() as pumps:
+            pumps.start_soon(pump, client, broker, pumps.cancel_scope)
+            pumps.start_soon(pump, broker, client, pumps.cancel_scope)
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        yield f"127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_topic_that_every_broker_denies_is_not_looked_for_at_more_and_more_of_them() -> None:

@@ -229,7 +229,8 @@ class SimClient:
 
     def _see_if_at_a_loss(self) -> None:
         """Ask bootstrap servers as well if the known brokers keep answering in vain."""
-        nodes = [node for node in self.snapshot.brokers if self.links.state(node) is not NodeState.BACKOFF]
+        known = [node for node in self.snapshot.brokers if self.links.state(node) is not NodeState.BACKOFF]
+        nodes = [node for node in known if not self._evades(node)]
         at_a_loss = self._policy.enabled and self._schedule.at_a_loss(nodes, self.timeline.now)
         if at_a_loss != self._at_a_loss:
             self._at_a_loss = at_a_loss
@@ -250,6 +251,9 @@ class SimClient:
                 self._rebootstrap(RebootstrapCause.REQUIRED)
             return False
         self.links.reachability.informed(endpoint)
+        error = KafkaConnectionError("it knows no more")
+        if beside and not applied.changed and self.links.reachability.look_further(endpoint, now, error):
+            self.links.close_lane(node, "control")
         self._policy.answered(by_bootstrap_server=node < 0)
         lately, failed_since = now - self._request_timeout_s, self.links.reachability.failed_since
         failed = [b.node_id for b in self.state.snapshot.brokers.values() if failed_since((b.host, b.port), lately)]

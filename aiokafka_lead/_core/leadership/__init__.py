@@ -95,9 +95,10 @@ Doubt
         not, the one in doubt last; the same holds for a broker that has no brokers to name, does not answer, or denies
         a topic. Each further refusal asks the next one, spaced as rule 32 has it, and the first success ends the doubt.
         If all known brokers answer in vain, three times or, when they name no leader, for as long as patience lasts,
-        bootstrap servers at other addresses are asked beside them, unless the strategy is "none": no connection ends,
-        nothing is forgotten, and no topic is denied by them, since they may be the known brokers. (KIP-1102 waits for
-        ``metadata_recovery_rebootstrap_trigger_ms``, and then drops both.)
+        bootstrap servers at other addresses are asked beside them, unless the strategy is "none": no broker's
+        connection ends, nothing is forgotten, and no topic is denied by them, since they may be the known brokers. One
+        that knows no more is connected to again after a while, since its name may lead to another broker. (KIP-1102
+        waits for ``metadata_recovery_rebootstrap_trigger_ms``, and then drops both.)
         If no other broker is known, and none has a replica, nothing more is asked. UNKNOWN_SERVER_ERROR, after which
         Java gives records up, is tried again by an idempotent producer until the leader is in doubt, and as often
         again. (KIP-951 and KIP-899 bound two cases of this: leaders that moved, and brokers that are all gone.)

@@ -260,7 +260,8 @@ class MetadataActor:
                 await self._wake.wait(None if due == math.inf else due - now)
             else:
                 known = candidates(self._brokers, [*self.snapshot.brokers])
-                was_at_a_loss, self._at_a_loss = self._at_a_loss, self._schedule.at_a_loss(known, now)
+                answering = [node_id for node_id in known if not self._brokers.in_doubt(node_id)]
+                was_at_a_loss, self._at_a_loss = self._at_a_loss, self._schedule.at_a_loss(answering, now)
                 if self._at_a_loss != was_at_a_loss:
                     self._set_nodes()
                 with anyio.CancelScope() as refreshing:
@@ -380,6 +381,8 @@ class MetadataActor:
             return error
         self._state.may_change_cluster = False
         self._brokers.informed(answer.node_id)
+        if beside and not applied.changed:
+            self._brokers.look_further(answer.node_id)
         if applied.other_cluster is not None:
             ids = (answer.cluster.cluster_id, applied.other_cluster)
             self._log.log(self._cluster_change_level, "now at cluster %s, formerly at %s", *ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -129,13 +130,12 @@ class _Play:
         began, lie = anyio.current_time(), self._lie
         async with self._client() as client:
             while not client.assignment():
-                await client.getmany(timeout_ms=20)
+                await self._read(client, 20)
             self._waits.note(lie, "assignment", anyio.current_time() - began)
             task_status.started()
             committed_at = anyio.current_time()
             while True:
-                for records in (await client.getmany(timeout_ms=200)).values():
-                    self._handled(record.value for record in records)
+                await self._read(client, 200)
                 if self._kind == "share" or not client.assignment():
                     continue
                 try:
@@ -145,10 +145,11 @@ class _Play:
                 self._waits.note(self._lie, "commit", anyio.current_time() - committed_at)
                 committed_at = anyio.current_time()
 
-    def _handled(self, values: Any) -> None:
+    async def _read(self, client: Any, timeout_ms: float) -> None:
+        read = await client.getmany(timeout_ms=timeout_ms)
         now = anyio.current_time()
-        for value in values:
-            self._waits.note(self._lie, "handling", now - self._sent_at.pop(value, now))
+        for record in chain.from_iterable(read.values()):
+            self._waits.note(self._lie, "handling", now - self._sent_at.pop(record.value, now))
 
     # --- lies --------------------------------------------------------------------------------------------------------
 

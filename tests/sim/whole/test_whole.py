@@ -29,8 +29,15 @@ def played(*arguments: str) -> str:
     return done.stdout
 
 
-FIRST = [("whole", max(1, RUNS // 2)), ("transactions", 1), ("pipelines", 1), ("hostile", 2), ("held stop", 1)]
-PLAYS = [*FIRST, ("whole", RUNS), ("transactions", 2), ("pipelines", 2), ("hostile", 4)]
+FIRST = [
+    ("whole", max(1, RUNS // 2)),
+    ("transactions", 1),
+    ("pipelines", 1),
+    ("coordinators", 10),
+    ("hostile", 2),
+    ("held stop", 1),
+]
+PLAYS = [*FIRST, ("whole", RUNS), ("transactions", 2), ("pipelines", 2), ("coordinators", 40), ("hostile", 4)]
 
 
 @pytest.mark.parametrize(("play", "runs"), crossed(PLAYS, first=len(FIRST)))

@@ -21,7 +21,7 @@ from ..errors import (
 from .trust import Trust
 
 MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
-"""Errors of a coordinator after which it is looked up immediately: it is another broker by now, or may be."""
+"""Errors of a coordinator by which another broker is likely to be it by now, or soon: look-ups may repeat quickly."""
 
 REFUSALS = (*MOVED, CoordinatorLoadInProgressError, UnknownServerError)
 """Errors of a coordinator that does not do its work. All other errors are part of its work: they are about the group, a
@@ -94,7 +94,7 @@ class Inquiry:
 class CoordinatorInquiry(Inquiry):
     """Finds the coordinator of one group or transactional id. An answer is right once that broker does its work."""
 
-    __slots__ = ("_silent", "_suspect", "node_id")
+    __slots__ = ("_insists", "_suspect", "node_id")
 
     def __init__(self, patience_s: float) -> None:
         super().__init__(patience_s)
@@ -102,7 +102,8 @@ class CoordinatorInquiry(Inquiry):
         """The coordinator; None if it has to be looked up."""
         self._suspect: int | None = None
         """The coordinator that refused last, or is silent. Other brokers are asked if it still is the coordinator."""
-        self._silent = False
+        self._insists = False
+        """True if the suspect may wrongly take itself for the coordinator: it is asked last, without doubt, too."""
 
     def found(self, informant: int, node_id: int) -> None:
         """Record the coordinator that a broker has named."""
@@ -111,11 +112,14 @@ class CoordinatorInquiry(Inquiry):
 
     def silent(self, node_id: int) -> None:
         """Record that the coordinator is silent, perhaps because it waits for all members: ask other brokers first."""
-        self._suspect, self._silent = node_id, True
+        self._suspect, self._insists = node_id, True
 
     def answered(self, node_id: int, error: KafkaError | None, asked_at: float, now: float) -> bool:
-        """Record the result of a request to the coordinator; return True if it should be looked up again."""
-        self._silent = False
+        """Record the result of a request to the coordinator; return True if another one is likely, or it is in doubt.
+
+        Each refusal leads to a look-up, which costs little beside the wait for a coordinator that never stops loading.
+        """
+        self._insists = False
         if error is None or (isinstance(error, BrokerError) and not isinstance(error, REFUSALS)):
             self._suspect = None
             self.settled()
@@ -123,14 +127,14 @@ class CoordinatorInquiry(Inquiry):
         if not isinstance(error, REFUSALS) or _in_a_hurry(error, now - asked_at):
             return False
         self._suspect = node_id
-        looks_up = self._refused(node_id, error, asked_at, now) or isinstance(error, MOVED)
-        if looks_up and self.node_id == node_id:
+        self._insists = not isinstance(error, MOVED)
+        if self.node_id == node_id:
             self.node_id = None
-        return looks_up
+        return self._refused(node_id, error, asked_at, now) or not self._insists
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
         """See `Inquiry.avoid`; each round ends with the suspect, which may be the only broker that knows better."""
-        if not self._silent and self.doubted_since(now) is None:
+        if not self._insists and self.doubted_since(now) is None:
             return ()
         asked = self._asked_before(nodes)
         others = {node_id for node_id in nodes if node_id != self._suspect}

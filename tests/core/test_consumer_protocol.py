@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.group.heartbeat_member import PROBE_AFTER_S, PROBES
+from aiokafka_lead._core.group.heartbeat_member import PROBES
 from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
 from aiokafka_lead._wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -335,6 +335,10 @@ def test_a_session_is_guessed_from_the_interval_that_brokers_want() -> None:
     assert group.member.session_s == 20
 
 
+LONGEST_PROBE_S = 1.2
+"""``retry_backoff_max_ms`` and the jitter: early heartbeats are no further apart."""
+
+
 @pytest.mark.parametrize("first", [{}, None])
 def test_a_new_member_without_partitions_asks_soon_whether_it_has_some_by_now(
     first: dict[UUID, list[int]] | None,
@@ -343,7 +347,7 @@ def test_a_new_member_without_partitions_asks_soon_whether_it_has_some_by_now(
     group = Group()
     group.answer(group.beat(), 1, first)
     assert group.member.awaits == "an assignment from the coordinator"
-    group.now += PROBE_AFTER_S
+    group.now += LONGEST_PROBE_S
     group.answer(group.beat(), 2, {EVENTS: [0]})
     assert group.member.awaits == "the assignment to be carried out"
     step = group.member.step(group.now)
@@ -358,7 +362,7 @@ def test_a_new_member_that_stays_without_partitions_asks_as_often_as_the_broker_
     group.answer(group.beat(), 1, {})
     probes = 0
     while group.member.awaits is not None:
-        group.now += PROBE_AFTER_S
+        group.now += LONGEST_PROBE_S
         group.answer(group.beat(), epoch)
         probes += 1
     assert probes == (PROBES if epoch == 1 else 1), "a newer epoch says that it has been thought of"

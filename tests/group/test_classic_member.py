@@ -64,6 +64,23 @@ def test_the_first_join() -> None:
     assert world.member.step(world.now) == Wait(None)
 
 
+def test_a_member_without_partitions_learns_early_of_those_that_others_give_up() -> None:
+    """In a cooperative group others give them up first, and join again. Java waits for its next heartbeat."""
+    world = World(retry_backoff_ms=100)
+    world.stable()
+    began, beats = world.now, []
+    for _ in range(6):
+        at = world.member.heartbeat_at()
+        assert at is not None
+        world.now = at
+        beats.append(round(at - began, 1))
+        world.beat(0)
+    assert beats == [0.1, 0.3, 0.7, 1.5, 4.5, 7.5]
+    eager = World()
+    eager.stable(protocol=EAGER)
+    assert eager.member.heartbeat_at() == pytest.approx(eager.now + 3)
+
+
 def test_a_cooperative_member_keeps_what_it_has_and_rejoins_for_what_it_gave_up() -> None:
     world = World()
     world.stable(T[0], T[1])

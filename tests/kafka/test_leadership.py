@@ -44,6 +44,8 @@ async def test_elections_are_followed_by_hints(kafka: KafkaCluster, topic_name: 
         async def trouble(flow: Flow) -> None:
             consumer.assign(partitions_of(topic, FLOW_PARTITIONS))
             reading.start_soon(follow, consumer, counts)
+            while counts[0] < 100:  # noqa: ASYNC110 - reading has no event
+                await anyio.sleep(0.01)
             await in_thread(kafka.move_leaders, topic, range(FLOW_PARTITIONS))
             await flow.progress(100)
             metrics = flow.producer.metrics()

@@ -24,9 +24,9 @@ from .support import ID, PARTITIONS, committed
 pytestmark = pytest.mark.anyio
 
 BRIEF: dict[str, Any] = {
-    "max_block_ms": 500,
-    "request_timeout_ms": 300,
-    "delivery_timeout_ms": 700,
+    "max_block_ms": 1000,
+    "request_timeout_ms": 500,
+    "delivery_timeout_ms": 1000,
     "retry_backoff_ms": 10,
     "retry_backoff_max_ms": 50,
     "reconnect_backoff_max_ms": 50,

@@ -327,7 +327,7 @@ class ClassicMember:
         elif isinstance(response, JoinGroupResponse):
             self._joined(response, now)
         elif isinstance(response, SyncGroupResponse):
-            self._synced(response)
+            self._synced(response, now)
 
     def _joined(self, response: JoinGroupResponse, now: float) -> None:
         assignor = self._assignors.get(response.protocol_name or "")
@@ -341,7 +341,7 @@ class ClassicMember:
         self._take(Event.JOINED)
         self._to_sync = None if self._leader.joined(response, self._snapshot, now) else {}
 
-    def _synced(self, response: SyncGroupResponse) -> None:
+    def _synced(self, response: SyncGroupResponse, now: float) -> None:
         assert self._wanted is not None
         try:
             assigned = decode_assignment(response.assignment)
@@ -351,6 +351,8 @@ class ClassicMember:
         self._schedule.succeeded()
         # Topics no longer wanted are not taken over: the rebalance requested for that gives them to others.
         self._target = frozenset(tp for tp in assigned if tp.topic in self._wanted.topics)
+        if self._cooperative and not self._target:
+            self._schedule.probe(now)  # members that give partitions up for this one join again as soon as they have
         # A leader has computed its own assignment, so it need not doubt it.
         doubts = not self._to_sync and self._fit.doubts(assigned, self._snapshot)
         self._adopt_unless(self._fit.misfit(assigned), Event.DOUBTED if doubts else Event.SYNCED)

@@ -19,6 +19,7 @@ from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
 from ..transitions import Transitions
 from .assignors import PROTOCOL_TYPE, GroupAssignor, MemberSubscription, encode_assignment, encode_subscription
+from .heartbeat_member import PROBES
 from .offsets import GroupIdentity
 
 
@@ -275,6 +276,8 @@ class ClassicSchedule:
         self.heartbeat_at = 0.0
         """Time of the next heartbeat, unless one is in flight."""
         self.heartbeat_out = False
+        self._probes = 0
+        """Number of early heartbeats that are left."""
 
     def failed(self, now: float) -> None:
         """Note that a request to join or synchronise has failed."""
@@ -288,11 +291,23 @@ class ClassicSchedule:
     def joined(self, now: float) -> None:
         """Note that JoinGroup was answered, which counts as a heartbeat."""
         self.heartbeat_at = now + self._interval_s
+        self._probes = 0
+
+    def probe(self, now: float) -> None:
+        """Send some heartbeats early: another rebalance is likely soon."""
+        self._probes = PROBES
+        self._probe(now)
 
     def sends(self, now: float) -> None:
         """Note that a heartbeat is sent."""
         self.heartbeat_out = True
         self.heartbeat_at = now + self._interval_s
+        if self._probes:
+            self._probe(now)
+
+    def _probe(self, now: float) -> None:
+        self._probes -= 1
+        self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(PROBES - self._probes))
 
     def unanswered(self, now: float) -> None:
         """Note that a heartbeat failed, so that the next is due sooner."""

@@ -111,12 +111,12 @@ SESSION_INTERVALS = 9
 the ratio of their defaults (``group.consumer.session.timeout.ms`` 45 s to 5 s). ``session_timeout_ms`` applies
 instead if it is longer, so that no live member counts as dead."""
 
-PROBES = 3
-PROBE_AFTER_S = 0.5
-"""Number of early heartbeats of a new member without an assignment, and the time between them.
+PROBES = 4
+"""Number of early heartbeats of a new member without an assignment, at intervals that double from ``retry_backoff_ms``.
 
 A coordinator that has assigned partitions within ``group.consumer.assignment.interval.ms`` (1 s) gives a new member an
-empty assignment first (KIP-1263), and its real one with the next heartbeat, which is not due for 5 s.
+empty assignment first (KIP-1263), and its real one with the next heartbeat, which is not due for 5 s. In a classic
+group it gets partitions once those who have to give them up have joined again, and learns of that by a heartbeat.
 """
 
 AWAITED_PROBES = 20
@@ -199,7 +199,7 @@ class HeartbeatSchedule:
             has_news = has_target or epoch != self._joined_at_epoch
             self.probing = self.probing and not has_news and self._probes < PROBES
         self._probes += self.probing
-        interval_s = min(self._interval_s, PROBE_AFTER_S) if self.probing else self._interval_s
+        interval_s = min(self._interval_s, self._backoff.delay_s(self._probes)) if self.probing else self._interval_s
         self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def failed(self, now: float) -> None:

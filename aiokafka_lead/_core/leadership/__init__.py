@@ -94,6 +94,8 @@ Doubt
         is in doubt, and another broker is asked. For a leader that is metadata, from the brokers in turn, connected or
         not, the one in doubt last; the same holds for a broker that has no brokers to name, does not answer, or denies
         a topic. Each further refusal asks the next one, spaced as rule 32 has it, and the first success ends the doubt.
+        A coordinator is looked up after each refusal; one that does not say that it has moved is asked about itself
+        last.
         If all known brokers answer in vain, three times or, when they name no leader, for as long as patience lasts,
         bootstrap servers at other addresses are asked beside them, unless the strategy is "none": no broker's
         connection ends, nothing is forgotten, and no topic is denied by them, since they may be the known brokers. One

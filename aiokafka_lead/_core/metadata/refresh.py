@@ -242,8 +242,9 @@ class RefreshSchedule:
             if row.asked:
                 self._space(reason, row, now, changed=changed, complete=complete)
                 row.in_vain += 1
-                # Several at first; then each refusal leads to the next two, so that refusals bound the requests.
-                more = row.hear(asked) or row.in_vain == 1
+                # Several at first; then each refusal leads to the next one, so that refusals bound the requests. The
+                # broker in doubt is asked as well, and so is a bootstrap server, which may lead to it.
+                more = row.hear(asked) or answered_by == reason.node_id or answered_by < 0
                 if more and reason.is_doubt and not changed and row.in_vain < DOUBT_AFTER:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):

@@ -24,7 +24,6 @@ from ...types import OffsetAndMetadata, TopicPartition
 from ..client import Client
 from ..connection.connection import Connection
 from ..deadline import Deadline
-from ..loop import sleep_until
 from .coordinators import CoordinatorKind, Coordinators
 from .missing import UNKNOWN, Missing
 
@@ -131,7 +130,7 @@ class GroupOffsets:
                     + (f"; {said}" if said else ""),
                     broker=connection.label,
                 ) from last
-            await sleep_until(retry_at)
+            await coordinators.back_off(*key, connection.node_id, retry_at - time.monotonic())
 
 
 def _raise_worst(errors: Collection[KafkaError]) -> None:

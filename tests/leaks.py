@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import aiokafka_lead
-
-_PACKAGE = Path(aiokafka_lead.__file__).parent
+_TESTS = Path(__file__).parent
 
 
 def everything(error: BaseException) -> str:
-    """Return the error, its causes, and the variables of each function of this package in the traceback."""
+    """Return the error, its causes, and the variables of each function in the traceback, except tests."""
     seen: list[str] = []
     rest: list[BaseException | None] = [error]
     while rest:
@@ -23,7 +21,7 @@ def everything(error: BaseException) -> str:
         seen += [repr(link), str(link)]
         step = link.__traceback__
         while step is not None:
-            if _PACKAGE in Path(step.tb_frame.f_code.co_filename).parents:
+            if _TESTS not in Path(step.tb_frame.f_code.co_filename).parents:
                 seen += map(_repr, step.tb_frame.f_locals.values())
             step = step.tb_next
     return "\n".join(seen)

@@ -123,6 +123,8 @@ def test_servers_with_credentials(client: Any, servers: str) -> None:
         lambda: Token("a", None, {"a": SECRET + "\0"}),
         lambda: ClientCredentials(f"https://alice:{SECRET}@host/token", "alice", "x"),
         lambda: ClientCredentials("ftp://host/token", "alice", SECRET),
+        lambda: ClientCredentials("https://host/token", "alice", SECRET + "\udce9"),
+        lambda: ClientCredentials("https://host/token", "alice", "x", parameters={"key": SECRET + "\udce9"}),
     ],
 )
 def test_mistakes_in_providers_of_tokens(make: Callable[[], object]) -> None:

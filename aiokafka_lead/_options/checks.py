@@ -290,7 +290,7 @@ def proxy_url(name: str, value: Any) -> Secret:
 def _names_a_proxy(url: str) -> bool:
     try:
         split = urlsplit(url)
-        named = bool(split.hostname and split.port)
-    except ValueError:
+        named = bool(url.encode() and split.hostname and split.port)
+    except ValueError:  # also for bytes of the environment that are not UTF-8
         return False
     return named and split.scheme in _PROXIES and not (split.path.strip("/") or split.query or split.fragment)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
 from .output import Output
 from .signals import Interrupted, signals_raise
+from .stdin import answer
 from .streams import visible
 
 __all__ = ["confirm"]
@@ -23,7 +22,7 @@ async def confirm(out: Output, question: str) -> None:
             agreed: bool | None = None
             while agreed is None:
                 typer.echo(f"{visible(question)} [y/N]: ", nl=False, err=True)
-                line = sys.stdin.buffer.readline()
+                line = answer()
                 if not line.endswith(b"\n"):  # the line of the question has no end yet
                     typer.echo(err=True)
                 agreed = _ANSWERS.get(line.strip().lower())

@@ -14,6 +14,8 @@ from ..errors import (
     KafkaError,
     RequestTimedOutError,
     SaslAuthenticationFailedError,
+    SchemaRegistryAuthenticationError,
+    SchemaRegistryUnavailableError,
     SslAuthenticationError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
@@ -31,9 +33,9 @@ class ExitCode(IntEnum):
     """The cluster refused, an item failed, or `doctor` found a problem."""
     USAGE = 2
     UNREACHABLE = 3
-    """No broker could be reached, or none answered in time."""
+    """No broker or no schema registry could be reached, or none answered in time."""
     REFUSED = 4
-    """TLS or SASL failed, or this user lacks permission."""
+    """TLS or SASL failed, this user lacks permission, or the schema registry refuses the user."""
     LAG = 5
     """A group has more lag than `groups lag --fail-above` allows."""
     INTERRUPTED = 130
@@ -53,11 +55,13 @@ _REFUSED = (
     DelegationTokenAuthorizationFailedError,
     GroupAuthorizationFailedError,
     SaslAuthenticationFailedError,
+    SchemaRegistryAuthenticationError,
     SslAuthenticationError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
     UnsupportedSaslMechanismError,
 )
+_UNREACHABLE = (KafkaConnectionError, RequestTimedOutError, SchemaRegistryUnavailableError)
 
 
 def exit_code(error: BaseException) -> ExitCode:
@@ -68,7 +72,7 @@ def exit_code(error: BaseException) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, _REFUSED):
         return ExitCode.REFUSED
-    if isinstance(error, (KafkaConnectionError, RequestTimedOutError)):
+    if isinstance(error, _UNREACHABLE):
         return ExitCode.UNREACHABLE
     return ExitCode.FAILED
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from decimal import Decimal
 from typing import Any
@@ -26,11 +27,16 @@ def _fraction(digits: str) -> Decimal | float:
         return float(digits)
 
 
+def _finite(digits: str) -> Decimal | float:
+    found = float(digits)
+    return _fraction(digits) if math.isinf(found) else found
+
+
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-_LENIENT = json.JSONDecoder(parse_int=_whole)
+_LENIENT = json.JSONDecoder(parse_int=_whole, parse_float=_finite)
 _STRICT = json.JSONDecoder(parse_int=_whole, parse_constant=_refuse)
 _EXACT = json.JSONDecoder(parse_int=_whole, parse_float=_fraction)
 

@@ -37,8 +37,8 @@ def profile_path(environment: Mapping[str, str]) -> Path:
     named = environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
     if named:
         return Path(named)
-    home = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".config"
-    return Path(home) / "aiokafka-lead" / "config.toml"
+    home = environment.get("HOME") or os.path.expanduser("~")  # unchanged for a user without an entry, as in containers
+    return Path(environment.get("XDG_CONFIG_HOME") or f"{home}/.config") / "aiokafka-lead" / "config.toml"
 
 
 def options_of(
@@ -87,7 +87,7 @@ def _is_open(name: str, text: str) -> bool:
 
 def _profile(name: str | None, path: Path) -> dict[str, Any]:
     """Return a profile's options; without a name, the options of ``default`` if it exists."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # also False below another user's home, where `Path.is_file` may raise
         if name is not None:
             raise ConfigError(f"profile {name!r}: there is no file {path}")
         return {}

@@ -13,12 +13,14 @@ from typing import Any
 
 from ..errors import SchemaContentError
 from ..schema.values import NamedRecord
+from .json_text import exact_json, read_json
 
 __all__ = ["AvroJson", "keep_odd_times", "message_of", "plain"]
 
 _BRANCH = "-type"
 """The name of a record in a union of several, beside its fields: as in fastavro, and no name of a field in Avro."""
 
+_NUMBERS = (int, float, Decimal)
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -38,10 +40,48 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if hasattr(value, "DESCRIPTOR"):
-        from google.protobuf.json_format import MessageToDict
-
-        return MessageToDict(value, preserving_proto_field_name=True, descriptor_pool=value.DESCRIPTOR.file.pool)
+        return _of_message(value)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _of_message(message: Any) -> Any:
+    """Return a message in Protobuf's JSON; by its fields if that cannot represent it.
+
+    So it is with a time beyond the year 9999, an ``Any`` of an unknown type, and NaN in a ``Value``.
+    """
+    from google.protobuf.json_format import MessageToDict
+
+    def whole(message: Any) -> Any:
+        return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=message.DESCRIPTOR.file.pool)
+
+    try:
+        return whole(message)
+    except Exception:
+        inner = {field.name: content for field, content in message.ListFields() if _holds_messages(field)}
+    rest = type(message)()
+    rest.CopyFrom(message)
+    for name in inner:
+        rest.ClearField(name)
+    shown = {name: _of_inner(content) for name, content in inner.items()}
+    try:
+        return whole(rest) | shown
+    except Exception:
+        return {field.name: _of_inner(content) for field, content in rest.ListFields()} | shown
+
+
+def _holds_messages(field: Any) -> bool:
+    kind = field.message_type
+    if kind is not None and kind.GetOptions().map_entry:
+        return kind.fields_by_name["value"].message_type is not None
+    return kind is not None
+
+
+def _of_inner(content: Any) -> Any:
+    if hasattr(content, "DESCRIPTOR") or isinstance(content, (str, bytes, int, float)):
+        return plain(content)
+    if hasattr(content, "items"):
+        return {str(key).lower() if isinstance(key, bool) else str(key): plain(each) for key, each in content.items()}
+    return [plain(each) for each in content]
 
 
 def message_of(text: str, kind: Any) -> Any:
@@ -93,12 +133,15 @@ class AvroJson:
         for each in (*references, schema):
             self._gather(each, "")
 
-    def value(self, found: Any) -> Any:
-        """Return the value for Avro's writer; an unsuitable one is unchanged, and the writer reports why."""
+    def value(self, text: str) -> Any:
+        """Return the value of a JSON text for Avro's writer, with all digits of a decimal.
+
+        An unsuitable one is not converted, and the writer reports why. Raises ValueError if the text is not JSON.
+        """
         try:
-            return self._fit(found, self._schema, "")
+            return self._fit(exact_json(text), self._schema, "")
         except ValueError:
-            return found
+            return read_json(text)
 
     def _gather(self, schema: Any, space: str) -> None:
         """Collect the named types, and the namespace of each."""
@@ -217,7 +260,12 @@ def _integer(found: Any) -> Any:
 def _float(found: Any) -> float:
     if isinstance(found, str) and found in _FLOATS:
         return _FLOATS[found]
-    return float(_must(found, isinstance(found, (int, float)) and not isinstance(found, bool)))
+    try:
+        number = float(_must(found, isinstance(found, _NUMBERS) and not isinstance(found, bool)))
+    except OverflowError:
+        raise ValueError("it is too large") from None
+    _must(found, math.isfinite(number) or isinstance(found, float))
+    return number
 
 
 def _bytes(found: Any) -> bytes:
@@ -228,7 +276,7 @@ def _bytes(found: Any) -> bytes:
 
 
 def _decimal(found: Any) -> Decimal:
-    _must(found, isinstance(found, (str, int, float)) and not isinstance(found, bool))
+    _must(found, isinstance(found, (str, *_NUMBERS)) and not isinstance(found, bool))
     try:
         return Decimal(str(found))
     except InvalidOperation:

@@ -12,7 +12,7 @@ import anyio
 
 from .._options.checks import Checked, boolean, build, option, optional, path, text
 from .._records.record import ConsumerRecord
-from ..errors import ConfigError, KafkaError, SchemaContentError
+from ..errors import ConfigError, KafkaError, SchemaContentError, SchemaRegistryError
 from ..schema import Schema, SchemaDeserializer, SchemaRegistry, SchemaSerializer
 from ..schema.framing import ID_SIZE, key_of
 from ..schema.resolved import ResolvedSchema
@@ -39,6 +39,7 @@ class RegistrySettings(Checked):
     schema_registry_password: str | None = option(None, optional(text), secret=True)
     schema_registry_cafile: str | None = option(None, optional(path))
     schema_registry_allow_http: bool = option(False, boolean)
+    schema_registry_ignore_rules: bool = option(False, boolean)
 
 
 def registry_of(options: dict[str, Any]) -> SchemaRegistry:
@@ -56,6 +57,7 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
         ssl_cafile=settings.schema_registry_cafile,
         timeout_ms=options["request_timeout_ms"],
         allow_http=settings.schema_registry_allow_http,
+        ignore_rules=settings.schema_registry_ignore_rules,
     )
 
 
@@ -87,7 +89,7 @@ class AsJson:
                     await waiting
 
     def record(self, record: Record) -> Record:
-        """Return the converted record; raise `BadRecord`, or the error of an unavailable registry."""
+        """Return the converted record; raise `BadRecord`, or a `SchemaRegistryError` that is not the record's fault."""
         return record.with_content(
             self._json(record, record.key, is_key=True) if self._keys else record.key,
             self._json(record, record.value, is_key=False) if self._values else record.value,
@@ -103,8 +105,8 @@ class AsJson:
                 text = json.dumps(plain(value), ensure_ascii=False)
             return SchemaJson(text.encode("utf-8", JSON_ESCAPES))
         except (KafkaError, TypeError, ValueError, RecursionError) as error:
-            if isinstance(error, KafkaError) and error.retriable:
-                raise  # the registry is unavailable, which is not the record's fault
+            if isinstance(error, SchemaRegistryError) and error.at_fault:
+                raise
             raise BadRecord(record, "key" if is_key else "value", error) from None
 
 
@@ -181,8 +183,7 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
 
 def _avro_values(resolved: ResolvedSchema) -> Callable[[str], Any]:
     """Return a function that reads values for Avro's writer from JSON."""
-    converter = AvroJson(json.loads(resolved.schema.text), [json.loads(each.text) for _, each in resolved.references])
-    return lambda text: converter.value(read_json(text))
+    return AvroJson(json.loads(resolved.schema.text), [json.loads(each.text) for _, each in resolved.references]).value
 
 
 def _protobuf(registry: SchemaRegistry, resolved: ResolvedSchema, message: str, register: bool | None) -> FromJson:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from io import BufferedReader
 from threading import Semaphore, Thread
 from typing import cast
@@ -13,7 +15,7 @@ from typing import cast
 from .._io.loop import Signal, loop_caller
 from .failures import Failed
 
-__all__ = ["lines"]
+__all__ = ["answer", "lines"]
 
 _CHUNK_BYTES = 65_536
 _CHUNKS = 4
@@ -64,6 +66,15 @@ async def lines(longest: int) -> AsyncIterator[list[bytes]]:
         yield [b"".join(rest)]
 
 
+def answer() -> bytes:
+    """Return the next line, which lacks its end if that is the end of the input. Reads nothing beyond the line."""
+    read = _source()
+    line = b""
+    while not line.endswith(b"\n") and (byte := read(1)):
+        line += byte
+    return line
+
+
 def _source() -> Callable[[int], bytes]:
     """Return a function that reads the next available bytes."""
     buffer = cast("BufferedReader", sys.stdin.buffer)
@@ -72,7 +83,15 @@ def _source() -> Callable[[int], bytes]:
     except OSError:
         return buffer.read1
     # Bypasses the buffer: a waiting read holds its lock, which an ending interpreter must have, or it aborts.
-    return lambda size: os.read(number, size)
+    return partial(_read_available, number)
+
+
+def _read_available(number: int, size: int) -> bytes:
+    while True:
+        try:
+            return os.read(number, size)
+        except BlockingIOError:  # set by another user of the descriptor
+            select.select([number], [], [])
 
 
 def _read(give: Callable[[bytes | OSError], None], room: Semaphore) -> None:

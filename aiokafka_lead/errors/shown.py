@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from itertools import islice
 
-__all__ = ["PARTITIONS_NAMED", "SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of"]
+__all__ = ["PARTITIONS_NAMED", "SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of", "start_of"]
 
 SHOWN_CHARACTERS = 500
 """More text than any known broker sends; a string of the protocol may hold 32 KiB or more."""
@@ -44,6 +44,14 @@ def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = rep
         return form(cause)
     except Exception:
         return type(cause).__name__
+
+
+def start_of(value: object) -> str:
+    """Return the start of a value's ``repr``, and its type; only that if ``repr`` fails, as for a huge int."""
+    try:
+        return f"{value!r:.80} ({type(value).__name__})"
+    except Exception:
+        return f"a value of type {type(value).__name__}"
 
 
 def some_of(names: Collection[object], most: int = NAMED) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ssl import SSLContext
 from typing import Any, Literal, Protocol
 
-from .._options.checks import Secret, discreet, hidden, text
+from .._options.checks import Secret, discreet, encodable, hidden, text
 from .._options.token import Token
 from ..errors import ConfigError, TokenProviderError
 from .http import Basic, Endpoint, Form, checked_url
@@ -54,6 +54,8 @@ class _FromEndpoint:
         self.url = checked_url("url", url, allow_http=allow_http)
         self._endpoint = Endpoint(self.url, ssl_context, timeout_s)
         self._fields = {**(parameters or {}), **({} if scope is None else {"scope": scope})}
+        for name, value in self._fields.items():
+            encodable(name, Secret(value))
         self._extensions = Token("checked", None, extensions or {}).extensions
 
     def __repr__(self) -> str:
@@ -92,6 +94,7 @@ class ClientCredentials(_FromEndpoint):
     ) -> None:
         self.client_id = text("client_id", client_id)
         url, client_secret = hidden(url), Secret(client_secret or "")  # a traceback shows the arguments of functions
+        encodable("client_secret", client_secret)
         super().__init__(url, scope, extensions, parameters, ssl_context, timeout_s, allow_http)
         if auth not in ("basic", "post"):
             raise ConfigError(f'auth must be "basic" or "post", not {auth!r}')

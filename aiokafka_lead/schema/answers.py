@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ..errors import SchemaRegistryError
+from ..errors import InvalidSchemaError, SchemaRegistryError
 from .types import SCHEMA_TYPES, RegisteredSchema, Schema, SchemaReference, SchemaRule, SchemaType
 
 __all__ = ["integers_of", "registered_of", "schema_body", "texts_of"]
@@ -32,7 +32,10 @@ def registered_of(
     guid: str | None = None,
     subject: str | None = None,
 ) -> RegisteredSchema:
-    """Return the schema in an answer, completed by the other arguments; raise `SchemaRegistryError`."""
+    """Return the schema in an answer, completed by the other arguments.
+
+    Raises `InvalidSchemaError` for one of an unknown type, and `SchemaRegistryError` if it is no schema.
+    """
     if not isinstance(content, dict):
         raise SchemaRegistryError(f"the registry's answer is no schema: {content!r:.200}")
     try:
@@ -45,6 +48,8 @@ def registered_of(
             _optional(content, "version", int),
             _rules(_optional(content, "ruleSet", dict) or {}),
         )
+    except InvalidSchemaError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise SchemaRegistryError(f"the registry's answer is no schema ({error}): {content!r:.200}") from None
 
@@ -52,7 +57,7 @@ def registered_of(
 def _schema(content: dict[str, Any]) -> Schema:
     kind = content.get("schemaType") or "AVRO"
     if kind not in SCHEMA_TYPES:
-        raise ValueError(f"a schema of type {kind!r:.50}")
+        raise InvalidSchemaError(f"a schema of type {kind!r:.50}, which this client cannot use")
     references = tuple(
         SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"]))
         for each in content.get("references") or ()

@@ -13,6 +13,7 @@ from typing import Any
 
 from fastavro.read import LOGICAL_READERS
 
+from ..errors.shown import start_of
 from .avro_types import FLOAT_MAX, INTEGERS, DecimalType
 
 __all__ = ["LOGICAL", "PLAIN", "Misfit", "decimal_bytes", "fixed", "integer", "misfit", "string", "symbol"]
@@ -35,7 +36,7 @@ class Misfit(Exception):
 
 
 def misfit(value: Any, wanted: str) -> Misfit:
-    return Misfit(f"{value!r:.80} ({type(value).__name__}) is not {wanted}")
+    return Misfit(f"{start_of(value)} is not {wanted}")
 
 
 def _null(value: Any) -> None:

@@ -75,6 +75,8 @@ class _Validator:
             if is_deeper(content, _SHALLOW):
                 raise SchemaContentError(f"{what}: it is too deep to be checked") from None
             raise InvalidSchemaError("the JSON Schema cannot be used: it leads to itself without end") from None
+        except (ArithmeticError, ValueError) as error:  # a number beyond floats, with ``multipleOf``
+            raise SchemaContentError(f"{what}: it cannot be checked: {shown(str(error))}") from None
         if found is not None:
             raise SchemaContentError(f"{what} at {found.json_path}", shown(found.message))
 

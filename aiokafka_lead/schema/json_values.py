@@ -11,12 +11,14 @@ from enum import Enum
 from typing import Any
 
 from ..errors import SchemaContentError
-from ..errors.shown import shown
+from ..errors.shown import shown, start_of
 from .values import content_of
 
 __all__ = ["jsonable"]
 
 _AS_THEY_ARE = (str, bool, int)
+
+_NO_NUMBER = "JSON has no such number"
 
 _WHOLE_DIGITS = 18
 """Maximum number of digits of a `Decimal` that becomes an integer: any client can read it."""
@@ -50,6 +52,8 @@ def _jsonable(value: Any, path: str) -> Any:
     if isinstance(value, (int, float)):
         return _number(value, path)
     if isinstance(value, decimal.Decimal):
+        if not value.is_finite():
+            raise _refused(path, value, _NO_NUMBER)
         exponent = value.as_tuple().exponent
         whole = isinstance(exponent, int) and exponent >= 0 and value.adjusted() < _WHOLE_DIGITS
         made = int(value) if whole else float(value)
@@ -75,10 +79,9 @@ def _number(value: float, path: str) -> float:
     if isinstance(value, int):
         return int(value)
     if not math.isfinite(value):
-        raise _refused(path, value, "JSON has no such number")
+        raise _refused(path, value, _NO_NUMBER)
     return float(value)
 
 
 def _refused(path: str, value: Any, reason: str) -> SchemaContentError:
-    what = f"{value!r:.80} ({type(value).__name__})"
-    return SchemaContentError(f"the value cannot be written as JSON at {path}", f"{shown(what)}: {reason}")
+    return SchemaContentError(f"the value cannot be written as JSON at {path}", f"{shown(start_of(value))}: {reason}")

@@ -11,6 +11,7 @@ from .._options.checks import (
     Checked,
     Secret,
     boolean,
+    encodable,
     instance,
     milliseconds,
     option,
@@ -27,12 +28,12 @@ __all__ = ["RegistryConfig", "RegistryOptions"]
 _SSL = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password")
 
 
-def _basic(name: str, value: Any) -> tuple[str, Secret]:
+def _basic(name: str, value: Any) -> tuple[str, str]:
     if not isinstance(value, tuple) or len(value) != 2 or not all(isinstance(part, str) for part in value):
         raise ConfigTypeError(f"{name} must be a tuple of a user's name and secret")
     if ":" in value[0]:
         raise ConfigError(f"{name} must be a name without a colon, and a secret")
-    return value[0], Secret(value[1])
+    return encodable(name, value[0]), encodable(name, Secret(value[1]))
 
 
 def _provider(name: str, value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import anyio
 
-from .._options.checks import build, discreet, instance
+from .._options.checks import build, discreet, hide_secrets, instance
 from ..errors import ConfigError, IncompatibleSchemaError, SchemaNotFoundError, SchemaRegistryError
 from .answers import integers_of, registered_of, schema_body, texts_of
 from .cache import Cache
@@ -56,7 +56,9 @@ class SchemaRegistry:
 
     @discreet
     def __init__(self, urls: str | Iterable[str], **options: Unpack[RegistryOptions]) -> None:
-        self._config = build(RegistryConfig, {"urls": urls, **options})
+        given: dict[str, Any] = {"urls": urls, **options}
+        hide_secrets(RegistryConfig, given)
+        self._config = build(RegistryConfig, given)
         self._transport = Transport(self._config)
         self.absent_s = absent_s = self._config.absent_max_age_ms / 1000
         """Time in seconds before a missing item is requested again."""

@@ -21,11 +21,13 @@ from .._options.version import __version__
 from ..errors import (
     IncompatibleSchemaError,
     InvalidSchemaError,
+    KafkaConnectionError,
     SaslAuthenticationFailedError,
     SchemaNotFoundError,
     SchemaRegistryAuthenticationError,
     SchemaRegistryError,
     SchemaRegistryUnavailableError,
+    TokenProviderError,
 )
 from ..errors.shown import shown
 from ..oidc.http import Answer, Basic, Exchange, json_of, may_pass
@@ -110,7 +112,11 @@ class Transport:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     break
-                token = await self._token(left_s)
+                try:
+                    token = await self._token(left_s)
+                except TokenProviderError as error:
+                    trouble[url] = f"needs a token: {error.message}"
+                    continue
                 answer = await self._attempt(url, query, token, min(left_s, self._config.request_timeout_ms / 1000))
                 if isinstance(answer, str) or may_pass(answer.status):
                     trouble[url] = answer if isinstance(answer, str) else f"answered {answer.status}"
@@ -147,8 +153,11 @@ class Transport:
         loop = loop_token()
         if self._calls is None or self._calls[0] is not loop:
             self._calls = (loop, BlockingCalls("requests to schema registries", AT_ONCE))
-        with anyio.move_on_after(timeout_s + GRACE_S):
-            return await self._calls[1].run(partial(self._send, url, query, token, timeout_s))
+        try:
+            with anyio.move_on_after(timeout_s + GRACE_S):
+                return await self._calls[1].run(partial(self._send, url, query, token, timeout_s))
+        except KafkaConnectionError as error:  # too many earlier requests have not returned
+            return f"cannot be asked: {error.message}"
         return f"has not answered within {timeout_s * 1000:.0f} ms"
 
     def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> Answer | str:

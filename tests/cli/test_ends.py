@@ -58,6 +58,13 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def wait_for_question(process: subprocess.Popen[bytes]) -> None:
+    assert process.stderr is not None
+    said = b""
+    while b"[y/N]:" not in said:
+        said += os.read(process.stderr.fileno(), 4096)
+
+
 def in_shell(cli: CommandLine, command: str) -> subprocess.CompletedProcess[str]:
     text = command.replace("al ", f"{' '.join(PROGRAM)} ")
     return subprocess.run(
@@ -129,13 +136,32 @@ def test_a_signal_ends_a_question(cli: CommandLine, cluster: ClusterThread, numb
     name = f"asked-{number}"
     cluster.create_topic(name, 1)
     with begun(cli, "topics", "delete", name, stdin=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        said = b""
-        while b"[y/N]:" not in said:
-            said += os.read(process.stderr.fileno(), 4096)
+        wait_for_question(process)
         process.send_signal(number)
         assert process.wait(PATIENCE_S) == code
     assert name in cluster.topic_names()
+
+
+def test_an_input_that_another_program_has_made_non_blocking(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("unblocked", 1)
+
+    def wait_for_record(process: subprocess.Popen[bytes]) -> None:
+        wait_for(lambda: cluster.end_offset("unblocked") or process.poll() is not None)
+
+    for command, first, wait, then in (
+        (("produce", "unblocked"), b"1\n", wait_for_record, b"2"),
+        (("topics", "delete", "unblocked"), b"", wait_for_question, b"y"),
+    ):
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        with begun(cli, *command, stdin=reader) as process, open(writer, "wb", buffering=0) as typed:
+            os.close(reader)
+            typed.write(first)
+            wait(process)
+            typed.write(then + b"\n")
+            typed.close()
+            assert process.wait(PATIENCE_S) == 0
+    assert "unblocked" not in cluster.topic_names()
 
 
 def test_a_signal_that_is_ignored_stays_ignored(cli: CommandLine, cluster: ClusterThread) -> None:

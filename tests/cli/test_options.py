@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiokafka_lead.cli.profiles import options_of
+from aiokafka_lead.cli.profiles import options_of, profile_path
 from aiokafka_lead.errors import ConfigError
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
@@ -73,6 +73,12 @@ def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expe
     write(path, text, mode)
     with pytest.raises(ConfigError, match=expected):
         options(path, profile="x")
+
+
+def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:
+    """The home of another user is such a place. A name that is too long fails for root, too."""
+    assert options(tmp_path / ("x" * 300), AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1") == {"bootstrap_servers": "a:1"}
+    assert profile_path({"HOME": ""}).is_absolute()
 
 
 def test_files_are_utf_8_in_any_locale(cli: CommandLine, tmp_path: Path) -> None:

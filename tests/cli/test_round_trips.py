@@ -255,8 +255,7 @@ def test_avro_goes_out_and_comes_back(registry: SchemaRegistry, value: dict[str,
         serializer = registry.avro_serializer(SCHEMA, auto_register=True)
         content = await serializer.encode(value, "t")
         shown = await value_shown(registry, content)
-        values = AvroJson(SCHEMA)
-        writer = FromJson(serializer, lambda text: values.value(json.loads(text)))
+        writer = FromJson(serializer, AvroJson(SCHEMA).value)
         assert await writer.encode(shown, "t", is_key=False) == content
 
     anyio.run(there_and_back)
@@ -297,7 +296,7 @@ def protobuf(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
             fields[name] = draw(st.dictionaries(st.text(), value, max_size=3))
         else:
             one = f"{kind} {name} = {number};"
-            lines.append(f"oneof o{number} {{ {one} }}" if form == "oneof" else label + one)
+            lines.append(f"oneof choice_{number} {{ {one} }}" if form == "oneof" else label + one)
             fields[name] = draw(value)
     body = "\n".join(lines)
     text = f'syntax = "{syntax}"; package m; message M {{ {body} }} enum E {{ Z = 0; A = 1; B = -5; }}'
@@ -326,16 +325,48 @@ def test_protobuf_goes_out_and_comes_back(registry: SchemaRegistry, given: tuple
     anyio.run(there_and_back)
 
 
+def test_messages_that_have_no_json_are_shown_by_their_fields() -> None:
+    imports = "".join(f'import "google/protobuf/{name}.proto";' for name in ("timestamp", "any", "struct"))
+    fields = (
+        "int64 id = 1; google.protobuf.Timestamp at = 2; repeated google.protobuf.Any any = 3;"
+        "map<string, google.protobuf.Value> some = 4; map<bool, int64> counts = 5; M m = 6;"
+    )
+    text = f'syntax = "proto3"; {imports} message M {{ {fields} }}'
+    message = DescribedMessages(ResolvedSchema(Schema(text, "PROTOBUF"))).kind("M")(id=2**60)
+    message.counts[True] = 5
+    message.at.seconds = 2**40
+    whole = {"id": str(2**60), "counts": {"true": "5"}}
+    assert plain(message) == {**whole, "at": {"seconds": 2**40}}
+    message.at.seconds = 0
+    message.any.add(type_url="type.googleapis.com/a.B", value=b"x")
+    message.some["n"].number_value = math.nan
+    message.some["t"].string_value = "x"
+    some = {"n": {"number_value": "NaN"}, "t": "x"}
+    odd = {"any": [{"type_url": "type.googleapis.com/a.B", "value": "eA=="}], "some": some}
+    assert plain(message) == {**whole, "at": "1970-01-01T00:00:00Z", **odd}
+    assert plain(type(message)(m=message)) == {"m": plain(message)}
+
+
 def test_a_branch_of_a_union_is_chosen_by_what_fits() -> None:
     one = {"type": "record", "name": "One", "fields": [{"name": "at", "type": {"type": "int", "logicalType": "date"}}]}
     other = {"type": "record", "name": "Other", "fields": [{"name": "price", "type": "double"}]}
     schema = AvroJson(["null", one, other, "string"])
-    assert schema.value({"at": "2025-03-01"}) == {"at": date(2025, 3, 1)}
-    assert schema.value({"price": "Infinity"}) == {"price": math.inf}
-    assert schema.value("2025-03-01") == "2025-03-01"
-    assert schema.value({"neither": 1}) == {"neither": 1}
-    assert AvroJson({"type": "bytes", "logicalType": "decimal"}).value(12.5) == Decimal("12.5")
+    assert schema.value('{"at": "2025-03-01"}') == {"at": date(2025, 3, 1)}
+    assert schema.value('{"price": "Infinity"}') == {"price": math.inf}
+    assert schema.value('"2025-03-01"') == "2025-03-01"
+    assert schema.value('{"neither": 1.5}') == {"neither": 1.5}
     moment = AvroJson({"type": "long", "logicalType": "timestamp-millis"})
-    assert moment.value("2025-03-01T12:00:00Z") == datetime(2025, 3, 1, 12, tzinfo=UTC)
-    assert moment.value(1000) == 1000
+    assert moment.value('"2025-03-01T12:00:00Z"') == datetime(2025, 3, 1, 12, tzinfo=UTC)
+    assert moment.value("1000") == 1000
     assert plain(timedelta(seconds=1)) == "0:00:01"
+
+
+def test_numbers_keep_their_digits_or_are_refused() -> None:
+    amount = AvroJson({"type": "bytes", "logicalType": "decimal"})
+    assert [amount.value(text) for text in ("12.5", "1234567890123456789.12", '"0.1"', "7")] == [
+        Decimal(text) for text in ("12.5", "1234567890123456789.12", "0.1", "7")
+    ]
+    price = AvroJson(["double", "string"])
+    assert [price.value(text) for text in ("1.5", "2", "1e308", '"NaN-like"')] == [1.5, 2.0, 1e308, "NaN-like"]
+    for text in ("1e400", "-1e400", "1" + "0" * 400, "1" + "0" * 5000):
+        assert not isinstance(price.value(text), float)  # which would be infinite: the writer reports it

@@ -206,6 +206,23 @@ def test_what_is_missing_is_named(cli: CommandLine, cluster: ClusterThread, tmp_
     assert SECRET not in ran.err
 
 
+@pytest.mark.parametrize(("status", "code"), [(401, 4), (403, 4), (400, 1), (503, 3)])
+def test_a_registry_that_refuses_makes_no_bad_records(
+    with_registry: CommandLine, cluster: ClusterThread, registry: EmbeddedSchemaRegistry, status: int, code: int
+) -> None:
+    cli, topic = with_registry, f"refused-{status}"
+    cluster.create_topic(topic, 1)
+    path = Path(cli.environment["AIOKAFKA_LEAD_CONFIG"] or "").parent / "word.avsc"
+    path.write_text('"string"')
+    cli.fine("produce", topic, "--value-schema", str(path), "--register", stdin='"a"')
+    reading = ("consume", topic, "-g", topic, "-n", "1", "--value-as", "schema", "--on-error", "skip")
+    registry.fail(status, 1000)
+    ran = cli(*reading, "-X", "request_timeout_ms=1000")
+    assert (ran.code, ran.out, "skipped" in ran.err) == (code, "", False), ran.err
+    registry.fail(status, 0)
+    assert cli.fine(*reading).lines == ["a"]
+
+
 def test_times_beyond_those_of_python_are_numbers(with_registry: CommandLine, cluster: ClusterThread) -> None:
     kinds = ["timestamp-millis", "timestamp-micros", "local-timestamp-millis", "time-micros"]
     fields = [{"name": each.replace("-", "_"), "type": {"type": "long", "logicalType": each}} for each in kinds]

@@ -141,7 +141,8 @@ def same(schema: Any, value: Any, found: Any) -> bool:
             return False
         return found.keys() == types.keys() and all(same(types[key], value[key], found[key]) for key in types)
     if kind in ("array", "map"):
-        if not isinstance(found, (list, dict)) or type(value) is not type(found) or len(value) != len(found):
+        own = list if kind == "array" else dict
+        if not isinstance(found, own) or not isinstance(value, own) or len(value) != len(found):
             return False
         inner = told["items"] if kind == "array" else told["values"]
         pairs = zip(value, found, strict=True) if kind == "array" else ((value[key], found[key]) for key in found)

@@ -110,6 +110,7 @@ def read(schema: Any, content: bytes) -> Any:
         ("int", 1.0),
         ("int", 2**31),
         ("int", -(2**31) - 1),
+        pytest.param("int", 10**5000, id="huge"),
         ("int", True),
         ("int", "1"),
         ("int", decimal.Decimal(1)),

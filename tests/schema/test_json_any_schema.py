@@ -9,6 +9,7 @@ import uuid
 from enum import Enum
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
@@ -112,6 +113,19 @@ def test_what_is_written_is_read_as_it_was_or_refused(
     assert json.loads(content) == found
     assert Draft7Validator(schema).is_valid(found)
     assert written(schema, found) == content
+
+
+@pytest.mark.parametrize("digits", ["1e400", "1" + "0" * 400])
+def test_a_number_that_cannot_be_checked_is_refused(digits: str) -> None:
+    schema = resolved({"type": "number", "multipleOf": 0.01})
+    with pytest.raises(SchemaContentError, match="JSON Schema"):
+        JsonReader(schema, validate=True).read(digits.encode(), 0, None)
+    assert written({"type": "number", "multipleOf": 0.01}, json.loads(digits)) is None
+
+
+@pytest.mark.parametrize("value", [{10**5000: 1}, decimal.Decimal("sNaN")], ids=["huge", "sNaN"])
+def test_what_python_cannot_show_is_refused(value: Any) -> None:
+    assert written({}, value) is None
 
 
 @settings(max_examples=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from aiokafka_lead import Consumer, ConsumerRecord, Producer, ShareConsumer
 from aiokafka_lead.errors import HandlerError, SchemaContentError, SchemaNotFoundError, SchemaRegistryUnavailableError
+from aiokafka_lead.oidc import Token
 from aiokafka_lead.schema import Schema, SchemaRegistry
 from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry
 from tests.share.support import configure
@@ -186,6 +189,74 @@ async def test_the_latest_schema_that_is_known_serves_on(schema_registry: Embedd
     with anyio.fail_after(20):
         while await serializer.encode(order(1), "orders") == first:  # noqa: ASYNC110
             await anyio.sleep(0.05)
+
+
+class Tokens:
+    """Tokens that end soon, from a provider that may fail."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.ends = 0.0
+
+    def token(self) -> Token:
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no route")
+        self.ends = time.time() + 0.05
+        return Token("t", self.ends)
+
+
+async def test_a_token_that_cannot_be_had_is_an_outage(schema_registry: EmbeddedSchemaRegistry) -> None:
+    tokens = Tokens()
+    registry = SchemaRegistry(
+        schema_registry.url,
+        token_provider=tokens,
+        latest_max_age_ms=1,
+        timeout_ms=1_000,
+        retry_backoff_ms=1,
+        retry_backoff_max_ms=5,
+    )
+    await registry.register("orders-value", Schema(ORDER_TEXT))
+    serializer = registry.avro_serializer(use_latest=True)
+    first = await serializer.encode(order(1), "orders")
+    tokens.failures = 1_000_000
+    await until(lambda: time.time() > tokens.ends)
+    with pytest.raises(SchemaRegistryUnavailableError, match="needs a token: the token provider"):
+        await registry.subjects()
+    assert await serializer.encode(order(1), "orders") == first
+    tokens.failures = 1
+    assert await registry.subjects() == ["orders-value"]
+
+
+async def test_answers_without_an_end_are_an_outage() -> None:
+    """Their threads never return; beyond some number of them no other request can be made."""
+
+    async def drip(stream: SocketStream) -> None:
+        async with stream:
+            with contextlib.suppress(anyio.BrokenResourceError):
+                while True:
+                    await stream.send(b"X")
+                    await anyio.sleep(0.01)
+
+    errors: list[SchemaRegistryUnavailableError] = []
+
+    async def ask(registry: SchemaRegistry, number: int) -> None:
+        with pytest.raises(SchemaRegistryUnavailableError) as raised:
+            await registry.version("orders-value", number)
+        errors.append(raised.value)
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as serving,
+    ):
+        serving.start_soon(listener.serve, drip)
+        url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
+        registry = SchemaRegistry(url, request_timeout_ms=300, timeout_ms=500)
+        while not any("stuck" in str(error) for error in errors):
+            async with anyio.create_task_group() as asking:
+                for number in range(8):
+                    asking.start_soon(ask, registry, number)
+        serving.cancel_scope.cancel()
 
 
 async def test_a_subject_that_is_gone_is_no_outage(schema_registry: EmbeddedSchemaRegistry) -> None:

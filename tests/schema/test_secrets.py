@@ -55,6 +55,7 @@ def variables(step: TracebackType | None) -> list[str]:
         (URL, {"basic_auth": f"user:{SECRET}"}),
         (URL, {"basic_auth": ["user", SECRET]}),
         (URL, {"basic_auth": ("a:b", SECRET)}),
+        (URL, {"basic_auth": ("user", f"{SECRET}\udce9")}),
         (URL, {"basic_auht": ("user", SECRET)}),
         (URL, {"basic_auth_user_info": f"user:{SECRET}"}),
         (URL, {"header": {"Authorization": f"Bearer {SECRET}"}}),
@@ -67,6 +68,7 @@ def variables(step: TracebackType | None) -> list[str]:
         (URL, {"headers": [("Authorization", SECRET)]}),
         (URL, {"token_provider": SECRET}),
         (URL, {"ssl_password": SECRET.encode()}),
+        (URL, {"ssl_password": f"{SECRET}\udce9"}),
         (URL, {"ssl_context": SECRET}),
         (URL, {"headers": {"Authorization": [SECRET]}}),
         (URL, {"ssl_pasword": SECRET}),
@@ -97,6 +99,14 @@ def test_an_option_that_a_client_does_not_have_may_be_a_secret(options: Any) -> 
 def test_the_address_of_a_token_endpoint() -> None:
     with pytest.raises(ConfigError, match="credentials") as caught:
         ClientCredentials(f"https://id:{SECRET}@idp.example.org/token", "id", SECRET)
+    assert SECRET not in collected(caught.value)
+
+
+@pytest.mark.anyio
+async def test_files_that_cannot_be_used() -> None:
+    registry = SchemaRegistry(URL, ssl_certfile="/nowhere", ssl_password=SECRET)
+    with pytest.raises(ConfigError, match="ssl_certfile") as caught:
+        await registry.subjects()
     assert SECRET not in collected(caught.value)
 
 

@@ -1,10 +1,11 @@
-"""The Spark source on a real cluster, beside Spark's own connector in the same session if its jars are given.
+"""The Spark source and sink beside Spark's own connector, in turns in one session.
 
-    python -m benchmarks spark --bootstrap localhost:9092 --jars DIRECTORY
+    python -m benchmarks spark                               # on a broker of its own; Maven fetches the connector
+    python -m benchmarks spark --partitions 6 --only read count --records 500000
+    python -m benchmarks spark --bootstrap HOST:9092 --alone # without the connector
 
-Reads a topic of 100-byte records (made at the first run), compares rows of awkward records one by one, goes through
-options that must be taken or refused, and times micro-batches and writes. Figures of one run are comparable, figures
-of two are not. The jars are spark-sql-kafka-0-10, spark-token-provider-kafka-0-10, kafka-clients and commons-pool2.
+Each topic has 100-byte records, evenly in its partitions. Ratios of one run are comparable, figures of two are not.
+`tests.spark.beside_connector` compares what the two return.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -31,41 +33,57 @@ from aiokafka_lead import AdminClient, Producer
 from aiokafka_lead.admin import NewTopic
 from aiokafka_lead.spark import FORMAT
 
+from .stats import table
+from .suite.brokers import kafka
+
 _ROOT = Path(__file__).parents[1]
 _CONNECTOR = "kafka"
 _SIZE = 100
 _TICKS = os.sysconf("SC_CLK_TCK")
+_VALUE = StructType([StructField("value", BinaryType())])
+_TRIGGER_MS = 200
+_ROWS_PER_TRIGGER = 600
+_WARM_BATCHES = 10
+"""Number of first micro-batches that do not count."""
+_SAMPLE_S = 0.2
+"""Interval of samples of memory."""
 
 
 def main(args: Sequence[str]) -> None:
     """Run the requested parts and print their results."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks spark", description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--jars", type=Path, help="a directory with the jars of Spark's connector")
-    parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--partitions", type=int, default=6)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--bootstrap", help="an Apache Kafka cluster; otherwise one broker is started")
+    parser.add_argument("--alone", action="store_true", help="without the connector")
+    parser.add_argument("--records", type=int, default=2_000_000, help="to read")
+    parser.add_argument("--written", type=int, default=200_000, help="rows of a write")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[6, 100, 1000])
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=20, help="micro-batches to time")
-    parser.add_argument("--only", choices=["read", "rows", "options", "stream", "write"], help="only this part")
+    parser.add_argument("--batches", type=int, default=50, help="micro-batches to time")
+    parser.add_argument("--only", choices=list(_PARTS), nargs="+", default=list(_PARTS), help="only these parts")
+    parser.add_argument("--formats", nargs="+", default=[FORMAT, _CONNECTOR], help=argparse.SUPPRESS)
     given = parser.parse_args(args)
-    spark = _session(given.jars)
-    formats = [FORMAT, *([_CONNECTOR] if given.jars else [])]
-    parts: dict[str, Callable[[], None]] = {
-        "read": lambda: _read(spark, formats, given.bootstrap, given.partitions, given.records, given.repeat),
-        "rows": lambda: _rows(spark, formats, given.bootstrap),
-        "options": lambda: _options(spark, formats, given.bootstrap),
-        "stream": lambda: _stream(spark, formats, given.bootstrap, given.partitions, given.batches),
-        "write": lambda: _write(spark, formats, given.bootstrap, given.partitions, given.repeat),
-    }
-    try:
-        for name, part in parts.items():
-            if given.only in (None, name):
-                part()
-    finally:
-        spark.stop()
+    if given.alone:
+        given.formats = [FORMAT]
+    with kafka(given.bootstrap, 1) as place:
+        given.bootstrap = place.bootstrap
+        rows: list[list[Any]] = []
+        print(f"load of the machine before: {os.getloadavg()[0]:.1f}", flush=True)
+        with _session(given.formats) as spark:
+            for name in given.only:
+                for count in given.partitions:
+                    for row in _PARTS[name](spark, given, count):
+                        print(*row, flush=True)
+                        rows.append(row)
+        print(f"load of the machine after: {os.getloadavg()[0]:.1f}\n")
+    print(table(["", "partitions", *given.formats, "ratio", "ratio of CPU"], rows))
 
 
-def _session(jars: Path | None) -> SparkSession:
+@contextmanager
+def _session(formats: Sequence[str]) -> Iterator[SparkSession]:
+    from tests.spark.beside_connector import connector_jars
+
     paths = [str(_ROOT), str(_ROOT / "aiokafka_lead/spark/autoload")]
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -73,10 +91,11 @@ def _session(jars: Path | None) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
-        "spark.jars": ",".join(str(path) for path in sorted(jars.glob("*.jar"))) if jars else "",
+        "spark.jars": ",".join(map(str, connector_jars())) if _CONNECTOR in formats else "",
         "spark.log.level": "OFF",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "10000",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -84,288 +103,251 @@ def _session(jars: Path | None) -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("aiokafka-lead benchmark")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
-async def _topic(bootstrap: str, name: str, partitions: int, configs: dict[str, str | None]) -> bool:
-    """Create a topic; False if it is there already."""
-    async with AdminClient(bootstrap) as admin:
-        if name in await admin.list_topics():
-            return False
-        await admin.create_topics([NewTopic(name, partitions, topic_configs=configs)])
-        return True
+# --- turns ------------------------------------------------------------------------------------------------------------
 
 
-# --- a large read ----------------------------------------------------------------------------------------------------
+class Cost(NamedTuple):
+    """Cost of one query."""
+
+    seconds: float
+    cpu_s: float
+    """Processor time of the JVM and all Python processes below it."""
 
 
-async def _fill(bootstrap: str, topic: str, partitions: int, count: int) -> None:
-    values = [b"%0*d" % (_SIZE, number) for number in range(5_000)]
-    async with Producer(bootstrap, linger_ms=20) as producer:
-        for first in range(0, count, len(values)):
-            await producer.send_many(topic, values[: count - first], partition=first // len(values) % partitions)
-        await producer.flush()
+def _costs(formats: Sequence[str], repeat: int, run: Callable[[str], None]) -> dict[str, Cost]:
+    """Return the medians by format; the formats take turns, and the first turn does not count."""
+    found: dict[str, list[Cost]] = {kind: [] for kind in formats}
+    for _ in range(repeat + 1):
+        for kind in formats:
+            began_at, cpu_s = time.perf_counter(), _cpu_s()
+            run(kind)
+            found[kind].append(Cost(time.perf_counter() - began_at, _cpu_s() - cpu_s))
+    return {
+        kind: Cost(median(one.seconds for one in costs[1:]), median(one.cpu_s for one in costs[1:]))
+        for kind, costs in found.items()
+    }
 
 
-def _read(spark: SparkSession, formats: list[str], bootstrap: str, partitions: int, count: int, repeat: int) -> None:
-    topic = f"benchmark-spark-{count}-{partitions}"
-    if asyncio.run(_topic(bootstrap, topic, partitions, {})):
-        asyncio.run(_fill(bootstrap, topic, partitions, count))
-    value_only = StructType([StructField("value", BinaryType())])
-    cases: list[tuple[str, str, StructType | None]] = [(name, name, None) for name in formats]
-    cases.insert(1, (f"{FORMAT}, value alone", FORMAT, value_only))
-    print(f"count and sum of lengths of {count:,} records of {_SIZE} bytes in {partitions} partitions")
-    times: dict[str, list[float]] = {name: [] for name, _, _ in cases}
-    used: dict[str, list[float]] = {name: [] for name, _, _ in cases}
-    for turn in range(repeat + 1):
-        for name, kind, schema in cases:
-            reader = spark.read.format(kind).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-            frame = (reader if schema is None else reader.schema(schema)).load()
-            began_at, cpu = time.perf_counter(), _python_cpu_s()
-            found = frame.agg(f.count("*"), f.sum(f.length("value"))).first()
-            if turn:  # the first one warms up
-                times[name].append(time.perf_counter() - began_at)
-                used[name].append(_python_cpu_s() - cpu)
-            assert found is not None
-            assert tuple(found) == (count, count * _SIZE), found
-    for name, seconds in times.items():
-        print(_speed(name, count, seconds, used[name]))
+def _row(name: str, partitions: int, costs: Mapping[str, Cost]) -> list[Any]:
+    times = [f"{cost.seconds:.2f} s" for cost in costs.values()]
+    if len(costs) == 1:
+        return [name, partitions, *times, "", ""]
+    mine, theirs = costs.values()
+    return [name, partitions, *times, f"{mine.seconds / theirs.seconds:.2f}", f"{mine.cpu_s / theirs.cpu_s:.2f}"]
 
 
-def _speed(name: str, count: int, seconds: list[float], used: list[float]) -> str:
-    return (
-        f"  {name:28} best {count / min(seconds):>12,.0f} rows/s   median {count / median(seconds):>12,.0f} rows/s"
-        f"   Python CPU {median(used):.2f} s"
-    )
-
-
-def _python_cpu_s() -> float:
-    """Processor time of all Python processes below Spark's JVM, children that have ended included."""
-    stats: dict[int, tuple[int, float]] = {}
+def _stats() -> dict[int, tuple[int, float]]:
+    """Return the parent and the processor time, ended children included, of every process."""
+    found: dict[int, tuple[int, float]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 fields = (entry / "stat").read_text().rpartition(") ")[2].split()
             except OSError:
                 continue  # it has ended meanwhile
-            stats[int(entry.name)] = (int(fields[1]), sum(int(field) for field in fields[11:15]) / _TICKS)
-    jvms = {pid for pid, (parent, _) in stats.items() if parent == os.getpid()}
-    total = 0.0
-    below = jvms
+            found[int(entry.name)] = (int(fields[1]), sum(int(field) for field in fields[11:15]) / _TICKS)
+    return found
+
+
+def _below(root: int, stats: Mapping[int, tuple[int, float]]) -> Iterator[int]:
+    below = {root}
     while below := {pid for pid, (parent, _) in stats.items() if parent in below}:
-        total += sum(stats[pid][1] for pid in below)
-    return total
+        yield from below
 
 
-# --- awkward records -------------------------------------------------------------------------------------------------
+def _cpu_s() -> float:
+    stats = _stats()
+    return sum(stats[pid][1] for pid in _below(os.getpid(), stats))
 
 
-async def _fill_awkward(bootstrap: str, topic: str) -> None:
-    headers: list[list[tuple[str, bytes | None]]] = [[], [("a", b"1"), ("a", b"2")], [("b", None)], [("", b"")]]
-    async with Producer(bootstrap) as producer:
-        for number in range(400):
-            await producer.send(
-                topic,
-                None if number % 3 == 0 else b"v%d" % number,
-                key=None if number % 5 == 0 else b"" if number % 5 == 1 else b"k%d" % number,
-                partition=number % 3,
-                timestamp_ms=number * 997,
-                headers=headers[number % 4],
-            )
-        await producer.flush()
+# --- topics -----------------------------------------------------------------------------------------------------------
 
 
-def _rows(spark: SparkSession, formats: list[str], bootstrap: str) -> None:
-    for time_type in ("CreateTime", "LogAppendTime"):
-        topic = f"benchmark-spark-rows-{time_type}"
-        if asyncio.run(_topic(bootstrap, topic, 3, {"message.timestamp.type": time_type, "retention.ms": "-1"})):
-            asyncio.run(_fill_awkward(bootstrap, topic))
-        found = []
-        for kind in formats:
-            options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "includeHeaders": "true"}
-            frame = spark.read.format(kind).options(**options).load()
-            found.append((frame.schema, frame.orderBy("partition", "offset").collect()))
-        same = all(one == found[0] for one in found)
-        print(f"rows of {topic}: {len(found[0][1])}, {'the same' if same else 'DIFFERENT'} from {', '.join(formats)}")
+def _topic(given: argparse.Namespace, name: str, partitions: int) -> bool:
+    """Create a topic; return False if it is there already."""
+
+    async def create() -> bool:
+        async with AdminClient(given.bootstrap) as admin:
+            if name in await admin.list_topics():
+                return False
+            await admin.create_topics([NewTopic(name, partitions)])
+            return True
+
+    return asyncio.run(create())
 
 
-# --- options ---------------------------------------------------------------------------------------------------------
+def _filled(given: argparse.Namespace, partitions: int) -> str:
+    topic = f"benchmark-spark-{given.records}-{partitions}"
+    each = -(-given.records // partitions)
 
-_SUBSCRIBE = {"subscribe": "TOPIC"}
-_BATCH_OPTIONS: list[dict[str, str]] = [
-    {},
-    {"subscribe": "TOPIC", "assign": '{"TOPIC":[0]}'},
-    {"subscribe": " , "},
-    {"subscribePattern": " "},
-    {"subscribePattern": "ark-opti[n-p]ns"},
-    {"assign": "TOPIC"},
-    {"assign": '{"TOPIC":[0,9]}'},
-    {"assign": '{"TOPIC":0}'},
-    *(
-        _SUBSCRIBE | more
-        for more in (
-            {},
-            {"subscribe": "no-such-topic-at-all", "fetchOffset.numRetries": "1"},
-            {"startingOffsets": "latest"},
-            {"startingOffsets": "EARLIEST"},
-            {"startingOffsets": "first"},
-            {"startingOffsets": '{"TOPIC":{"0":1,"1":-2,"2":-2}}'},
-            {"startingOffsets": '{"TOPIC":{"0":-1,"1":-2,"2":-2}}'},
-            {"startingOffsets": '{"TOPIC":{"0":1}}'},
-            {"endingOffsets": "earliest"},
-            {"endingOffsets": '{"TOPIC":{"0":-2,"1":-1,"2":-1}}'},
-            {"startingTimestamp": "1000"},
-            {"startingTimestamp": "now"},
-            {"startingTimestamp": "99999999999999"},
-            {"startingTimestamp": "99999999999999", "startingOffsetsByTimestampStrategy": "latest"},
-            {"startingTimestamp": "1000", "startingOffsetsByTimestampStrategy": "never"},
-            {"endingTimestamp": "1000"},
-            {"startingOffsetsByTimestamp": '{"TOPIC":{"0":1,"1":1,"2":1}}'},
-            {"startingOffsetsByTimestamp": '{"TOPIC":{"0":1}}'},
-            {"minPartitions": "0"},
-            {"minPartitions": "7"},
-            {"minPartitions": "x"},
-            {"maxRecordsPerPartition": "0"},
-            {"maxRecordsPerPartition": "10"},
-            {"failOnDataLoss": "maybe"},
-            {"includeHeaders": "perhaps"},
-            {"groupIdPrefix": "mine"},
-            {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
-            {"kafka.group.id": "mine"},
-            {"kafka.auto.offset.reset": "earliest"},
-            {"kafka.key.deserializer": "x"},
-            {"kafka.value.deserializer": "x"},
-            {"kafka.enable.auto.commit": "true"},
-            {"kafka.interceptor.classes": "x"},
-            {"kafka.isolation.level": "read_committed"},
-            {"kafka.isolation.level": "whatever"},
-            {"kafka.no.such.setting": "1"},
-            {"kafka.fetch.max.bytes": "x"},
-        )
-    ),
-]
-_STREAM_OPTIONS: list[dict[str, str]] = [
-    _SUBSCRIBE | more
-    for more in (
-        {},
-        {"startingOffsets": "latest"},
-        {"endingOffsets": "latest"},
-        {"endingOffsetsByTimestamp": "{}"},
-        {"endingTimestamp": "1"},
-        {"maxOffsetsPerTrigger": "x"},
-        {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
-        {"maxTriggerDelay": "soon"},
-        {"maxTriggerDelay": "2m", "minOffsetsPerTrigger": "1"},
-    )
-]
+    async def fill() -> None:
+        values = [b"%0*d" % (_SIZE, number) for number in range(5_000)]
+        async with Producer(given.bootstrap, linger_ms=20) as producer:
+            for partition in range(partitions):
+                for first in range(0, each, len(values)):
+                    await producer.send_many(topic, values[: each - first], partition=partition)
+            await producer.flush()
+
+    if _topic(given, topic, partitions):
+        asyncio.run(fill())
+    return topic
 
 
-def _options(spark: SparkSession, formats: list[str], bootstrap: str) -> None:
-    topic = "benchmark-spark-options"
-    if asyncio.run(_topic(bootstrap, topic, 3, {"retention.ms": "-1"})):
-        asyncio.run(_fill_awkward(bootstrap, topic))
-    cases = [("batch", case) for case in _BATCH_OPTIONS] + [("stream", case) for case in _STREAM_OPTIONS]
-    print(f"{len(cases)} sets of options: taken or refused, and rows where taken")
-    different = 0
-    for mode, case in cases:
-        options = {
-            name: text.replace("TOPI", topic[:-1]).replace(topic[:-1] + "C", topic) for name, text in case.items()
-        }
-        outcomes = []
-        for kind in formats:
-            given = {"kafka.bootstrap.servers": bootstrap, "fetchOffset.retryIntervalMs": "1", **options}
-            run = _count_batch if mode == "batch" else _count_stream
-            try:
-                outcomes.append(f"{run(spark, kind, given)} rows")
-            except (PySparkException, Py4JError):
-                outcomes.append("refused")
-        if len(set(outcomes)) > 1:
-            different += 1
-            print(f"  {mode:7} {case}: {dict(zip(formats, outcomes, strict=True))}")
-    print(f"  the same from {', '.join(formats)} but for {different}")
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _count_batch(spark: SparkSession, kind: str, options: dict[str, str]) -> int:
-    return spark.read.format(kind).options(**options).load().count()
+def _reading(
+    spark: SparkSession,
+    given: argparse.Namespace,
+    partitions: int,
+    name: str,
+    query: Callable[[DataFrame], int],
+    schema: StructType | None = None,
+) -> Iterator[list[Any]]:
+    topic = _filled(given, partitions)
+    expected = -(-given.records // partitions) * partitions
+
+    def run(kind: str) -> None:
+        reader = spark.read.format(kind).option("kafka.bootstrap.servers", given.bootstrap).option("subscribe", topic)
+        # The connector takes no columns.
+        found = query((reader.schema(schema) if schema is not None and kind == FORMAT else reader).load())
+        assert found == expected, f"{found} of {expected} rows"
+
+    yield _row(name, partitions, _costs(given.formats, given.repeat, run))
 
 
-def _count_stream(spark: SparkSession, kind: str, options: dict[str, str]) -> int:
-    frame = spark.readStream.format(kind).options(**{"startingOffsets": "earliest", **options}).load()
-    query = frame.writeStream.format("noop").trigger(availableNow=True).start()
-    try:
-        query.awaitTermination(60)
-        return sum(progress.numInputRows for progress in query.recentProgress)
-    finally:
-        query.stop()
+def _read(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:
+    def query(frame: DataFrame) -> int:
+        lengths = [f.sum(f.length(column)) for column in ("value", "topic")]
+        sums = [f.sum(column) for column in ("partition", "offset", "timestampType")]
+        found = frame.agg(f.count("*"), *lengths, *sums, f.max("timestamp"), f.count("key")).first()
+        return 0 if found is None else int(found[0])
+
+    return _reading(spark, given, partitions, "read all columns", query)
 
 
-# --- micro-batches ---------------------------------------------------------------------------------------------------
+def _value(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:
+    def query(frame: DataFrame) -> int:
+        found = frame.select("value").agg(f.count("*"), f.sum(f.length("value"))).first()
+        return 0 if found is None else int(found[0])
+
+    return _reading(spark, given, partitions, "read the value only", query, _VALUE)
 
 
-def _stream(spark: SparkSession, formats: list[str], bootstrap: str, partitions: int, batches: int) -> None:
-    topic = f"benchmark-spark-stream-{os.getpid()}"
-    asyncio.run(_topic(bootstrap, topic, partitions, {}))
-    rows = 600 // partitions * partitions or partitions
-    print(f"{batches} micro-batches of {rows} rows in {partitions} partitions: median milliseconds")
-    cases: list[tuple[str, str, dict[str, str]]] = [(kind, kind, {}) for kind in formats]
-    cases.insert(1, (f"{FORMAT}, maxTasks=1", FORMAT, {"maxTasks": "1"}))
-    for name, kind, options in cases:
-        frame = spark.readStream.format(kind).option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-        frame = frame.options(**options)
-        with tempfile.TemporaryDirectory() as checkpoint:
-            writer = frame.load().writeStream.format("noop").option("checkpointLocation", checkpoint)
-            query = writer.trigger(processingTime="0 seconds").start()
-            try:
-                query.processAllAvailable()
-                for _ in range(batches + 3):
-                    asyncio.run(_send(bootstrap, topic, partitions, rows))
-                    query.processAllAvailable()
-                full: list[dict[str, Any]] = [
-                    progress.durationMs for progress in query.recentProgress if progress.numInputRows == rows
-                ][3:]
-            finally:
-                query.stop()
-        parts = ("triggerExecution", "latestOffset", "addBatch", "queryPlanning", "walCommit", "commitOffsets")
-        figures = "   ".join(f"{part} {median(one.get(part, 0) for one in full):.0f}" for part in parts)
-        print(f"  {name:25} {len(full)} batches: {figures}")
+def _count(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:
+    return _reading(spark, given, partitions, "count", DataFrame.count)
 
 
-async def _send(bootstrap: str, topic: str, partitions: int, count: int) -> None:
-    """Send all rows at once, so that one micro-batch gets them."""
-    async with Producer(bootstrap, linger_ms=50) as producer:
-        for partition in range(partitions):
-            await producer.send_many(topic, [b"x" * _SIZE] * (count // partitions), partition=partition)
-        await producer.flush()
-
-
-# --- writes ----------------------------------------------------------------------------------------------------------
-
-_WRITTEN = 200_000
-
-
-def _write(spark: SparkSession, formats: list[str], bootstrap: str, partitions: int, repeat: int) -> None:
-    topic = f"benchmark-spark-write-{os.getpid()}"
-    asyncio.run(_topic(bootstrap, topic, partitions, {}))
-    rows = spark.range(_WRITTEN).selectExpr(
+def _write(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:
+    topic = f"benchmark-spark-write-{os.getpid()}-{partitions}"
+    _topic(given, topic, partitions)
+    rows = spark.range(given.written).selectExpr(
         "cast(id as string) as key", f"lpad(cast(id as string), {_SIZE}, '0') as value"
     )
-    rows.write.format("noop").mode("append").save()
-    print(f"writes of {_WRITTEN:,} rows of {_SIZE} bytes")
-    for kind in formats:
-        for columns in (["value"], ["key", "value"]):
-            name = f"{kind}, {' and '.join(columns)}"
-            times, used = [], []
-            for _ in range(repeat + 1):
-                began_at, cpu = time.perf_counter(), _python_cpu_s()
-                (
-                    rows.select(*columns)
-                    .write.format(kind)
-                    .option("kafka.bootstrap.servers", bootstrap)
-                    .option("topic", topic)
-                    .mode("append")
-                    .save()
-                )
-                times.append(time.perf_counter() - began_at)
-                used.append(_python_cpu_s() - cpu)
-            first = f"   first {times[0]:.2f} s, {used[0]:.2f} s"
-            print(_speed(name, _WRITTEN, times[1:], used[1:]) + first)
+
+    def run(kind: str) -> None:
+        writer = rows.write.format(kind).option("kafka.bootstrap.servers", given.bootstrap).option("topic", topic)
+        writer.mode("append").save()
+
+    yield _row("write key and value", partitions, _costs(given.formats, given.repeat, run))
+
+
+def _trigger(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:
+    """Time micro-batches of a query that is triggered every 200 ms while records arrive."""
+    cases: dict[str, dict[str, str]] = {FORMAT: {}, f"{FORMAT}, maxTasks=1": {"maxTasks": "1"}, _CONNECTOR: {}}
+    found = {
+        name: _durations(spark, given, name.partition(",")[0], partitions, more)
+        for name, more in cases.items()
+        if name.partition(",")[0] in given.formats
+    }
+    shown = {
+        name: f"{median(durations):.0f} ms, {sum(one <= _TRIGGER_MS for one in durations) / len(durations):.0%} in time"
+        for name, durations in found.items()
+    }
+    for name in [one for one in found if one != _CONNECTOR]:
+        ratio = f"{median(found[name]) / median(found[_CONNECTOR]):.2f}" if _CONNECTOR in found else ""
+        both = [shown[name], *([shown[_CONNECTOR]] if _CONNECTOR in found else [])]
+        yield [f"trigger of {_TRIGGER_MS} ms{name.removeprefix(FORMAT)}", partitions, *both, ratio, ""]
+
+
+def _durations(
+    spark: SparkSession, given: argparse.Namespace, kind: str, partitions: int, more: Mapping[str, str]
+) -> list[float]:
+    """Return the durations of micro-batches with records, in milliseconds."""
+    topic = f"benchmark-spark-stream-{os.getpid()}-{partitions}-{kind}-{len(more)}".replace("_", "-")
+    _topic(given, topic, partitions)
+    reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", given.bootstrap)
+    frame = reader.options(subscribe=topic, **more).load()
+    over = threading.Event()
+
+    async def feed() -> None:
+        values = [b"x" * _SIZE] * -(-_ROWS_PER_TRIGGER // partitions)
+        async with Producer(given.bootstrap, linger_ms=20) as producer:
+            while not over.is_set():
+                for partition in range(partitions):
+                    await producer.send_many(topic, values, partition=partition)
+                await asyncio.sleep(_TRIGGER_MS / 1000)
+
+    def full() -> list[float]:
+        return [one.durationMs["triggerExecution"] for one in query.recentProgress if one.numInputRows]
+
+    feeding = threading.Thread(target=lambda: asyncio.run(feed()))
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(processingTime=f"{_TRIGGER_MS} milliseconds").start()
+        feeding.start()
+        try:
+            while len(full()) < _WARM_BATCHES + given.batches:
+                query.awaitTermination(1)  # raises the query's error
+            return full()[_WARM_BATCHES:]
+        finally:
+            over.set()
+            feeding.join()
+            query.stop()
+
+
+def _memory(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:
+    """Measure a session of its own for each format, because a JVM keeps the memory of earlier queries."""
+    _filled(given, partitions)
+    found = [_peak_mib(given, kind, partitions) for kind in given.formats]
+    yield ["memory of a read", partitions, *(f"{one:.0f} MiB" for one in found), f"{found[0] / found[-1]:.2f}", ""]
+
+
+def _peak_mib(given: argparse.Namespace, kind: str, partitions: int) -> float:
+    """Return the peak of a session's memory, JVM and Python processes together, while it reads a topic twice."""
+    command = [sys.executable, "-m", "benchmarks", "spark", "--bootstrap", given.bootstrap, "--formats", kind]
+    command += ["--only", "read", "--repeat", "1", "--records", str(given.records), "--partitions", str(partitions)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=_ROOT) as child:
+        peak = 0
+        while child.poll() is None:
+            peak = max(peak, sum(map(_proportional_kib, _below(child.pid, _stats()))))
+            time.sleep(_SAMPLE_S)
+    if child.returncode:
+        raise RuntimeError(f"the session of {kind} ended with status {child.returncode}")
+    return peak / 1024
+
+
+def _proportional_kib(pid: int) -> int:
+    """Return the memory of a process, with its part of what it shares; 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
+_PARTS: Mapping[str, Callable[[SparkSession, argparse.Namespace, int], Iterator[list[Any]]]] = {
+    "read": _read,
+    "value": _value,
+    "count": _count,
+    "write": _write,
+    "trigger": _trigger,
+    "memory": _memory,
+}

@@ -41,7 +41,7 @@ _JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider", "Connect")
 """Words in the types of options that cannot be set from a text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.", "schema.registry.")
+_KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.")
 _KNOWN = {
     name.lower(): name
     for name in """
@@ -49,7 +49,8 @@ _KNOWN = {
         endingOffsetsByTimestamp endingTimestamp exactlyOnce failOnDataLoss fetchOffset.numRetries
         fetchOffset.retryIntervalMs fromOffset groupIdPrefix includeHeaders kafkaConsumer.pollTimeoutMs keySchema
         keySubject ledgerTopic maxBytesPerTrigger maxOffsetsPerTrigger maxRecordsPerPartition maxTasks maxTriggerDelay
-        minOffsetsPerTrigger minPartitions onBadRecord partitions path pushFilters queryName startingOffsets
+        minOffsetsPerTrigger minPartitions onBadRecord partitions path pushFilters queryName schema.registry.password
+        schema.registry.ssl.cafile schema.registry.url schema.registry.user startingOffsets
         startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp subscribe subscribePattern
         topic transactionalIdPrefix untilOffset valueSchema valueSubject
     """.split()  # noqa: SIM905 (a list would be a page)

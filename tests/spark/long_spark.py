@@ -6,8 +6,9 @@
 
 The kinds of job ("shapes") have an equal part of the micro-batches and of the kills each: a streaming query,
 `Trigger.AvailableNow`, numbered writes of ``foreachBatch``, and numbered writes of a batch job. Killed are, at random,
-the driver (Python and JVM), an executor, a Python process of an executor, and a Python process of the driver. The exit
-status is 0 only if confluent-kafka reads each row once from every copy, and no transaction is open at the end.
+the driver (Python and JVM), an executor, a Python process of an executor, and a Python process of the driver; and
+executors are decommissioned. The exit status is 0 only if confluent-kafka reads each row once from every copy, and no
+transaction is open at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 SOURCE, PARTITIONS = "orders", 4
 SHAPES = ("stream", "now", "foreach", "batch")
-KINDS = ("driver", "executor", "worker of an executor", "worker of the driver")
+KINDS = ("driver", "executor", "decommissioned executor", "worker of an executor", "worker of the driver")
 
 
 # --- the driver -------------------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ class Driver:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master).appName(shape)
-        for name, value in SETTINGS.items():
+        for name, value in {**SETTINGS, "spark.decommission.enabled": "true"}.items():
             builder = builder.config(name, value)
         self._spark: SparkSession = builder.getOrCreate()
         self._servers = {"kafka.bootstrap.servers": bootstrap}
@@ -143,15 +144,18 @@ class Job:
         return False
 
     def kill_something(self, rng: random.Random) -> None:
-        """Kill a process of a random kind, if there is one."""
+        """Kill a process of a random kind, if there is one, or let an executor decommission itself."""
         kind = rng.choice(KINDS)
         if kind == "driver":
             self.stop()
             self.kills[kind] += 1
             self._driver = self._start()
             return
-        found = self._spark.executors() if kind == "executor" else list(self._workers(of_driver=kind == KINDS[3]))
-        if found and kill(rng.choice(found)):
+        if kind in ("executor", "decommissioned executor"):
+            found = self._spark.executors()
+        else:
+            found = list(self._workers(of_driver=kind == "worker of the driver"))
+        if found and kill(rng.choice(found), signal.SIGKILL if kind != "decommissioned executor" else signal.SIGPWR):
             self.kills[kind] += 1
 
     def _workers(self, *, of_driver: bool) -> Iterator[int]:

@@ -177,10 +177,10 @@ def _children() -> defaultdict[int, list[int]]:
     return found
 
 
-def kill(pid: int) -> bool:
-    """Kill a process; return False if it has ended before."""
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
+    """Send a process a signal; return False if it has ended before."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
     except ProcessLookupError:
         return False
     return True

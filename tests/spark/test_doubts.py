@@ -148,6 +148,54 @@ def test_a_deleted_topic_is_a_loss_that_the_checkpoint_does_not_have(
     assert tolerant.step() == numbered(5, 100), "another topic of that name is read from its beginning"
 
 
+@pytest.mark.parametrize(("done", "fail"), [(0, "false"), (1, "true")])
+def test_a_planned_batch_of_a_topic_that_was_deleted(
+    cluster: ClusterThread, new_topic: NewTopic, done: int, fail: str
+) -> None:
+    topic, other = new_topic(), new_topic()
+    options = {"subscribe": f"{topic},{other}", "maxTasks": "1", **AT_ONCE}
+    query = Query(stream_reader(cluster, **options))
+    for _ in range(done):
+        query.step()
+    fill(cluster, topic, numbered(10))
+    fill(cluster, other, [b"other"])
+    query.plan()
+    cluster.delete_topic(topic)
+    again = query.restarted(stream_reader(cluster, failOnDataLoss=fail, **options))
+    if fail == "true":
+        with pytest.raises(DataLossError, match=rf"partition {topic}-0 is gone, for 0 s now: no broker knows it"):
+            again.run()
+    else:
+        assert again.run() == [b"other"]
+        assert not again.plan()
+        fill(cluster, other, [b"another"])
+        assert again.step() == [b"another"]
+    assert topic not in cluster.topic_names(), "a reader creates no topic"
+
+
+def test_a_batch_query_of_a_topic_that_was_deleted(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    reader = batch_reader(cluster, subscribe=topic, failOnDataLoss="false", **AT_ONCE)
+    partitions = reader.partitions()
+    cluster.delete_topic(topic)
+    assert rows(reader, partitions) == []
+
+
+def test_a_start_that_is_not_found_matters_to_a_new_query_alone(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(10))
+    options = {"subscribe": topic, "startingOffsets": f'{{"{topic}":{{"0":5}}}}'}
+    query = Query(stream_reader(cluster, **options))
+    query.plan()
+    cluster.add_partitions(topic, 2)
+    assert query.restarted(stream_reader(cluster, **options)).run() == numbered(5, 5)
+    for planned in ([], [json.dumps({topic: {"0": 10}})]):  # a new query, and a first micro-batch of the connector
+        again = Query(stream_reader(cluster, **options), planned=planned)
+        with pytest.raises(ValueError, match="offsets must be given for all partitions"):
+            again.run() if planned else again.plan()
+
+
 def test_a_topic_that_comes_back_after_its_loss_was_reported(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(10))

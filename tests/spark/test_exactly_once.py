@@ -41,7 +41,7 @@ def test_batches_of_one_and_of_several_tasks(cluster: ClusterThread, new_topic: 
     MicroBatch(cluster, topic, 2).run([], [b"d1"])
     MicroBatch(cluster, topic, 3).run([])
     assert counted(cluster, topic) == sorted([*A, *B, *C, b"d1"])
-    assert open_ids(cluster, f"{topic}-0", f"{topic}-1-0") == []
+    assert open_ids(cluster, f"{topic}-0-0", f"{topic}-1-0") == []
     assert cluster.transactions.view(f"{topic}-2-0") is None, "a task without rows has no transaction"
 
 
@@ -60,7 +60,7 @@ def test_dead_with_open_transactions(cluster: ClusterThread, new_topic: NewTopic
     dead = MicroBatch(cluster, topic)
     for task, values in enumerate((A, B, C)):
         dead.write(values, task)
-    ids = [f"{topic}-0", f"{topic}-1-0", f"{topic}-2-0"]
+    ids = [f"{topic}-0-0", f"{topic}-1-0", f"{topic}-2-0"]
     assert open_ids(cluster, *ids) == ids
     again = MicroBatch(cluster, topic)
     assert open_ids(cluster, *ids) == [], "those of tasks that the query has not any more, too"
@@ -102,6 +102,23 @@ def test_the_same_before_kip_890() -> None:
         client_loop().close_idle()
 
 
+def test_prefixes_that_begin_alike(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    """The queries "p" and "p-1" have different transactional ids: neither ends a transaction of the other."""
+    topic = new_topic()
+    prefixes = [f"{topic}{end}" for end in ("-0", "-1", "-1-0")]
+    dead = MicroBatch(cluster, topic)
+    messages = [dead.write(A, 0), dead.write(B, 1)]
+    for prefix in prefixes:
+        MicroBatch(cluster, topic, transactionalIdPrefix=prefix).run(C)
+    decide(cluster, topic, messages)
+    waiting = [MicroBatch(cluster, topic, 1, transactionalIdPrefix=prefix) for prefix in prefixes]
+    theirs = [[other.write([b"d"], 0), other.write([b"e"], 1)] for other in waiting]
+    MicroBatch(cluster, topic, 1).run([])
+    for other, written in zip(waiting, theirs, strict=True):
+        other.commit(written)
+    assert counted(cluster, topic) == sorted([*A, *B, *[*C, b"d", b"e"] * 3])
+
+
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
@@ -120,7 +137,7 @@ def test_an_aborted_batch_leaves_nothing(cluster: ClusterThread, new_topic: NewT
     topic = new_topic()
     run = MicroBatch(cluster, topic)
     run.abort([run.write(A, 0), None, run.write(C, 2)])
-    assert open_ids(cluster, f"{topic}-0", f"{topic}-2-0") == []
+    assert open_ids(cluster, f"{topic}-0-0", f"{topic}-2-0") == []
     assert counted(cluster, topic) == []
 
 

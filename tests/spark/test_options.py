@@ -245,9 +245,11 @@ def test_a_proxys_password_that_spark_shows_is_mentioned(caplog: pytest.LogCaptu
 
 @pytest.mark.usefixtures("nothing_mentioned")
 def test_unknown_options_are_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
+    others = {"kafkaConsumer.cache.timeout": "1", "schema.registry.ulr": "http://a", "schema.registry.url": "http://a"}
     for _ in range(2):
-        _batch(failOnDataLos="true", colour="red", topic="t", **{"kafkaConsumer.cache.timeout": "1"})
+        _batch(failOnDataLos="true", colour="red", topic="t", **others)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "option 'failondatalos' is unknown and has no effect; is 'failOnDataLoss' meant?",
         "option 'colour' is unknown and has no effect",
+        "option 'schema.registry.ulr' is unknown and has no effect; is 'schema.registry.url' meant?",
     ]

@@ -75,6 +75,8 @@ def _consumer(
     servers, given = bootstrap_servers(options), client_options(options, ConsumerConfig)
     owned.update(group_id=group_id, group_instance_id=None, auto_offset_reset="none", enable_auto_commit=False)
     given.update(owned)
+    # Planned topics exist. A new topic in place of a deleted one would hide the loss.
+    given.setdefault("allow_auto_create_topics", False)
     if within_ms is None:
         within_ms = configuration(options, ConsumerConfig, given).default_api_timeout_ms
     key = _key(f"consumer of group {group_id}", options)

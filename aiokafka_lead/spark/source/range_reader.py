@@ -11,12 +11,18 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 import anyio
 
 from ...consumer import Consumer
-from ...errors import FetchOffsetOutOfRangeError, KafkaError, TopicAuthorizationFailedError
+from ...errors import (
+    FetchOffsetOutOfRangeError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from ...types import TopicPartition
 from .clients import CHUNK_RECORDS
 from .columns import Piece
@@ -53,16 +59,17 @@ class RangeReader:
         *,
         fail_on_data_loss: bool,
         timeout_ms: float,
-        refusal_timeout_ms: float,
+        loss_timeout_ms: float,
     ) -> None:
         """Read with this consumer.
 
-        ``timeout_ms`` without any progress is an error, as are ``refusal_timeout_ms`` for which brokers deny access.
+        ``timeout_ms`` without any progress is an error. Brokers may deny a partition, or access to it, for
+        ``loss_timeout_ms``: then it is lost, or an error.
         """
         self._consumer = consumer
         self._fail_on_data_loss = fail_on_data_loss
         self._timeout_s = timeout_ms / 1000
-        self._refusal_timeout_s = refusal_timeout_ms / 1000
+        self._loss_timeout_s = loss_timeout_ms / 1000
         self._later: dict[TopicPartition, deque[OffsetRange]] = defaultdict(deque)
         for found in sorted(ranges):
             self._later[found.tp].append(found)
@@ -71,8 +78,8 @@ class RangeReader:
         self._advanced_at = time.monotonic()
         """Time of the last progress of a position."""
         self._asked_at = self._advanced_at
-        self._is_refused = False
-        """True if brokers have denied access since then."""
+        self._is_denied = False
+        """True if brokers have denied a partition, or access to it, since then."""
         self._shorter: Counter[TopicPartition] = Counter()
         """Number of consecutive answers in which a log ends before its range."""
 
@@ -96,13 +103,16 @@ class RangeReader:
             return None
         try:
             return await self._advance()
-        except TopicAuthorizationFailedError as error:
-            # An ACL may be withdrawn and given back: one answer does not end a stream.
-            if time.monotonic() >= self._advanced_at + self._refusal_timeout_s:
-                raise
-            if not self._is_refused:
-                self._is_refused = True
-                _log.warning("trying again for %g s: %s", self._refusal_timeout_s, error)
+        except (TopicAuthorizationFailedError, UnknownTopicOrPartitionError) as error:
+            # An ACL may be withdrawn and given back, and a broker may lag: one answer does not end a stream.
+            if time.monotonic() >= self._advanced_at + self._loss_timeout_s:
+                if isinstance(error, TopicAuthorizationFailedError):
+                    raise
+                await self._give_up_absent()
+                return []
+            if not self._is_denied:
+                self._is_denied = True
+                _log.warning("trying again for %g s: %s", self._loss_timeout_s, error)
             await anyio.sleep(ASK_AGAIN_S)
             return []
 
@@ -157,7 +167,7 @@ class RangeReader:
 
     def _advanced(self) -> None:
         self._wait_s = FIRST_WAIT_S
-        self._is_refused = False
+        self._is_denied = False
         self._advanced_at = self._asked_at = time.monotonic()
 
     def _pass_ends(self) -> bool:
@@ -216,6 +226,20 @@ class RangeReader:
             self._next_range(tp)
         self._advanced()
 
+    async def _give_up_absent(self) -> None:
+        """End the ranges of partitions that the cluster does not have, which is no error of a leaderless one."""
+        for topic in {tp.topic for tp in self._current}:
+            present: frozenset[int] | None = frozenset()
+            with suppress(UnknownTopicOrPartitionError):
+                present = await self._ask(self._consumer.partitions_for_topic(topic, timeout_ms=ASK_AFTER_S * 1000))
+            if present is None:
+                continue
+            for tp in [tp for tp in self._current if tp.topic == topic and tp.partition not in present]:
+                self._lost(f"partition {tp} is gone, for {self._loss_timeout_s:g} s now: no broker knows it")
+                del self._later[tp]
+                self._next_range(tp)
+                self._advanced()
+
     def _confirmed_shorter(self, tp: TopicPartition) -> bool:
         self._shorter[tp] += 1
         return self._shorter[tp] >= ANSWERS
@@ -233,7 +257,7 @@ class RangeReader:
             try:
                 return await question
             except KafkaError as error:
-                if not error.retriable:
+                if isinstance(error, UnknownTopicOrPartitionError) or not error.retriable:
                     raise
         self._check_time_left()
         return None

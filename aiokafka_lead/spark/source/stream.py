@@ -27,6 +27,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import AtomicType, StructType
 
+from ...errors import KafkaError
 from ...types import TopicPartition
 from .bounds import is_certain
 from .limits import capped, samples, waits
@@ -70,6 +71,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Created on first use by the driver; a task's copy has none."""
         self._initial: Progress | None = None
         """Start of a query without a checkpoint, once requested."""
+        self._no_start: Exception | None = None
+        """Error of the last request for it."""
         self._pins = False
         """True for ``Trigger.AvailableNow``: the query ends at the ends of partitions at the first request."""
         self._pinned: Progress | None = None
@@ -89,9 +92,17 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- on the driver -----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (PySpark's name)
-        """Return the start of the query if it has no checkpoint: the same at each call."""
+        """Return the start of the query if it has no checkpoint: the same at each call.
+
+        Spark also asks for it when it repeats a first micro-batch, whose end includes its start. An error, such as that
+        of a topic deleted since then, is therefore raised by the first use of the start.
+        """
         if self._initial is None:
-            self._initial = replace(self._ask().start(), initial=True)
+            try:
+                self._initial, self._no_start = replace(self._ask().start(), initial=True), None
+            except (KafkaError, ValueError) as error:
+                self._no_start = error
+                return Progress({}, initial=True).to_json()
         return self._initial.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -110,13 +121,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next micro-batch: ``start`` for none."""
-        begun = Progress.from_json(start)
+        begun = self._begun(start)
         self._ask().commit(begun)
         self._latest = ends = self._ends(begun)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(begun, ends, limit)
         if begun.initial:
-            return replace(ends, began=begun.offsets).to_json()
+            return replace(ends, began=begun.known_to(ends)).to_json()
         return start if ends.at_same_place(begun) else ends.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
@@ -125,10 +136,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch: always the same ones."""
-        begun, ends = Progress.from_json(start), Progress.from_json(end)
-        if ends.began is not None:
-            begun = replace(begun, offsets=ends.began)
-        elif begun.initial and not is_certain(self.parsed.starting, begun.offsets):
+        ends = Progress.from_json(end)
+        begun = self._begun(start) if ends.began is None else Progress(ends.began, ends.topic_ids)
+        if begun.initial and not is_certain(self.parsed.starting, begun.offsets):
             # Planned by Spark's connector, which stores the beginning in a place that is unknown here.
             unknown = "where the first micro-batch began is not in the checkpoint: records before its end may be lost"
             report([unknown], fail=self.parsed.fail_on_data_loss)
@@ -161,6 +171,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._driver is None:
             self._driver = StreamDriver(self.options, self.parsed)
         return self._driver
+
+    def _begun(self, start: dict[str, Any]) -> Progress:
+        """Return the start of a micro-batch; raise the error with which the start of the query was not found."""
+        begun = Progress.from_json(start)
+        if begun.initial and self._no_start is not None:
+            raise self._no_start
+        return begun
 
     def _ends(self, begun: Progress) -> Progress:
         if self._pinned is not None:

@@ -42,7 +42,8 @@ def read_at_once(
     options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
 ) -> list[pa.RecordBatch] | None:
     """Return all records of the ranges; None if that takes long, fails, or is too much: a task has to read them."""
-    found, complete = _first_records(options, parsed, schema, ranges)
+    # Losses are left to a task, too, which waits until they are certain.
+    found, complete = _first_records(options, replace(parsed, fail_on_data_loss=True), schema, ranges)
     return found if complete else None
 
 
@@ -107,7 +108,7 @@ def read_ranges(
             ranges,
             fail_on_data_loss=parsed.fail_on_data_loss,
             timeout_ms=parsed.read_timeout_ms,
-            refusal_timeout_ms=parsed.data_loss_timeout_ms,
+            loss_timeout_ms=parsed.data_loss_timeout_ms,
         )
         loop.run(reader.begin)
         spoke_at = time.monotonic()

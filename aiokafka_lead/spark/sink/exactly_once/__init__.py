@@ -2,8 +2,8 @@
 
 Names. A *run* is one try of a micro-batch (or of a write). It begins on the driver, when Spark builds the writer that
 it sends to the tasks, and ends there, when Spark asks for the commit. Task 0 writes in the *main* transaction
-(``<prefix>-0``), attempt a of any other task k in a separate one (``<prefix>-<k>-<a>``). The *ledger* is the commit of
-the consumer group ``<prefix>`` for partition 0 of the ledger topic: its metadata name the run, and the query and
+(``<prefix>-0-0``), attempt a of any other task k in a separate one (``<prefix>-<k>-<a>``). The *ledger* is the commit
+of the consumer group ``<prefix>`` for partition 0 of the ledger topic: its metadata name the run, and the query and
 micro-batch that were decided last, with the other transactions of that decision.
 
 1. **Begin** (driver): get a producer id under the main id, read the ledger, commit the transactions that its decision

@@ -69,7 +69,8 @@ async def write(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None
 
 
 def _group(settings: ExactlyOnce, number: int) -> str:
-    return f"{settings.prefix}-{number}" if number else settings.prefix
+    # Users number prefixes: a piece's group must not be the ledger of such a prefix.
+    return f"{settings.prefix}.ledger-{number}" if number else settings.prefix
 
 
 async def _piece(settings: ExactlyOnce, group: str) -> tuple[int, str]:

@@ -52,8 +52,11 @@ class ExactlyOnce:
 
     @property
     def main_id(self) -> str:
-        """The transactional id of task 0, whose transactions contain the decisions."""
-        return f"{self.prefix}-0"
+        """The transactional id of task 0, whose transactions contain the decisions.
+
+        Like the others it ends with two numbers: otherwise it would be the id of a task under a shorter prefix.
+        """
+        return f"{self.prefix}-0-0"
 
     def task_id(self, task: int, attempt: int) -> str:
         """Return the transactional id of an attempt of any task."""

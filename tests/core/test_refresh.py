@@ -376,15 +376,15 @@ def test_rule_33_known_brokers_are_at_a_loss_when_others_were_asked_in_vain_abou
     plan = schedule()
     now = 0.0
     for number in range(DOUBT_AFTER):
-        assert not plan.at_a_loss([ANY], now), number
+        assert not plan.at_a_loss([ANY, 3], now), number
         plan.request(doubted(3))
         now = plan.due_at() if number else 0.0
         refreshed(plan, now, changed=False)
-    assert plan.at_a_loss([ANY], now)
+    assert plan.at_a_loss([ANY, 3], now)
     plan.request(doubted(3))
     refreshed(plan, now + 0.1, changed=True)
-    assert plan.at_a_loss([ANY], now + 0.1), "the next broker may contradict the news"
-    assert not plan.at_a_loss([ANY], now + 2.2)
+    assert plan.at_a_loss([ANY, 3], now + 0.1), "the next broker may contradict the news"
+    assert not plan.at_a_loss([ANY, 3], now + 2.2)
 
 
 def test_rule_33_an_election_has_patience_before_bootstrap_servers_are_asked() -> None:

@@ -151,8 +151,10 @@ class RefreshSchedule:
 
     def at_a_loss(self, nodes: Collection[int], now: float) -> bool:
         """Return True if these known brokers answer in vain, or did at a recent call: ask bootstrap servers, too."""
-        in_vain = [row.witnesses.keys() for reason, row in self._rows.items() if self._is_in_vain(reason, row, now)]
-        if self._failures >= DOUBT_AFTER or any(len(w) >= WITNESSES or w >= set(nodes) for w in in_vain):
+        in_vain = [(reason, row.witnesses) for reason, row in self._rows.items() if self._is_in_vain(reason, row, now)]
+        if self._failures >= DOUBT_AFTER or any(
+            len(asked) >= WITNESSES or asked.keys() >= {*nodes} - {reason.node_id} for reason, asked in in_vain
+        ):
             self._at_a_loss_at = now
         return now - self._at_a_loss_at <= self._patience_s
 

@@ -107,8 +107,9 @@ class _Campaign:
     async def play(self) -> Report:
         features = {"transaction.version": self._rng.choice([1, 2, 2])}
         ports = [next(self._ports) for _ in range(BROKERS)]
+        entrance = next(self._ports)
         async with EmbeddedCluster(
-            BROKERS, ports=ports, features=features, groups=GROUPS, request_log_size=0
+            BROKERS, ports=ports, bootstrap_port=entrance, features=features, groups=GROUPS, request_log_size=0
         ) as cluster:
             for topic in (INPUT, OUTPUT):
                 cluster.create_topic(topic, partitions=self._partitions, replication_factor=3)

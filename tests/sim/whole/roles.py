@@ -90,9 +90,10 @@ class Role(ABC):
             self.longest_stop_s = max(self.longest_stop_s, *(clock.now - at for at in ended_at), 0.0)
 
     def servers(self) -> str:
-        """Return the addresses of one broker or several, in any order."""
+        """Return the addresses of some brokers, which may move, and one that leads to any, in any order."""
         found = self.cluster.bootstrap_servers.split(",")
-        return ",".join(self.rng.sample(found, self.rng.randint(2, len(found))))
+        some = self.rng.sample(found, self.rng.randint(1, len(found)))
+        return ",".join(self.rng.sample([*some, self.cluster.bootstrap_address], len(some) + 1))
 
     @abstractmethod
     def client(self) -> Any:

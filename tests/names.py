@@ -20,9 +20,9 @@ needs_loopbacks = pytest.mark.skipif(sys.platform != "linux", reason="all of 127
 
 
 @contextmanager
-def resolving() -> Iterator[Names]:
-    """Replace the operating system's resolver while the block runs."""
-    table: Names = {}
+def resolving(table: Names | None = None) -> Iterator[Names]:
+    """Replace the operating system's resolver while the block runs, for the names in ``table``, or in a new one."""
+    table = {} if table is None else table
     real = socket.getaddrinfo
 
     def resolve(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0) -> Any:

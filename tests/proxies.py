@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import signal
@@ -9,7 +10,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -24,6 +25,10 @@ class Proxy:
 
     def __init__(self, user: str | None = None, password: str | None = None) -> None:
         self.port = 0
+        self.hangs = False
+        """True for one that accepts connections and says nothing."""
+        self.requests: list[bytes] = []
+        """Heads of the requests to CONNECT."""
         self.asked: list[tuple[str, int]] = []
         """Hosts and ports that clients asked for."""
         self.names: dict[str, str] = {}
@@ -33,6 +38,8 @@ class Proxy:
         async with client:
             try:
                 first = await client.receive(1)
+                if self.hangs:
+                    await anyio.sleep_forever()
                 to = await (self._socks(client) if first == b"\x05" else self._connect(client, first))
                 if to is not None:
                     async with to, anyio.create_task_group() as pumps:
@@ -73,9 +80,18 @@ class Proxy:
     async def _connect(self, client: anyio.abc.SocketStream, head: bytes) -> anyio.abc.SocketStream | None:
         while b"\r\n\r\n" not in head:
             head += await client.receive()
+        self.requests.append(head)
+        if self._login is not None:
+            login = base64.b64encode(":".join(map(str, self._login)).encode())
+            if b"\r\nProxy-Authorization: Basic " + login + b"\r\n" not in head:
+                await client.send(b"HTTP/1.1 407 Who are you?\r\n\r\n")
+                return None
         host, _, port = head.split(b" ")[1].decode().rpartition(":")
-        to = await self._reach(host, int(port))
-        await client.send(b"HTTP/1.1 502 No\r\n\r\n" if to is None else b"HTTP/1.1 200 OK\r\n\r\n")
+        to = await self._reach(host.strip("[]"), int(port))
+        # In two packets: a proxy may write its answer line by line.
+        await client.send(b"HTTP/1.1 502 No\r\n" if to is None else b"HTTP/1.1 200 OK\r\n")
+        await anyio.sleep(0.01)
+        await client.send(b"Via: a test\r\n\r\n")
         return to
 
     async def _reach(self, host: str, port: int) -> anyio.abc.SocketStream | None:
@@ -111,13 +127,16 @@ async def proxy(user: str | None = None, password: str | None = None) -> AsyncIt
         tasks.cancel_scope.cancel()
 
 
+PROXIES = ("microsocks", "danted", "tinyproxy")
+"""Debian's proxies: the first two speak SOCKS5, the last one CONNECT."""
+
 NO_PROXIES = "no proxies"
 """Beginning of the reason for skipping tests of real proxies."""
 
 
 @asynccontextmanager
 async def real_proxy(kind: str, folder: Path, user: str | None = None, password: str = "") -> AsyncIterator[RealProxy]:
-    """Yield one of Debian's proxies: "microsocks" or "danted" for SOCKS5, or "tinyproxy" for CONNECT."""
+    """Yield one of `PROXIES`, with a login if it can have one of its own."""
     if shutil.which(kind) is None:
         pytest.skip(f"{NO_PROXIES}: {kind} is not installed (apt-get install microsocks dante-server tinyproxy)")
     with PortPool() as ports:
@@ -148,7 +167,7 @@ class RealProxy:
             lines += ["clientmethod: none", "socksmethod: none", f"client {everyone}", f"socks {everyone}"]
             self._command = [kind, "-f", str(config)]
         else:
-            lines = [f"Port {port}", "Listen 127.0.0.1", "Allow 127.0.0.1", "Timeout 600", "MaxClients 200"]
+            lines = [f"Port {port}", "Listen 127.0.0.1", "Allow 127.0.0.1", "Timeout 600", "MaxClients 1000"]
             lines += [f"BasicAuth {user} {password}"] if self.has_login else []
             self._command = [kind, "-d", "-c", str(config)]
         if lines:
@@ -172,8 +191,21 @@ class RealProxy:
                 else:
                     return
 
+    def freeze(self) -> None:
+        """Suspend the process and its children until `thaw`."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Resume them."""
+        self._signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """Kill the process and its children, with every connection through them."""
+        self._signal(signal.SIGKILL)
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with suppress(ProcessLookupError):  # killed before
+            os.killpg(self._process.pid, number)

@@ -37,6 +37,8 @@ def document(request: pytest.FixtureRequest) -> Path:
     return ROOT / str(request.param)
 
 
+OF_OTHERS = {"534", "618"}
+"""KIPs of the brokers' log cleaner and of Kafka Connect, which comments mention."""
 FOREIGN = re.compile(r"^\|.*\|(?=[^|]*\|$)", re.MULTILINE)
 """All columns of a table except the last one."""
 
@@ -148,6 +150,13 @@ def test_commands_exist(document: Path) -> None:
     assert {*re.findall(r"(?:`|\$ )make (\w+)", text)} - targets == set()
     modules = {*re.findall(r"python -m ((?:aiokafka_lead|tests|benchmarks|examples)[\w.]*)", text)}
     assert [name for name in modules if not is_module(name)] == []
+
+
+def test_each_kip_of_the_sources_is_in_the_list() -> None:
+    page = {*re.findall(r"\b\d+\b", (ROOT / "docs/kips.md").read_text())}
+    sources = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "testing" not in path.parents]
+    named = {number for path in sources for number in re.findall(r"KIP-(\d+)", path.read_text())}
+    assert sorted(named - page - OF_OTHERS, key=int) == []
 
 
 def test_each_folder_of_tests_has_its_place() -> None:

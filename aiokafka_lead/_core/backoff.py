@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import random
 
+from ..errors import KafkaError, MisroutedConnectionError
+
 JITTER = 0.2
 """Delays vary by a fifth in both directions, so that clients that failed together do not return together."""
 
@@ -31,3 +33,11 @@ class Backoff:
             return 0.0
         wait_ms = min(self.longest_ms, self.first_ms * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
         return wait_ms * (1 - JITTER + 2 * JITTER * self.rng()) / 1000
+
+    def after_s(self, error: KafkaError | None, failures: int) -> float:
+        """Return the seconds to wait after this number of consecutive failures, the last with this error.
+
+        A misrouted connection is refused before anything is sent, and its address has a backoff of its own: another
+        one that grows beside it would only delay the return to the right broker.
+        """
+        return self.delay_s(min(1, failures) if isinstance(error, MisroutedConnectionError) else failures)

@@ -431,7 +431,7 @@ class Calls:
 
     async def pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
         """Wait before the next attempt; raises if there is no time left for one."""
-        pause_s = self._backoff.delay_s(failures)
+        pause_s = self._backoff.after_s(error, failures)
         left_s = deadline.left_s()
         if not _is_cut_short(error, deadline):
             deadline.failure = error

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from .._values import Frozen
 from ..errors import ConfigError, ConfigTypeError
@@ -282,9 +282,24 @@ def proxy_url(name: str, value: Any) -> Secret:
     if not _names_a_proxy(value):
         kinds = ", ".join(f"{scheme}://" for scheme in _PROXIES)
         raise ConfigError(f"{name} must be one of {kinds} with host and port, as in socks5://user:password@host:1080")
+    limits = _limits_of_logins(value)
+    if limits is not None:
+        raise ConfigError(f"{name}: {limits}")
     if find_spec("python_socks") is None:
         raise ConfigError(f"{name} needs python-socks: pip install 'aiokafka-lead[proxy]'")
     return Secret(value)
+
+
+def _limits_of_logins(url: str) -> str | None:
+    """Return the rule that the URL's user name or password breaks, or None."""
+    split = urlsplit(url)
+    user, password = unquote(split.username or ""), unquote(split.password or "")
+    if split.scheme == "socks4" and password:
+        return "SOCKS4 takes a user name, and no password"
+    if split.scheme == "socks5" and (user or password):
+        fits = all(text.isascii() and 1 <= len(text) <= 255 for text in (user, password))
+        return None if fits else "SOCKS5 takes a user name and a password, each of 1 to 255 ASCII characters"
+    return "a proxy's user name has no colon" if split.scheme == "http" and ":" in user else None
 
 
 def _names_a_proxy(url: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from aiokafka_lead import Producer
 from aiokafka_lead._core.admin import BRIEF_TRIES, failure
 from aiokafka_lead.admin import (
     ConfigChange,
@@ -203,6 +204,12 @@ async def test_offsets_and_deleted_records() -> None:
         # Each leader was asked for its own partitions.
         assert {record.broker for record in cluster.requests.select("ListOffsets")} == {1, 2, 3}
         assert await admin.list_offsets({partitions[0]: 12345}) == {partitions[0]: None}
+        async with Producer(cluster.bootstrap_servers) as producer:
+            for timestamp_ms in (10, 30, 20):
+                await producer.send_and_wait("t", b"v", partition=1, timestamp_ms=timestamp_ms)
+        newest = (await admin.list_offsets({partitions[1]: OffsetSpec.MAX_TIMESTAMP}))[partitions[1]]
+        assert newest is not None
+        assert (newest.offset, newest.timestamp_ms) == (1, 30)
         assert await admin.delete_records({partitions[0]: 0}) == {partitions[0]: 0}
 
 

@@ -12,12 +12,12 @@ from aiokafka_lead import Client, Producer
 from aiokafka_lead.errors import KafkaConnectionError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from ..proxies import real_proxy
+from ..proxies import PROXIES, real_proxy
 from .script import Certificates
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
-KINDS = pytest.mark.parametrize("kind", ["microsocks", "danted", "tinyproxy"])
+KINDS = pytest.mark.parametrize("kind", PROXIES)
 USER, PASSWORD = "user", "s3cret"
 RECORDS = 200
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from aiokafka_lead.errors import BootstrapResolutionError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..names import Names, resolving
+from .late_names import KINDS, LateNames, prepare, run
 
 pytestmark = pytest.mark.anyio
 
@@ -38,16 +40,43 @@ async def test_kip_909_or_when_it_has_been_waited_for(names: Names) -> None:
     assert time.monotonic() - began >= 0.3
 
 
-async def test_kip_909_a_name_that_resolves_in_time_is_used(names: Names) -> None:
+@pytest.mark.parametrize("wait", [True, False], ids=["waits", "started"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_kip_909_clients_of_every_kind_use_a_name_that_resolves_late(kind: str, wait: bool) -> None:
+    names = LateNames()
+
+    async def come() -> None:
+        while names.lookups["kafka.test"] < 3:  # noqa: ASYNC110 - it has no event
+            await anyio.sleep(0.01)
+        names.come()
+
+    async with EmbeddedCluster(brokers=1) as cluster:
+        port = await prepare(cluster)
+        with resolving(names), anyio.fail_after(30):
+            async with anyio.create_task_group() as later:
+                later.start_soon(come)
+                await run(kind, f"kafka.test:{port}", wait=wait)
+    assert names.lookups["kafka.test"] < 40  # once for each try, and then for each connection
+
+
+async def test_kip_909_a_name_server_that_does_not_answer_is_waited_for(names: Names) -> None:
+    silent = LateNames(silent=True)
+    quick: dict[str, Any] = {"socket_connection_setup_timeout_ms": 100, "socket_connection_setup_timeout_max_ms": 100}
     async with EmbeddedCluster(brokers=1) as cluster:
         port = cluster.address(1).rpartition(":")[2]
-
-        async def come() -> None:
-            await anyio.sleep(0.2)
-            names["kafka.test"] = ["127.0.0.1"]
-
-        async with anyio.create_task_group() as later:
-            later.start_soon(come)
-            with anyio.fail_after(20):
-                async with AdminClient(f"kafka.test:{port}", bootstrap_resolve_timeout_ms=10_000) as admin:
-                    assert await admin.list_topics() is not None
+        with resolving(silent):
+            try:
+                text = "no answer within 100 ms during the look-up of the host's name"
+                with anyio.fail_after(20), pytest.raises(BootstrapResolutionError, match=text):
+                    await Producer(f"kafka.test:{port}", **quick).start()
+                async with anyio.create_task_group() as starting:
+                    admin = AdminClient(f"kafka.test:{port}", **quick, bootstrap_resolve_timeout_ms=20_000)
+                    starting.start_soon(admin.start)
+                    with anyio.fail_after(10):
+                        while silent.lookups["kafka.test"] < 4:  # noqa: ASYNC110 - as above
+                            await anyio.sleep(0.01)
+                    silent.come()
+                assert await admin.list_topics() is not None
+                await admin.stop()
+            finally:
+                silent.come()

@@ -1,6 +1,6 @@
 """Members of a group that copy a topic exactly once, in separate processes, which may be killed at any time.
 
-``python -m tests.kafka.copier '{"bootstrap": ..., "source": ..., ...}'`` runs one of them.
+``python -m tests.kafka.copier '{"servers": ..., "source": ..., ...}'`` runs one of them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -43,17 +44,20 @@ async def _copy(options: dict[str, Any]) -> None:
     if options["protocol"] == "classic":
         wanted["session_timeout_ms"] = SESSION_MS
     consumer: Consumer[Any, Any] = Consumer(
-        options["source"], bootstrap_servers=options["bootstrap"], auto_offset_reset="earliest", **wanted
+        options["source"], **options["servers"], auto_offset_reset="earliest", **wanted
     )
     timeout_ms = options.get("timeout_ms", SESSION_MS)
     settings: dict[str, Any] = {"transactional_id": options["id"], "transaction_timeout_ms": timeout_ms}
     in_flight: int = options.get("in_flight", 1)
     producer: Producer | TransactionPipeline
     if in_flight > 1:
-        producer = TransactionPipeline(options["bootstrap"], in_flight=in_flight, **settings)
+        producer = TransactionPipeline(**options["servers"], in_flight=in_flight, **settings)
     else:
-        producer = Producer(options["bootstrap"], **settings)
-    async with producer, consumer, anyio.create_task_group() as tasks:
+        producer = Producer(**options["servers"], **settings)
+    async with AsyncExitStack() as stack, anyio.create_task_group() as tasks:
+        for client in (producer, consumer):
+            stack.push_async_callback(client.stop)
+            await client.start(wait=False)
         await tasks.start(_stop_at_sigterm, consumer)
         sys.stdout.write(_STOPPABLE)
         sys.stdout.flush()

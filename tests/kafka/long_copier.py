@@ -39,7 +39,7 @@ async def main(arguments: argparse.Namespace) -> list[str]:
         each = arguments.records // PARTITIONS
         await fill(kafka.bootstrap(), "source", PARTITIONS, each)
         options: dict[str, Any] = {
-            "bootstrap": kafka.bootstrap(),
+            "servers": {"bootstrap_servers": kafka.bootstrap()},
             "source": "source",
             "target": "target",
             "group": "copiers",

@@ -114,6 +114,8 @@ async def test_offsets_and_deleted_records(any_kafka: KafkaCluster, topic_name: 
         assert await offset(OffsetSpec.LATEST) == 10
         assert await offset(1007) == 7
         assert await offset(5000) is None
+        if any_kafka.release.version >= "3":
+            assert await offset(OffsetSpec.MAX_TIMESTAMP) == 9
         assert await admin.delete_records({where: 4}) == {where: 4}
         assert await offset(OffsetSpec.EARLIEST) == 4
 

@@ -272,6 +272,7 @@ async def test_log_directories(kafka: KafkaCluster, admin: AdminClient, topic_na
             for path in paths.values():
                 assert isinstance(path, LogDirDescription)
                 assert path.total_bytes is not None
+                assert not path.is_cordoned
                 if where in path.replicas:
                     brokers.add(broker)
         return brokers == {1, 2}

@@ -32,7 +32,12 @@ async def test_nothing_is_lost_or_there_twice(
     for topic in (source, target):
         await in_thread(kafka.create_topic, topic, partitions=PARTITIONS)
     await fill(kafka.bootstrap(), source, PARTITIONS, EACH)
-    options = {"bootstrap": kafka.bootstrap(), "source": source, "target": target, "group": f"{source}-group"}
+    options = {
+        "servers": {"bootstrap_servers": kafka.bootstrap()},
+        "source": source,
+        "target": target,
+        "group": f"{source}-group",
+    }
     copiers = Copiers(2, 7, **options, protocol=protocol, batch=50)
     problems = ["the reader did not end"]
     begun = anyio.Event()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import anyio
 import pytest
 
-from aiokafka_lead import Producer, ShareConsumer
-from aiokafka_lead.admin import AdminClient
+from aiokafka_lead import Client, Consumer, Producer, ShareConsumer, TopicPartition
+from aiokafka_lead.admin import AdminClient, OffsetSpec
 from aiokafka_lead.errors import ClusterIdMismatchError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -213,3 +213,38 @@ async def test_rule_35_brokers_below_4_4_are_not_asked(cluster: EmbeddedCluster)
         with anyio.fail_after(10):
             await delivery
     assert values(cluster, "t", 0) == [0, 1]
+
+
+async def list_offsets(admin: AdminClient, consumer: Consumer[Any, Any]) -> Any:
+    return await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST})
+
+
+async def describe_group(admin: AdminClient, consumer: Consumer[Any, Any]) -> Any:
+    return await admin.list_consumer_group_offsets("g")
+
+
+async def end_offsets(admin: AdminClient, consumer: Consumer[Any, Any]) -> Any:
+    return await consumer.end_offsets([TopicPartition("t", 0)])
+
+
+@SHARED
+@pytest.mark.parametrize("call", [list_offsets, describe_group, end_offsets])
+async def test_rule_35_calls_are_back_as_soon_as_the_address_is_tried_again(
+    cluster: EmbeddedCluster, call: Callable[..., Coroutine[Any, Any, Any]], shared: bool
+) -> None:
+    patient: dict[str, Any] = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 5_000, "reconnect_backoff_max_ms": 50}
+    if cluster.coordinator("g") != 1:
+        cluster.move_coordinator("g", 1)
+    async with Client(cluster.bootstrap_servers, **patient) as client:
+        servers = cluster.bootstrap_servers
+        admins = client.admin() if shared else AdminClient(servers, **patient)
+        consumers = client.consumer() if shared else Consumer(bootstrap_servers=servers, **patient)
+        async with admins as admin, consumers as consumer:
+            await call(admin, consumer)
+            cluster.lead_astray(1, 2)
+            with anyio.fail_after(30):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(call, admin, consumer)
+                    # With a backoff of the call's own that doubles, so many tries would take 40 s.
+                    await until(lambda: refused(cluster) > 16)
+                    cluster.lead_astray(1, 1)

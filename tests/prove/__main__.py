@@ -4,6 +4,7 @@
     python -m tests.prove --minutes 30 --mode everything --out page.md
     python -m tests.prove --minutes 5 --mode idempotent --client confluent-kafka
     python -m tests.prove --seed 4711                                  # the same faults; timing varies
+    python -m tests.prove --mode everything --proxy danted --tls       # through a SOCKS5 proxy, which fails, too
 
 Three brokers, the clients' processes, and a TCP proxy between them. Brokers get SIGKILL, SIGTERM and SIGSTOP, leaders
 and replicas are moved, partitions added; the network cuts, stalls one way, trickles, half-closes and misroutes; the
@@ -23,6 +24,7 @@ from pathlib import Path
 import anyio
 
 from tests.kafka.harness import NEWEST, OLD
+from tests.proxies import PROXIES
 
 from .clients import CLIENTS
 from .proof import MODES, PEER_MODES, Proof
@@ -42,6 +44,10 @@ def main() -> int:
     parser.add_argument("--client", choices=CLIENTS, default="aiokafka-lead", help=f"others: {', '.join(PEER_MODES)}")
     parser.add_argument("--seed", type=int, help="of the faults and their order")
     parser.add_argument("--old", action="store_true", help=f"on Kafka {OLD}, without KIP-890 and KIP-951")
+    parser.add_argument(
+        "--proxy", choices=PROXIES, help="in place of the network: the clients' proxy, which fails, too"
+    )
+    parser.add_argument("--tls", action="store_true", help="with --proxy: TLS to the brokers, through it")
     parser.add_argument("--no-faults", action="store_true", help="to try the proof itself")
     parser.add_argument("--out", type=Path, help="a file for the page, too")
     parser.add_argument("--keep", type=Path, help="a folder for the clients' journals and logs")
@@ -52,12 +58,17 @@ def main() -> int:
         modes = list(available)
     if not set(modes) <= set(available):
         parser.error(f"--client: the others have the modes {', '.join(PEER_MODES)}")
+    if (options.tls and options.proxy is None) or (options.proxy is not None and options.client != "aiokafka-lead"):
+        parser.error("--proxy is for this package's clients, and --tls is for --proxy")
     logging.getLogger("aiokafka_lead").setLevel(logging.CRITICAL)
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     with tempfile.TemporaryDirectory(prefix="prove-") as folder:
         where = options.keep or Path(folder)
         where.mkdir(parents=True, exist_ok=True)
-        proof = Proof(OLD if options.old else NEWEST, modes, options.client, seed, options.minutes, where)
+        release = OLD if options.old else NEWEST
+        proof = Proof(
+            release, modes, options.client, seed, options.minutes, where, proxy=options.proxy, tls=options.tls
+        )
         page = anyio.run(proof.run, not options.no_faults)
     sys.stdout.write(page)
     if options.out is not None:

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple, Protocol
 from aiokafka_lead import Consumer, Producer, TopicPartition
 from aiokafka_lead.errors import KafkaError, ProducerFencedError
 
-__all__ = ["CLIENTS", "Failed", "Reading", "Transacting", "Transaction", "Writing"]
+__all__ = ["CLIENTS", "Failed", "Reading", "Servers", "Transacting", "Transaction", "Writing"]
+
+Servers = dict[str, Any]
+"""The option bootstrap_servers, and for this package also those for TLS and a proxy."""
 
 DELIVERY_TIMEOUT_MS = 120_000
 SESSION_MS = 6000
@@ -83,11 +86,11 @@ class Reading(Protocol):
 class Client(NamedTuple):
     """A client's classes."""
 
-    producer: Callable[[str], Writing]
-    transactions: Callable[[str, str, int], Transacting]
-    """Of bootstrap servers, transactional id and timeout in ms."""
-    reader: Callable[[str, str, list[int] | str, str], Reading]
-    """Of bootstrap servers, topic, partitions or a group, and the group's protocol."""
+    producer: Callable[[Servers], Writing]
+    transactions: Callable[[Servers, str, int], Transacting]
+    """Of servers, transactional id and timeout in ms."""
+    reader: Callable[[Servers, str, list[int] | str, str], Reading]
+    """Of servers, topic, partitions or a group, and the group's protocol."""
     protocols: tuple[str, ...] = ("classic", "consumer")
     """Protocols of groups that it knows."""
 
@@ -96,8 +99,8 @@ class Client(NamedTuple):
 
 
 class _Lead:
-    def __init__(self, bootstrap: str) -> None:
-        self._producer: Producer[Any, Any] = Producer(bootstrap, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
+    def __init__(self, servers: Servers) -> None:
+        self._producer: Producer[Any, Any] = Producer(**servers, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
 
     async def start(self) -> None:
         await self._producer.start(wait=False)
@@ -145,9 +148,9 @@ class _LeadTransaction:
 
 
 class _LeadTransactions:
-    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
+    def __init__(self, servers: Servers, transactional_id: str, timeout_ms: int) -> None:
         self._producer: Producer[Any, Any] = Producer(
-            bootstrap, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+            **servers, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
         )
 
     async def start(self) -> None:
@@ -161,14 +164,12 @@ class _LeadTransactions:
 
 
 class _LeadReader:
-    def __init__(self, bootstrap: str, topic: str, of: list[int] | str, protocol: str) -> None:
+    def __init__(self, servers: Servers, topic: str, of: list[int] | str, protocol: str) -> None:
         wanted: dict[str, Any] = {"isolation_level": "read_committed"}
         if isinstance(of, str):
             wanted |= {"group_id": of, "group_protocol": protocol, "auto_commit_interval_ms": COMMIT_MS}
             wanted |= {"session_timeout_ms": SESSION_MS} if protocol == "classic" else {}
-        self._consumer: Consumer[Any, Any] = Consumer(
-            bootstrap_servers=bootstrap, auto_offset_reset="earliest", **wanted
-        )
+        self._consumer: Consumer[Any, Any] = Consumer(**servers, auto_offset_reset="earliest", **wanted)
         if isinstance(of, str):
             self._consumer.subscribe([topic])
         else:
@@ -205,11 +206,11 @@ async def _started(client: Any) -> None:
 
 
 class _Aiokafka:
-    def __init__(self, bootstrap: str, transactional_id: str | None = None, timeout_ms: int = 60_000) -> None:
+    def __init__(self, servers: Servers, transactional_id: str | None = None, timeout_ms: int = 60_000) -> None:
         import aiokafka
 
         self._producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=bootstrap,
+            bootstrap_servers=servers["bootstrap_servers"],
             enable_idempotence=True,
             request_timeout_ms=DELIVERY_TIMEOUT_MS,
             transactional_id=transactional_id,
@@ -304,10 +305,10 @@ class _AiokafkaTransaction(_PeerTransaction):
 
 
 class _AiokafkaReader:
-    def __init__(self, bootstrap: str, topic: str, of: list[int] | str, protocol: str) -> None:
+    def __init__(self, servers: Servers, topic: str, of: list[int] | str, protocol: str) -> None:
         import aiokafka
 
-        common: dict[str, Any] = {"bootstrap_servers": bootstrap, "auto_offset_reset": "earliest"}
+        common: dict[str, Any] = {"bootstrap_servers": servers["bootstrap_servers"], "auto_offset_reset": "earliest"}
         common |= {"isolation_level": "read_committed"}
         if isinstance(of, str):
             group = {"group_id": of, "auto_commit_interval_ms": COMMIT_MS, "session_timeout_ms": SESSION_MS}
@@ -330,10 +331,10 @@ class _AiokafkaReader:
 
 
 class _Confluent:
-    def __init__(self, bootstrap: str, **more: Any) -> None:
+    def __init__(self, servers: Servers, **more: Any) -> None:
         import confluent_kafka
 
-        common = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+        common = {"bootstrap.servers": servers["bootstrap_servers"], "enable.idempotence": True, "log_level": 0}
         timeout = {} if more else {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS}
         self._producer = confluent_kafka.Producer({**common, **timeout, **more})
         self._is_transactional = bool(more)
@@ -377,8 +378,8 @@ class _Confluent:
         self._ended.set()
 
 
-def _confluent_transactions(bootstrap: str, transactional_id: str, timeout_ms: int) -> Transacting:
-    return _Confluent(bootstrap, **{"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms})
+def _confluent_transactions(servers: Servers, transactional_id: str, timeout_ms: int) -> Transacting:
+    return _Confluent(servers, **{"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms})
 
 
 class _ConfluentTransaction(_PeerTransaction):
@@ -414,11 +415,11 @@ class _ConfluentTransaction(_PeerTransaction):
 
 
 class _ConfluentReader:
-    def __init__(self, bootstrap: str, topic: str, of: list[int] | str, protocol: str) -> None:
+    def __init__(self, servers: Servers, topic: str, of: list[int] | str, protocol: str) -> None:
         import confluent_kafka
 
         config: dict[str, Any] = {
-            "bootstrap.servers": bootstrap,
+            "bootstrap.servers": servers["bootstrap_servers"],
             "group.id": of if isinstance(of, str) else "none",
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",

@@ -15,7 +15,7 @@ from tests.kafka.broker_trouble import ALL_KINDS, BrokerTrouble
 from tests.kafka.harness import KafkaCluster
 from tests.kafka.support import in_thread
 
-from .network import KINDS, Network
+from .network import Network, ProxiedNetwork
 from .workers import Workers
 
 __all__ = ["Faults"]
@@ -28,7 +28,13 @@ class Faults:
     """Causes faults until cancelled; then `heal` repairs them all."""
 
     def __init__(
-        self, kafka: KafkaCluster, network: Network, workers: Workers, topics: Sequence[str], seed: int, seconds: float
+        self,
+        kafka: KafkaCluster,
+        network: Network | ProxiedNetwork,
+        workers: Workers,
+        topics: Sequence[str],
+        seed: int,
+        seconds: float,
     ) -> None:
         """``topics`` are the ones with leaders and replicas to move; ``seconds`` is the planned duration."""
         self._kafka = kafka
@@ -74,7 +80,7 @@ class Faults:
         while True:
             await anyio.sleep(rng.uniform(1, 5))
             broker, other = rng.sample(self._kafka.broker_ids, 2)
-            kind = rng.choice(KINDS)
+            kind = rng.choice(self._network.kinds)
             self.done[f"network {kind}"] += 1
             await in_thread(self._network.strike, broker, kind, other)
             await anyio.sleep(rng.uniform(0.1, 4))

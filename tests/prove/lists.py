@@ -1,6 +1,6 @@
 """A process whose transactions append to lists, stored as partitions, and read them.
 
-``python -m tests.prove.lists '{"bootstrap": ..., "writer": 3, ...}'``. It logs ("append", transaction, partition,
+``python -m tests.prove.lists '{"servers": ..., "writer": 3, ...}'``. It logs ("append", transaction, partition,
 place) before each append, ("read", transaction, {partition: values}) after each read, and ("end", transaction,
 outcome). SIGTERM ends it between two transactions, and
 a producer that was fenced, for example after its transaction's timeout, ends it, too.
@@ -31,8 +31,8 @@ class Changed(Exception):
 async def main(options: dict[str, Any]) -> None:
     journal, rng = Journal(options["journal"]), random.Random(options["name"])
     client, partitions = CLIENTS[options["client"]], list(range(options["partitions"]))
-    producer = client.transactions(options["bootstrap"], options["id"], options["timeout_ms"])
-    reader = client.reader(options["bootstrap"], options["topic"], partitions, "")
+    producer = client.transactions(options["servers"], options["id"], options["timeout_ms"])
+    reader = client.reader(options["servers"], options["topic"], partitions, "")
     async with anyio.create_task_group() as tasks:
         ended = await tasks.start(until_sigterm)
         await producer.start()

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import anyio
+
+from ..proxies import RealProxy
 from ..tcp_proxy import TcpProxy
 
-__all__ = ["KINDS", "Network"]
+__all__ = ["KINDS", "Network", "ProxiedNetwork"]
 
 KINDS = ("cut", "stall to broker", "stall to client", "trickle", "half-close", "misroute")
 """Faults of the path to a broker.
@@ -45,6 +48,8 @@ class _Way:
 
 class Network(TcpProxy):
     """Listens for each broker in a separate thread while used as a context manager. Methods may block briefly."""
+
+    kinds = KINDS
 
     def __init__(self, ways: Mapping[int, tuple[int, int]], strangers: Mapping[int, int] | None = None) -> None:
         """``ways``: by broker, the port for clients, and the broker's own.
@@ -141,3 +146,29 @@ class Network(TcpProxy):
             way.writers.discard(sink)
             way.clients.discard(sink)
             sink.close()
+
+
+class ProxiedNetwork:
+    """The same for clients that reach all brokers through one of Debian's proxies, which is killed or frozen."""
+
+    kinds = ("proxy SIGKILL", "proxy SIGSTOP")
+
+    def __init__(self, proxy: RealProxy) -> None:
+        self._proxy = proxy
+        self._struck: str | None = None
+
+    def strike(self, broker: int, kind: str, other: int) -> None:
+        """Kill the proxy, or let it hang; the brokers do not matter."""
+        self._struck = kind
+        if kind == "proxy SIGKILL":
+            self._proxy.kill()
+        else:
+            self._proxy.freeze()
+
+    def heal(self) -> None:
+        """Restart the proxy, or let it continue."""
+        struck, self._struck = self._struck, None
+        if struck == "proxy SIGKILL":
+            anyio.run(self._proxy.start)
+        elif struck is not None:
+            self._proxy.thaw()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from aiokafka_lead.errors import KafkaError
 from tests.kafka.broker_trouble import KEEP_ACKNOWLEDGED
 from tests.kafka.harness import KafkaCluster, Listener, Release
 from tests.kafka.support import confluent_read, in_thread
+from tests.proxies import real_proxy
 from tests.share.support import configure
 
 from .clients import CLIENTS
 from .faults import Faults
 from .judge import Stored, Verdict, judge_copies, judge_lists, judge_readers, judge_sharers, judge_writers
-from .network import Network
+from .network import Network, ProxiedNetwork
 from .workers import Worker, Workers
 
 __all__ = ["MODES", "PEER_MODES", "Proof"]
@@ -46,15 +48,29 @@ class Proof:
     """A run, started once by `run`."""
 
     def __init__(
-        self, release: Release, modes: Sequence[str], client: str, seed: int, minutes: float, folder: Path
+        self,
+        release: Release,
+        modes: Sequence[str],
+        client: str,
+        seed: int,
+        minutes: float,
+        folder: Path,
+        proxy: str | None = None,
+        tls: bool = False,
     ) -> None:
+        """``proxy`` is the kind of a `RealProxy` before all brokers, in place of `Network`; ``tls`` goes through it."""
         self._release = release
         self._modes = list(modes)
         self._client = client
         self._seed = seed
         self._minutes = minutes
         self._folder = folder
-        self._kafka = KafkaCluster(release, brokers=3, properties=KEEP_ACKNOWLEDGED, proxied=True)
+        self._proxy = proxy
+        self._listener = Listener.PROXIED if proxy is None else Listener.SSL if tls else Listener.PLAINTEXT
+        self._kafka = KafkaCluster(
+            release, brokers=3, properties=KEEP_ACKNOWLEDGED, secure=tls, proxied=self._listener is Listener.PROXIED
+        )
+        self._servers: dict[str, Any] = {}
         self._workers = Workers(seed)
         self._by_role: dict[str, list[Worker]] = {}
         self._notes: list[str] = []
@@ -76,8 +92,10 @@ class Proof:
                 await in_thread(self._kafka.create_topic, topic, partitions=PARTITIONS)
             if "share" in self._modes:
                 await configure(self._kafka.bootstrap(), "sharers")
-            ways = {broker: self._kafka.behind_proxy(broker) for broker in self._kafka.broker_ids}
-            with Network(ways) as network:
+            self._servers = {"bootstrap_servers": self._kafka.bootstrap(self._listener)}
+            if self._kafka.certificates is not None:
+                self._servers |= {"security_protocol": "SSL", "ssl_cafile": str(self._kafka.certificates.authority)}
+            async with self._network() as network:
                 began = time.monotonic()
                 seconds = self._minutes * 60
                 faults = Faults(self._kafka, network, self._workers, topics, self._seed, seconds)
@@ -95,6 +113,16 @@ class Proof:
             await in_thread(self._workers.kill)
             await in_thread(self._kafka.stop)
         return self._page(faults.counts, took_s)
+
+    @asynccontextmanager
+    async def _network(self) -> AsyncIterator[Network | ProxiedNetwork]:
+        if self._proxy is None:
+            with Network({broker: self._kafka.behind_proxy(broker) for broker in self._kafka.broker_ids}) as network:
+                yield network
+        else:
+            async with real_proxy(self._proxy, self._kafka.folder, "prover", "s3cret") as proxy:
+                self._servers["proxy_url"] = proxy.url
+                yield ProxiedNetwork(proxy)
 
     async def _cause(self, faults: Faults) -> None:
         """Cause faults until cancelled; what has happened by then is judged even if no more can be caused."""
@@ -133,8 +161,7 @@ class Proof:
         return ["classic"] if self._release.version < "4" else list(CLIENTS[self._client].protocols)
 
     def _some(self, role: str, module: str, count: int, **options: Any) -> list[Worker]:
-        servers = self._kafka.bootstrap(Listener.PROXIED)
-        common = {"bootstrap": servers, "partitions": PARTITIONS, **options}
+        common = {"servers": self._servers, "partitions": PARTITIONS, **options}
         self._by_role[role] = [Worker(role, module, number, self._folder, common) for number in range(count)]
         return self._by_role[role]
 
@@ -203,11 +230,13 @@ class Proof:
     def _page(self, faults: dict[str, int], took_s: float) -> str:
         others = f"judged by confluent-kafka {confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})"
         python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+        way = f"; all through {self._proxy}" if self._proxy else ""
+        way += ", TLS inside" if self._kafka.certificates is not None else ""
         machine = f"aiokafka-lead {__version__}, {others}, {python}"
         lines = [
             f"# {self._client} on Apache Kafka {self._release}, {self._minutes:g} minutes of faults, seed {self._seed}",
             "",
-            f"{machine}; {took_s:.0f} s with the end. Modes: {', '.join(self._modes)}.",
+            f"{machine}; {took_s:.0f} s with the end. Modes: {', '.join(self._modes)}{way}.",
             "",
             "| what happened | times |",
             "|---|--:|",

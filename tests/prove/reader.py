@@ -1,4 +1,4 @@
-"""A member of a group that reads: ``python -m tests.prove.reader '{"bootstrap": ..., "group": ..., "protocol": ...}'``.
+"""A member of a group that reads: ``python -m tests.prove.reader '{"servers": ..., "group": ..., "protocol": ...}'``.
 
 It logs ("got", partition, [offsets]) for all records it receives; offsets are committed automatically, after them.
 """
@@ -20,7 +20,7 @@ from .journal import Journal
 async def main(options: dict[str, Any]) -> None:
     journal = Journal(options["journal"])
     consumer = CLIENTS[options["client"]].reader(
-        options["bootstrap"], options["topic"], options["group"], options["protocol"]
+        options["servers"], options["topic"], options["group"], options["protocol"]
     )
     async with anyio.create_task_group() as tasks:
         ended = await tasks.start(until_sigterm)

@@ -1,4 +1,4 @@
-"""A member of a share group: ``python -m tests.prove.sharer '{"bootstrap": ..., "group": ...}'``.
+"""A member of a share group: ``python -m tests.prove.sharer '{"servers": ..., "group": ...}'``.
 
 It logs ("begun", [values]) for all records it receives, ("done", [values]) for acceptances that brokers have confirmed,
 and ("not known", [values]) for unconfirmed ones. One record of ten is released at its first delivery.
@@ -28,7 +28,7 @@ async def main(options: dict[str, Any]) -> None:
         ended = await tasks.start(until_sigterm)
         consumer: ShareConsumer[Any, Any] = ShareConsumer(
             options["topic"],
-            bootstrap_servers=options["bootstrap"],
+            **options["servers"],
             group_id=options["group"],
             share_acknowledgement_mode="explicit",
         )

@@ -1,4 +1,4 @@
-"""A process that writes numbers, each once: ``python -m tests.prove.writer '{"bootstrap": ...}'``.
+"""A process that writes numbers, each once: ``python -m tests.prove.writer '{"servers": ...}'``.
 
 It logs ("sent", number, partition) before a record is given to the producer, then ("stored", number, partition,
 offset), or ("failed", number, why): such a record may be stored or not, and at most once. SIGTERM ends it in order.
@@ -23,7 +23,7 @@ async def main(options: dict[str, Any]) -> None:
     journal, rng = Journal(options["journal"]), random.Random(options["name"])
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    producer: Writing = CLIENTS[options["client"]].producer(options["bootstrap"])
+    producer: Writing = CLIENTS[options["client"]].producer(options["servers"])
     await producer.start()
     room = asyncio.Semaphore(IN_FLIGHT)
     waiting: set[asyncio.Task[None]] = set()

@@ -18,6 +18,7 @@ from ...errors.base import own_copy
 from ..deadline import Deadline
 from ..loop import Spawner
 from .connection import Connection
+from .failures import timeout_kind
 from .handshake import Security
 from .link import Link, LinkContext
 from .settings import AnyLane, ConnectionSettings, Lane
@@ -402,7 +403,7 @@ class Brokers:
         else:
             # A listener of another kind may just be silent.
             why = "" if link.stage is None else f" (no answer during {link.stage})"
-        return KafkaConnectionError(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
+        return timeout_kind(link.stage)(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
 
 
 async def _raise(error: Exception) -> None:

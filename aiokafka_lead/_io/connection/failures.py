@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..._core.connection.in_flight import InFlight
-from ...errors import KafkaConnectionError, KafkaError, MalformedMessageError
+from ...errors import KafkaConnectionError, KafkaError, MalformedMessageError, UnresolvedHostError
 from ...errors.base import own_copy
 from ...errors.shown import some_of
+
+RESOLVING = "the look-up of the host's name"
+"""Stage of a connection that has no address yet."""
+
+
+def timeout_kind(stage: str | None) -> type[KafkaConnectionError]:
+    """Return the class of the error of a set-up that ran out of time; a DNS server may not answer for long."""
+    return UnresolvedHostError if stage == RESOLVING else KafkaConnectionError
 
 
 def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bool) -> KafkaError:

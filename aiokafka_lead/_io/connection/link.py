@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from ssl import SSLContext
 from typing import Any
@@ -23,7 +23,7 @@ from ...errors.base import own_copy
 from ...errors.shown import shown
 from ..loop import Spawner, Waiter, sleep_until, uninterrupted
 from .connection import Connection
-from .failures import of_addresses
+from .failures import RESOLVING, of_addresses, timeout_kind
 from .handshake import Security, shake_hands
 from .renewal import Renewal
 from .settings import AnyLane, ConnectionSettings
@@ -285,15 +285,15 @@ class Link:
         try:
             with anyio.fail_after(timeout_s):
                 tls = await self._tls_context(connection)
-                way = self._context.way
-                search.found = await resolve(*self.endpoint) if way is None else way.addresses(*self.endpoint)
+                search.found = await self._addresses(connection)
+            with anyio.fail_after(timeout_s):  # a slow look-up leaves no less time for the rest
                 while not await self._set_up_next(connection, tls, search, group):
                     connection = new()
                 return connection
         except TimeoutError:
             search.failed(KafkaConnectionError(f"no answer during {connection.stage}"), silent=True)
             text = f"no answer within {timeout_s * 1000:.0f} ms during {connection.stage}"
-            error: KafkaError = KafkaConnectionError(text)
+            error: KafkaError = timeout_kind(connection.stage)(text)
         except KafkaError as failure:
             error = failure
         if len(search.found) > 1:
@@ -332,17 +332,24 @@ class Link:
             from .authentication import warn_of_exposure  # not imported without authentication
 
             warn_of_exposure(self._log, login, context)
-        connection.stage = "connecting"
         return context
+
+    async def _addresses(self, connection: Connection) -> Mapping[str, AddressInfo]:
+        way = self._context.way
+        if way is not None:
+            return way.addresses(*self.endpoint)
+        connection.stage = RESOLVING
+        return await resolve(*self.endpoint)
 
     async def _open(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> None:
         """Make the connection ready, at the next address. Raises TimeoutError if that is silent for too long."""
-        began = time.monotonic()
+        began, way = time.monotonic(), self._context.way
+        connection.stage = "connecting" if way is None else f"connecting through {way.label}"
         candidates = search.candidates()
         with anyio.fail_after(search.patience_s):
-            dialled = await dial(candidates, search, way=self._context.way)
+            dialled = await dial(candidates, search, way=way)
         search.reached(dialled.address)
         patience_s = search.patience_s
         connection.patience_s = None if patience_s == math.inf else patience_s

@@ -92,7 +92,7 @@ class OffsetQueries:
         metadata = self._client.metadata
         snapshot = metadata.snapshot
         epochs = {tp: snapshot.leader(*tp)[1] for tp in query.left}
-        over_at = time.monotonic() + self._backoff.delay_s(query.failures)
+        over_at = time.monotonic() + self._backoff.after_s(query.last, query.failures)
         while (left_s := over_at - time.monotonic()) > 0:
             try:
                 snapshot = await metadata.wait_newer(snapshot.generation, left_s * 1000)

@@ -118,20 +118,33 @@ class Coordinators:
         """
         failures = 0
         while True:
+            node_id = None
             try:
-                return await self._connect(kind, key, deadline, lane)
+                node_id = await self._node(kind, key, deadline)
+                return await self._connect(kind, key, node_id, deadline, lane)
             except KafkaError as error:
                 if not evades(error):
                     raise
                 failures += 1
-                retry_at = time.monotonic() + self.backoff.delay_s(failures)
+                retry_at = self._retry_at(node_id, failures)
                 if retry_at >= deadline.at:
                     text = f"the coordinator of {kind.name.lower()} {key!r} could not be reached"
                     raise RequestTimedOutError(f"{text}; {self.said(kind, key) or error.message}") from error
                 await sleep_until(retry_at)
 
-    async def _connect(self, kind: CoordinatorKind, key: str, deadline: Deadline, lane: AnyLane | None) -> Connection:
-        node_id = await self._node(kind, key, deadline)
+    def _retry_at(self, node_id: int | None, failures: int) -> float:
+        """Return when to try again after a failure, of this node if one was named.
+
+        Nothing is gained by waiting longer than the backoff of its connection: it may be right again then.
+        """
+        now = time.monotonic()
+        reconnect_at = 0.0 if node_id is None else self._client.brokers.retry_at(node_id)
+        retry_at = now + self.backoff.delay_s(failures)
+        return min(retry_at, reconnect_at) if reconnect_at > now else retry_at
+
+    async def _connect(
+        self, kind: CoordinatorKind, key: str, node_id: int, deadline: Deadline, lane: AnyLane | None
+    ) -> Connection:
         asked_at = time.monotonic()
         brokers = self._client.brokers
         try:

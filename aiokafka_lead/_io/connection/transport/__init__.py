@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...._values import NamedTuple
-from ...loop import in_trio
 from .base import Transport, TransportHandler
 from .dial import AddressInfo, Progress, race, resolve
+from .kind import Kind, kind_of_transport
 from .way import Way, way_of
 
-if TYPE_CHECKING:
-    from .anyio_transport import AnyioTransport
-    from .asyncio_transport import AsyncioTransport
-
-    Kind = type[AnyioTransport] | type[AsyncioTransport]
-
 __all__ = ["AddressInfo", "Dialled", "Transport", "TransportHandler", "Way", "dial", "resolve", "way_of"]
-
-
-def _kind() -> Kind:
-    """Return the implementation for the running event loop; only that one is imported."""
-    if in_trio():
-        from .anyio_transport import AnyioTransport
-
-        return AnyioTransport
-    from .asyncio_transport import AsyncioTransport
-
-    return AsyncioTransport
 
 
 class Dialled(NamedTuple):
@@ -58,7 +41,7 @@ async def dial(
 
     Raises `KafkaConnectionError`; has no timeout of its own.
     """
-    kind = kind or _kind()
+    kind = kind or kind_of_transport()
     connect: Any = kind.connect if way is None else way.connect
     drop: Any = kind.drop
     address, connected = await race(addresses, connect, drop, progress)

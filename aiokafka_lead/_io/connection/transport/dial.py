@@ -44,15 +44,22 @@ async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
 
     Raises `KafkaConnectionError`.
     """
-    # Metadata and hints contain the addresses of brokers, and operating systems accept port 70000 as 4464.
-    if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable():
-        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
+    check_endpoint(host, port)
     try:
         infos = _numeric(host, port) or await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise connect_error(error) from error
     families = [[info for info in infos if info[0] == family] for family in dict.fromkeys(info[0] for info in infos)]
     return {info[4][0]: (info[0], info[4]) for info in chain(*zip_longest(*families)) if info is not None}
+
+
+def check_endpoint(host: str, port: int) -> None:
+    """Raise `KafkaConnectionError` for what cannot be an address: brokers' answers and hints name any host and port.
+
+    Operating systems accept port 70000 as 4464, and a line feed would end a header of a request to a proxy.
+    """
+    if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable() or " " in host:
+        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
 
 
 def _numeric(host: str, port: int) -> list[Any]:

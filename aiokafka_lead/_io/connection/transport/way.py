@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import socket
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from ....config import ClientConfig
 from ....errors import KafkaConnectionError
 from ....errors.shown import shown
 from ...forks import detach_in_children
 from ...loop import in_trio
-from .dial import AddressInfo, tune
+from .dial import AddressInfo, check_endpoint, tune
 
 if TYPE_CHECKING:
     from ....config.options import Connect
-
-_NO_TIMEOUT_S = 86_400.0
-"""For python-socks, which has a timeout of its own: the time of a connection's set-up is the limit."""
 
 
 class Way:
@@ -27,10 +22,11 @@ class Way:
     def __init__(self, connect: Connect, label: str) -> None:
         """Connect by ``connect``; ``label`` names the way in errors."""
         self._connect = connect
-        self._label = label
+        self.label = label
 
     def addresses(self, host: str, port: int) -> dict[str, AddressInfo]:
-        """Return the host as the only address of its name, for `connect`."""
+        """Return the host as the only address of its name, for `connect`. Raises `KafkaConnectionError`."""
+        check_endpoint(host, port)
         return {host: (socket.AF_UNSPEC, (host, port))}
 
     async def connect(self, address: AddressInfo) -> Any:
@@ -39,11 +35,12 @@ class Way:
         try:
             sock: Any = await self._connect(host, port)
         except Exception as error:
-            text = f"cannot connect through {self._label}: {shown(str(error)) or type(error).__name__}"
-            raise KafkaConnectionError(text) from error
+            kind = type(error) if isinstance(error, KafkaConnectionError) else KafkaConnectionError
+            reason = shown(str(error)) or type(error).__name__
+            raise kind(f"cannot connect through {self.label}: {reason}") from error
         if not isinstance(sock, socket.socket):
-            kind = type(sock).__name__
-            raise KafkaConnectionError(f"cannot connect through {self._label}: it gave a {kind}, not a socket.socket")
+            given = f"it gave a {type(sock).__name__}, not a socket.socket"
+            raise KafkaConnectionError(f"cannot connect through {self.label}: {given}")
         try:
             sock.setblocking(False)
             if sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -63,20 +60,9 @@ def way_of(config: ClientConfig) -> Way | None:
     """Return the way from the options; None if brokers are connected to directly."""
     if config.connect is not None:
         return Way(config.connect, "the function given as connect")
-    return None if config.proxy_url is None else _proxied(config.proxy_url)
+    if config.proxy_url is None:
+        return None
+    from .proxies import proxy_of  # few users have one
 
-
-def _proxied(url: str) -> Way:
-    split = urlsplit(url)
-
-    async def connect(host: str, port: int) -> socket.socket:
-        kind = import_module(f"python_socks.async_.{'trio' if in_trio() else 'asyncio'}").Proxy
-        try:
-            opened: Any = await kind.from_url(url, rdns=True).connect(host, port, timeout=_NO_TIMEOUT_S)
-        except Exception as error:
-            reason = str(error) or type(error).__name__
-        else:
-            return socket.socket(fileno=opened.detach()) if in_trio() else opened
-        raise OSError(reason)  # and not the error: a UnicodeError, and variables of python-socks, hold the password
-
-    return Way(connect, f"the proxy {split.hostname}:{split.port}")
+    proxy = proxy_of(config.proxy_url)
+    return Way(proxy.connect, proxy.label)

@@ -1,0 +1,154 @@
+"""Proxies before the brokers: SOCKS4, SOCKS5, and HTTP CONNECT."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+from importlib import import_module
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ....errors import KafkaConnectionError
+from ...loop import in_trio
+from .dial import race, resolve
+from .kind import kind_of_transport
+
+_NO_TIMEOUT_S = 86_400.0
+"""For python-socks, which has a timeout of its own: the time of a connection's set-up is the limit."""
+
+_ANSWER_BYTES = 16 * 1024
+"""Size of the longest head of an answer to CONNECT."""
+
+
+def proxy_of(url: str) -> Proxy:
+    """Return the proxy of a URL that has been checked."""
+    split = urlsplit(url)
+    kind = _HttpProxy if split.scheme == "http" else _SocksProxy
+    login = unquote(split.username or ""), unquote(split.password or "")
+    return kind(split.scheme, split.hostname or "", split.port or 0, *login)
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class Proxy:
+    """A proxy's address, and the login for it; both texts are empty without one."""
+
+    def __init__(self, scheme: str, host: str, port: int, user: str, password: str) -> None:
+        self._scheme = scheme
+        self._host = host
+        self._port = port
+        self._user = user
+        self._password = password
+        self.label = f"the proxy {_authority(host, port)}"
+        """Name in errors."""
+
+    async def connect(self, host: str, port: int) -> socket.socket:
+        """Return a socket that is connected to this host through the proxy. Raises `KafkaConnectionError`."""
+        kind = KafkaConnectionError
+        try:
+            return await self._through(host, port)
+        except Exception as error:
+            kind = type(error) if isinstance(error, KafkaConnectionError) else kind
+            reason = str(error) or type(error).__name__
+        raise kind(reason)  # and not the error: variables of the functions in its traceback hold the password
+
+    async def _through(self, host: str, port: int) -> socket.socket:
+        raise NotImplementedError
+
+    async def _reach(self) -> Any:
+        """Return a socket of the running event loop that is connected to the proxy, at any address of its name."""
+        kind = kind_of_transport()
+        connect: Any = kind.connect
+        drop: Any = kind.drop
+        _, connected = await race(await resolve(self._host, self._port), connect, drop, _Unrecorded())
+        if not in_trio():
+            return connected
+        import trio
+        from anyio.abc import SocketAttribute
+
+        return trio.socket.from_stdlib_socket(connected.extra(SocketAttribute.raw_socket))
+
+
+class _Unrecorded:
+    """Forgets the results of addresses: unlike brokers, proxies are not remembered by address."""
+
+    def begin(self, address: str, /) -> None:
+        pass
+
+    def refused(self, address: str, error: KafkaConnectionError, /) -> None:
+        pass
+
+
+class _SocksProxy(Proxy):
+    """SOCKS4 or SOCKS5, by python-socks."""
+
+    async def _through(self, host: str, port: int) -> socket.socket:
+        kinds = import_module("python_socks").ProxyType
+        kind = import_module(f"python_socks.async_.{'trio' if in_trio() else 'asyncio'}").Proxy
+        of_kind = kinds.SOCKS4 if self._scheme == "socks4" else kinds.SOCKS5
+        proxy = kind(of_kind, self._host, self._port, self._user, self._password, rdns=True, forward=_Before(self))
+        opened: Any = await proxy.connect(host, port, timeout=_NO_TIMEOUT_S)
+        return socket.socket(fileno=opened.detach()) if in_trio() else opened
+
+
+class _Before:
+    """The place of a proxy before the proxy, for python-socks: by itself it tries one address of a proxy's name."""
+
+    def __init__(self, proxy: _SocksProxy) -> None:
+        self._proxy = proxy
+
+    async def connect(self, dest_host: str, dest_port: int, timeout: float | None = None) -> Any:
+        """Return a socket that is connected to the proxy."""
+        return await self._proxy._reach()
+
+
+class _HttpProxy(Proxy):
+    """CONNECT (RFC 9110, section 9.3.6).
+
+    Not by python-socks, which takes the first packet of an answer for its whole head: the rest would come before the
+    broker's bytes.
+    """
+
+    async def _through(self, host: str, port: int) -> socket.socket:
+        sock = await self._reach()
+        try:
+            await _send(sock, self._request(host, port))
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                byte = await _receive(sock, 1)  # no more: bytes after the head are the broker's
+                if not byte:
+                    raise KafkaConnectionError("it closed the connection" + (f" after {head!r}" if head else ""))
+                head += byte
+                if len(head) > _ANSWER_BYTES:
+                    raise KafkaConnectionError(f"its answer has no end: {head[:40]!r}...")
+            status = head.partition(b"\r\n")[0].decode(errors="replace")
+            if not status.startswith("HTTP/") or status.partition(" ")[2][:1] != "2":
+                raise KafkaConnectionError(f"it answered {status!r}")
+        except BaseException:
+            sock.close()
+            raise
+        return socket.socket(fileno=sock.detach()) if in_trio() else sock
+
+    def _request(self, host: str, port: int) -> bytes:
+        where = _authority(host if host.isascii() else host.encode("idna").decode(), port)
+        lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}"]
+        if self._user or self._password:
+            login = base64.b64encode(f"{self._user}:{self._password}".encode()).decode()
+            lines.append(f"Proxy-Authorization: Basic {login}")
+        return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _send(sock: Any, data: bytes) -> None:
+    if not in_trio():
+        await asyncio.get_running_loop().sock_sendall(sock, data)
+        return
+    while data:
+        data = data[await sock.send(data) :]
+
+
+async def _receive(sock: Any, size: int) -> bytes:
+    data: bytes = await (sock.recv(size) if in_trio() else asyncio.get_running_loop().sock_recv(sock, size))
+    return data

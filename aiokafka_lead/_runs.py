@@ -233,17 +233,19 @@ async def retry_topics(
 async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]) -> None:
     """Create the missing retry topics of each topic, and their missing partitions.
 
-    Raises `UnknownTopicOrPartitionError` for a topic that does not exist, and the cluster's refusals, with the names of
-    the topics as a note.
+    Raises `UnknownTopicOrPartitionError` for a topic that does not exist, `TopicAuthorizationFailedError` for a retry
+    topic that may not be read and written, and the cluster's refusals, with the names of the topics as a note.
     """
     from ._core.run.later import RETRY_TOPIC_CONFIG
     from ._io.admin import Calls
-    from ._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+    from ._io.run.dead_letters import READ, WRITE, check_rights, described
     from .admin.topics import NewTopic, TopicCalls
 
-    asked = [MetadataRequestTopic(name=name) for origin, names in wanted.items() for name in (origin, *names)]
-    response = await client.request_any(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
-    there = {topic.name: len(topic.partitions) for topic in response.topics if not topic.error_code}
+    answers = await described(client, [name for origin, names in wanted.items() for name in (origin, *names)])
+    there = {topic.name: len(topic.partitions) for topic in answers if not topic.error_code}
+    for answer in answers:
+        if answer.name not in wanted:
+            check_rights(answer, READ, WRITE)
     missing: list[NewTopic] = []
     grown: dict[str, int] = {}
     for origin, names in wanted.items():

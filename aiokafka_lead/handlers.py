@@ -63,7 +63,8 @@ class Handlers:
         ``max_records`` makes it a handler of batches: it gets a list of up to that number of records of one partition,
         parsed as the annotation says (``list[Order]``). A batch waits for ``max_wait_ms`` (100) until it is full. A
         partition has one batch at work at a time, so that the order is kept. A batch that fails is handled again; when
-        its retries are used up, each of its records alone, so that only those that fail then are given up.
+        its retries are used up, each of its records alone, so that only those that fail then are given up. With
+        ``exactly_once`` a batch is part of one transaction, and does not wait beyond ``max_transaction_ms``.
 
         Raises `ConfigError` for a topic that has a handler already.
         """

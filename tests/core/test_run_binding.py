@@ -409,7 +409,7 @@ def test_a_handler_that_cannot_be_called_is_refused_at_the_start(handler: Any) -
 def test_a_group_of_errors_is_judged_by_its_errors(raised: list[Exception], fate: str) -> None:
     config = RunConfig.from_options({"dead_letter_topic": "failed", "retry_on": OSError})
     group = ExceptionGroup("unhandled errors in a TaskGroup", [ExceptionGroup("within", raised)])
-    assert config.ruling(group, 1).fate == fate
+    assert config.verdict(group, 1).fate == fate
 
 
 def test_a_group_names_its_only_error_and_quotes_no_input() -> None:

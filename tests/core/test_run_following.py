@@ -215,6 +215,33 @@ def test_a_record_of_a_topic_that_was_created_again_is_no_copy_of_the_one_at_its
     assert not following.is_copy(after)
 
 
+def test_notes_of_an_aborted_transaction_are_undone() -> None:
+    world = Logs(0)
+    following = Member(world).following
+    key = world.logs["t"][0].key
+    first, second = [record for record in world.logs["t"] if record.key == key][:2]
+    short, long = world.names[1:3]
+    undo = following.written(first, short, 0)
+    assert following.ahead_of(second) == short
+    assert undo is not None
+    undo()
+    assert following.ahead_of(second) is None
+    assert following.written(first, short, 1) is not None
+    world.append(short, key, 0)
+    world.append(short, key, 0, first.offset)
+    letter = world.logs[short][1]
+    following.taken([letter])
+    moved, gone = following.written(letter, long, 0), following.finished(letter)
+    assert following.ahead_of(second) == long
+    for undo in (moved, gone):
+        assert undo is not None
+        undo()
+    assert following.ahead_of(second) == short
+    assert following.finished(letter) is not None
+    assert following.finished(letter) is None, "there is nothing to undo the second time"
+    assert following.ahead_of(second) is None
+
+
 def test_the_end_of_an_earlier_scan_does_not_end_the_present_one() -> None:
     """The partition was taken away and assigned again while the end of its retry partition was looked up."""
     world = Logs(0)

@@ -2,12 +2,14 @@
 
     python -m tests.run.long_retries                                # 100,000 records, without order across retries
     python -m tests.run.long_retries --order key --records 20000
-    python -m tests.run.long_retries --exactly-once --records 20000
+    python -m tests.run.long_retries --exactly-once --records 20000 [--order key]
+    python -m tests.run.long_retries --kafka --records 20000 --passes 3
 
 5 % of the records fail for 1 to 60 seconds from their first attempt on; ``--scale`` shortens these seconds. Three
 passes: without failures, with failures, and with failures while members get SIGKILL, and new ones join (``--passes 3``:
-this one alone). Brokers are embedded. The exit status is 0 only if no record was lost or given up, and if, with
-``--order key``, the records of each key were handled in their order, and with ``--exactly-once``, each was copied once.
+this one alone). The broker is embedded, or with ``--kafka`` Apache Kafka's. The exit status is 0 only if no record was
+lost or given up, and if, with ``--order key``, the records of each key were handled (and copied) in their order, and
+with ``--exactly-once``, each was copied once.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from aiokafka_lead import Consumer, Producer
+from aiokafka_lead import Consumer, Producer, TopicPartition
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 from tests.programs import Program
 
@@ -64,21 +68,19 @@ class Pass:
 
     def run(self) -> bool:
         """Return True if all records add up."""
-        with self._folder, ClusterThread(EmbeddedCluster(1)) as cluster:
-            for name, partitions in ((TOPIC, PARTITIONS), (COPIES, 1), ("dead", 1)):
-                cluster.create_topic(name, partitions)
-            anyio.run(self._fill, cluster.bootstrap_servers)
-            command = ("-m", "tests.run.retrying_member", cluster.bootstrap_servers, json.dumps(self._settings))
+        with self._folder, _broker(self._arguments.kafka) as servers:
+            anyio.run(self._fill, servers)
+            command = ("-m", "tests.run.retrying_member", servers, json.dumps(self._settings))
             members = [Program(*command, str(number)) for number in range(self._arguments.members)]
             try:
                 self._watch(members, command)
-                exact = not self._arguments.exactly_once or anyio.run(self._copied, cluster.bootstrap_servers)
+                exact = not self._arguments.exactly_once or anyio.run(self._copied, servers)
+                dead = anyio.run(self._given_up, servers)
             finally:
                 for member in members:
                     member.__exit__(None, None, None)
                     if "Traceback" in member.output:
                         print(member.output[-5_000:])
-            dead = len(cluster.records("dead"))
         return self._judge(dead) and exact
 
     async def _fill(self, servers: str) -> None:
@@ -90,15 +92,28 @@ class Pass:
                 assert not isinstance(outcome, BaseException), outcome
 
     async def _copied(self, servers: str) -> bool:
-        """Return True if committed transactions have copied each record once."""
+        """Return True if committed transactions have copied each record once, and in the order that is asked for."""
         copies: Counter[int] = Counter()
+        last: Counter[int] = Counter()
+        disordered: set[int] = set()
         options: dict[str, Any] = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
         async with Consumer(COPIES, bootstrap_servers=servers, **options) as consumer:
             while records := (await consumer.getmany(timeout_ms=20_000)).values():
-                copies.update(int(record.value) for each in records for record in each)
+                for number in (int(record.value) for each in records for record in each):
+                    copies[number] += 1
+                    if number < last[self.key(number)]:
+                        disordered.add(self.key(number))
+                    last[self.key(number)] = max(number, last[self.key(number)])
         twice = sum(count > 1 for count in copies.values())
-        say(f"{len(copies)} records copied, {twice} of them more than once")
-        return len(copies) == self._arguments.records and not twice
+        say(f"{len(copies)} records copied, {twice} of them more than once, {len(disordered)} keys out of order")
+        in_order = self._arguments.order != "key" or not disordered
+        return len(copies) == self._arguments.records and not twice and in_order
+
+    @staticmethod
+    async def _given_up(servers: str) -> int:
+        """Return the number of dead letters."""
+        async with Consumer("dead", bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+            return sum((await consumer.end_offsets([TopicPartition("dead", 0)])).values())
 
     def key(self, number: int) -> int:
         """Return the key of a record."""
@@ -161,6 +176,28 @@ class Pass:
         return max(first.values()) - min(first.values()) if first else 0.0
 
 
+@contextmanager
+def _broker(kafka: bool) -> Iterator[str]:
+    """Yield the address of a broker with the topics of the trial."""
+    topics = ((TOPIC, PARTITIONS), (COPIES, 1), ("dead", 1))
+    if not kafka:
+        with ClusterThread(EmbeddedCluster(1)) as embedded:
+            for name, partitions in topics:
+                embedded.create_topic(name, partitions)
+            yield embedded.bootstrap_servers
+        return
+    from tests.kafka.harness import NEWEST, KafkaCluster
+
+    cluster = KafkaCluster(NEWEST, brokers=1)
+    try:
+        cluster.start()
+        for name, partitions in topics:
+            cluster.create_topic(name, partitions=partitions)
+        yield cluster.bootstrap()
+    finally:
+        cluster.stop()
+
+
 def main() -> int:
     """Run the trial."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -172,6 +209,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=0.1, help="part of a second that stands for one")
     parser.add_argument("--order", choices=["none", "key"], default="none")
     parser.add_argument("--exactly-once", action="store_true")
+    parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--passes", type=int, nargs="+", choices=[1, 2, 3], default=[1, 2, 3])
     parser.add_argument("--work-ms", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=1)

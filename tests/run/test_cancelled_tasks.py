@@ -224,7 +224,11 @@ async def test_a_run_whose_own_tasks_are_cancelled_says_so(cluster: EmbeddedClus
         assert (await consumer.getone()).offset == 0
 
 
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+class Odd(BaseException):
+    """Error that `except Exception` lets pass, as pytest and other frameworks raise them."""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, Odd])
 async def test_a_handler_that_exits_ends_the_run_in_order(cluster: EmbeddedCluster, kind: type[BaseException]) -> None:
     await fill(cluster, 100)
     seen: list[int] = []

@@ -240,6 +240,46 @@ async def test_dead_letters_on_their_way_occupy_no_handlers_and_a_stop_waits_for
     assert await committed(cluster, E0) == 5
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+def test_an_acknowledged_dead_letter_stops_no_other_record(anyio_backend: str) -> None:
+    """It is acknowledged outside of any task. There no task for a handler can be made, except under `anyio.run`."""
+    asyncio.run(_acknowledged_while_a_handler_works())
+
+
+async def _acknowledged_while_a_handler_works() -> None:
+    gate, handling = Gate(), anyio.Event()
+    async with EmbeddedCluster() as cluster:
+        for topic in ("events", "failed"):
+            cluster.create_topic(topic, partitions=3)
+        fault = cluster.faults.add("Produce", topic="failed", error_code=NotLeaderOrFollowerError, count=None)
+
+        async def go_on() -> None:
+            await fill(cluster, 1)
+            while not fault.struck:
+                await cluster.wait_for_requests("Produce", count=cluster.requests.count("Produce") + 1)
+            await fill(cluster, 1, partition=1)
+            await handling.wait()
+            fault.remove()
+            await until_committed(cluster, E0, 1)
+            await fill(cluster, 1, partition=2)
+
+        async with runner_of(cluster, auto_commit_interval_ms=20) as consumer, until(consumer) as done:
+
+            async def handle(record: Record) -> None:
+                if record.partition == 0:
+                    raise LookupError
+                if record.partition == 1:
+                    handling.set()
+                    await gate.wait()
+                else:
+                    gate.open()
+                    done()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(go_on)
+                await asyncio.wait_for(consumer.run(handle, retries=0, dead_letter_topic="failed"), 30)
+
+
 async def test_a_dead_letter_that_is_refused_ends_the_run(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 3)
     cluster.faults.add("Produce", topic="failed", count=None, error_code=TopicAuthorizationFailedError.code)

@@ -20,7 +20,7 @@ from aiokafka_lead._core.run.options import RunConfig
 from aiokafka_lead._core.run.work import Work
 from aiokafka_lead._io.consumer.reader import Reader
 from aiokafka_lead._io.loop import Signal
-from aiokafka_lead._io.run.handling import Intake, standing_still
+from aiokafka_lead._io.run.handling import Intake
 from aiokafka_lead._records import ConsumerRecord, StoredRecord, build_batch
 from aiokafka_lead.types import TimestampType, TopicPartition
 
@@ -37,9 +37,9 @@ def nothing() -> None:
 class Desk:
     """An intake, and the buffer from which it takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_order: bool = True) -> None:
         delay = delays("retry_topics", ["1h"])
-        topics = RetryTopics("g", delay)
+        topics = self.topics = RetryTopics("g", delay)
         topics.add(["events"])
         letter = topics.letter(FIRST, LookupError(), 1, delay[0], time.time())
         self.waiting = StoredRecord(int(time.time() * 1000), key=b"a", value=b"a1", headers=tuple(letter.headers))
@@ -64,7 +64,7 @@ class Desk:
         )
         self.following = Following(topics)
         self.scans: list[dict[TopicPartition, Scan]] = []
-        self.intake = Intake(self.reading, reader, topics, self.following, self.scans.append)
+        self.intake = Intake(self.reading, reader, topics, self.following if in_order else None, self.scans.append)
         self.work = Work(
             RunConfig.from_options({}), self.reading.positions, nothing, nothing, time.monotonic, retry_topics=topics
         )
@@ -77,10 +77,10 @@ class Desk:
         for tp in (EVENTS, RETRY):
             self.reading.positions.require(tp).move(offset)
 
-    def hold(self, tp: TopicPartition, record: StoredRecord, offset: int = 0) -> None:
-        """Put a record into the buffer as if it had been fetched."""
+    def hold(self, tp: TopicPartition, *stored: StoredRecord, offset: int = 0) -> None:
+        """Put records into the buffer as if they had been fetched."""
         state = self.reading.positions.require(tp)
-        records = memoryview(build_batch([record], base_offset=offset))
+        records = memoryview(build_batch(stored, base_offset=offset))
         self.reading.prefetch.add(
             state,
             FetchedData(
@@ -112,7 +112,7 @@ async def test_a_partition_that_is_assigned_again_during_a_read_is_scanned_first
             await anyio.wait_all_tasks_blocked()
             desk.assign()
             desk.hold(RETRY, desk.waiting)
-            desk.hold(EVENTS, StoredRecord(1000, key=b"a", value=b"a2"), 1)
+            desk.hold(EVENTS, StoredRecord(1000, key=b"a", value=b"a2"), offset=1)
             await anyio.wait_all_tasks_blocked()
             assert not taken
             desk.scans[1][RETRY].ends_at(1)
@@ -149,9 +149,24 @@ async def test_a_run_that_ends_during_a_scan_leaves_what_it_has_read_unhandled()
     assert desk.position(RETRY) == Position(0)
 
 
+async def test_records_that_are_not_due_stay_in_the_buffer() -> None:
+    """They are neither fetched nor decoded again while they wait."""
+    desk = Desk(in_order=False)
+    follower = desk.topics.follower(FIRST, RETRY.topic)
+    desk.hold(RETRY, StoredRecord(1, key=b"a", value=b"a0", headers=tuple(follower.headers)), desk.waiting)
+    assert await desk.take() == 1
+    chunk = desk.reading.positions.require(RETRY).chunk
+    assert chunk is not None
+    for _ in range(3):
+        assert await desk.take() == 0
+    assert desk.reading.positions.require(RETRY).chunk is chunk
+    assert desk.position(RETRY) == Position(1, -1)
+    assert [record.value for record in chunk.ahead()] == [b"a1"]
+
+
 async def test_positions_of_an_earlier_assignment_are_not_committed_for_the_present_one() -> None:
     desk = Desk()
     desk.work.add(desk.reading.positions.require(RETRY), [FIRST], Position(1))
-    assert standing_still(desk.reading, desk.work)[RETRY].offset == 0
+    assert desk.intake.standing_still(desk.work)[RETRY].offset == 0
     desk.assign(5)
-    assert standing_still(desk.reading, desk.work)[RETRY].offset == 5
+    assert desk.intake.standing_still(desk.work)[RETRY].offset == 5

@@ -22,9 +22,10 @@ LATER: dict[str, Any] = {"retries": 0, "retry_topics": ["50ms", "100ms"], "retry
 
 
 async def test_a_record_that_fails_leaves_its_partition_and_comes_back(cluster: EmbeddedCluster) -> None:
+    own = (("trace", b"t"), ("retry.topic", b"elsewhere"), ("retry.attempts", b"7"))  # as of a copied record
     async with Producer(cluster.bootstrap_servers) as producer:
         for number in range(3):
-            sent = {"key": b"k", "partition": 1, "timestamp_ms": 1_700_000_000_000, "headers": [("trace", b"t")]}
+            sent = {"key": b"k", "partition": 1, "timestamp_ms": 1_700_000_000_000, "headers": list(own)}
             await producer.send_and_wait("events", b"%d" % number, **sent)  # type: ignore[arg-type]
     seen: list[tuple[int, float]] = []
     records: list[Record] = []
@@ -45,7 +46,7 @@ async def test_a_record_that_fails_leaves_its_partition_and_comes_back(cluster: 
     assert second_at - first_at >= 0.05
     assert third_at - second_at >= 0.1
     first, _, again = (record for record in records if record.offset == 0)
-    place = ("events", 1, 0, 1_700_000_000_000, b"k", b"0", (("trace", b"t"),))
+    place = ("events", 1, 0, 1_700_000_000_000, b"k", b"0", own)
     for record in (first, again):
         assert (record.topic, record.partition, record.offset, record.timestamp_ms) == place[:4]
         assert (record.key, record.value, tuple(record.headers)) == place[4:]

@@ -148,8 +148,9 @@ async def test_a_dead_letter_that_is_too_large_ends_the_run(cluster: EmbeddedClu
         raise CannotHandleError
 
     async with transactional(cluster, max_request_size=2_000) as producer, member(cluster) as consumer:
-        with anyio.fail_after(20), pytest.raises(MessageTooLargeError):
+        with anyio.fail_after(20), pytest.raises(HandlerError, match="was not accepted by letters") as caught:
             await consumer.run(handle, exactly_once=producer, retries=0, dead_letter_topic="letters", **QUICK)
+    assert isinstance(caught.value.__cause__, MessageTooLargeError)
 
 
 async def test_without_dead_letters_the_run_ends(cluster: EmbeddedCluster) -> None:

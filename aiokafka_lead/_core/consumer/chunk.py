@@ -79,6 +79,10 @@ class Chunk:
             return Position(self.records[0].offset, self.start.leader_epoch)
         return Position(self.records[-left].offset, self.leader_epoch)
 
+    def ahead(self) -> list[Record]:
+        """Return the records that have not been handed out, and leave them here."""
+        return self.records[self.handed_out() :]
+
     def take(self, limit: int | None) -> list[Record]:
         """Take the next records: all of them, or at most ``limit``."""
         first = self.handed_out()

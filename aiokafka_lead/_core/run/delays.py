@@ -54,7 +54,7 @@ class Closed:
         return self._until.get(tp, 0.0) > now
 
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
-        """Return how many of these records, the partition's next, are due; the rest have to be taken again."""
+        """Return how many of these records, the partition's next, are due. The partition is closed if not all are."""
         for index, record in enumerate(records):
             due_at = self._due_ms(record, now * 1000) / 1000
             if due_at > now:

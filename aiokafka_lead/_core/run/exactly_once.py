@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ..._records import ConsumerRecord
@@ -11,7 +11,7 @@ from ...errors import ConfigError, ConfigTypeError, KafkaError, RecordDeserializ
 from ...types import OffsetAndMetadata, TopicPartition
 from ..backoff import Backoff
 from .later import RetryTopics
-from .options import Ruling, RunConfig
+from .options import RunConfig, Verdict
 
 Record = ConsumerRecord[Any, Any]
 Place = tuple[str, int, int]
@@ -53,8 +53,6 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
         )
     if config.retry_topics and not producer.takes_bytes:
         raise ConfigError("retry_topics need an exactly_once producer without serializers: they get bytes as they are")
-    if config.retry_order != "none":
-        raise ConfigError('retry_order="key" is not for exactly_once')
     checked: TransactionalProducer = producer
     return checked
 
@@ -63,10 +61,10 @@ class HandlerFailure(NamedTuple):
     """Record whose handler has raised."""
 
     record: Record
+    verdict: Verdict
     error: BaseException
     attempts: int
     """Number of times that its handler has raised."""
-    ruling: Ruling
 
 
 class Attempts:
@@ -82,6 +80,8 @@ class Attempts:
         """Records that wait for a schema registry."""
         self._settled: set[Place] = set()
         """Failed records that are not handled again."""
+        self._alone: set[Place] = set()
+        """Records of batches whose retries are used up."""
 
     def failed(self, record: Record, error: BaseException) -> HandlerFailure:
         """Count a handler's failure."""
@@ -91,16 +91,33 @@ class Attempts:
         earlier = before.attempts if before is not None else 0 if later is None else later.attempts(record)
         attempts = earlier + (not isinstance(error, RecordDeserializationError))
         delays = 0 if later is None else later.delays(record)
-        failure = HandlerFailure(record, error, attempts, self._config.ruling(error, attempts, delays))
+        failure = HandlerFailure(record, self._config.verdict(error, attempts, delays), error, attempts)
         self._failed[place] = failure
-        if failure.ruling.fate != "retry":
+        if failure.verdict.fate != "retry":
             self._settled.add(place)
         return failure
+
+    def failed_together(self, records: Sequence[Record], error: BaseException) -> HandlerFailure:
+        """Count the failure of a batch; once its retries are used up, its records have to be handled alone."""
+        failures = [self.failed(record, error) for record in records]
+        first = failures[0]
+        if len(records) > 1 and any(failure.verdict.fate != "retry" for failure in failures):
+            for failure in failures:
+                place = _place(failure.record)
+                self._settled.discard(place)
+                self._alone.add(place)
+                self._failed[place] = failure._replace(verdict=Verdict("retry"))
+            first = first._replace(verdict=Verdict("retry"))
+        return first
+
+    def is_alone(self, record: Record) -> bool:
+        """Return True if the record has to be handled alone, since a batch with it has failed for the last time."""
+        return _place(record) in self._alone
 
     def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
         """Note that the record has to be handled again, without counting an attempt."""
         self._postponed.add(_place(record))
-        return HandlerFailure(record, error, 0, Ruling("retry"))
+        return HandlerFailure(record, Verdict("retry"), error, 0)
 
     def waits(self, record: Record) -> bool:
         """Return True if the record was postponed, and no record behind it has been committed."""
@@ -116,7 +133,7 @@ class Attempts:
     def delay_s(self, failures: list[HandlerFailure]) -> float:
         """Return the wait in seconds before these failed records are handled again."""
         return self._backoff.delay_s(
-            max((each.attempts for each in failures if each.ruling.fate == "retry"), default=0)
+            max((each.attempts for each in failures if each.verdict.fate == "retry"), default=0)
         )
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -127,6 +144,7 @@ class Attempts:
             for place in [place for place in self._failed if place[2] < ends.get(place[:2], 0)]:
                 del self._failed[place]
                 self._settled.discard(place)
+                self._alone.discard(place)
 
 
 def _place(record: Record) -> Place:

@@ -1,4 +1,4 @@
-"""Descriptions of handlers' errors for logs and dead letters, and verdicts on their records."""
+"""Descriptions of handlers' errors for logs and dead letters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import re
 import traceback
 from collections.abc import Iterator
 
-from ..._values import NamedTuple
-from ...errors import HandlerError, PermanentError, SchemaContentError
+from ...errors import PermanentError, SchemaContentError
 from ...errors.shown import shown_cause, some_of
-from .delays import Delay
-from .options import Fate, leaves
+from .options import leaves
 
 FRAMES = 10
 """Number of innermost frames of a traceback that are kept."""
@@ -24,20 +22,6 @@ QUOTING = {PYDANTIC, MSGSPEC}
 
 _QUOTED = re.compile(r"""(value|field) ('.*'|".*"|`.*`|-?\d+)""", re.DOTALL)
 """Parts of the input that msgspec repeats: values unknown to an enum, and names of unknown fields."""
-
-
-class Verdict(NamedTuple):
-    """Verdict on a record whose handler has raised."""
-
-    fate: Fate
-    delay_s: float | None = None
-    """Wait before a record is handled again because a schema registry is away; None for its backoff."""
-    failure: HandlerError | None = None
-    """Error that ends the run."""
-    delay: Delay | None = None
-    """Delay of the retry topic in which the record waits."""
-    behind: str | None = None
-    """Retry topic in which the record waits, without having been handled, since another one of its key is there."""
 
 
 def blamed(error: BaseException) -> BaseException:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ..._records import ConsumerRecord
@@ -14,6 +15,7 @@ from ..consumer.position import Position
 from .later import RetryTopics
 
 Record = ConsumerRecord[Any, Any]
+Undo = Callable[[], object]
 
 
 class Scan:
@@ -75,6 +77,10 @@ class _Waiting:
                 del self._copies[origin]
         return not self._copies
 
+    def has(self, origin: _Origin, place: _Place) -> bool:
+        """Return True if this copy waits."""
+        return place in self._copies.get(origin, ())
+
     def latest(self, origin: _Origin) -> _Place | None:
         """Return the place of the record's latest known copy."""
         return next(reversed(self._copies.get(origin, {})), None)
@@ -100,6 +106,20 @@ class _Family:
         self.taken_to: dict[str, int] = dict.fromkeys(names, 0)
         """Offset after the last record taken to be handled, by retry topic."""
 
+    def add(self, key: bytes, origin: _Origin, place: _Place) -> Undo:
+        """Note that a record waits at this place; return a function that undoes this."""
+        waiting = self.waiting.get(key)
+        if waiting is None:
+            waiting = self.waiting[key] = _Waiting()
+        waiting.add(origin, place)
+        return partial(self.remove, key, origin, place)
+
+    def remove(self, key: bytes, origin: _Origin, place: _Place) -> None:
+        """Note that a record does not wait at this place."""
+        waiting = self.waiting.get(key)
+        if waiting is not None and waiting.remove(origin, place):
+            del self.waiting[key]
+
 
 class Following:
     """Records in retry topics. A record may be handled once no record of its key with a smaller offset waits there.
@@ -109,6 +129,8 @@ class Following:
 
     A record may be written twice if a member is lost before its commit. It is handled once if the copies are found
     before that. Otherwise it is handled again, after it was handled for the first time in its order.
+
+    With transactions, the notes of one that is aborted are undone.
     """
 
     def __init__(self, topics: RetryTopics) -> None:
@@ -184,16 +206,26 @@ class Following:
             self.found(records)
             family.taken_to[last.topic] = last.offset + 1
 
-    def written(self, record: Record, topic: str, offset: int) -> None:
-        """Note that a record was written to a retry topic. It may have been taken there, and even be finished."""
-        family = self._family_of(record)
-        if family is not None and offset >= family.taken_to[topic]:
-            self._note(record, _Place(topic, offset))
+    def written(self, record: Record, topic: str, offset: int) -> Undo | None:
+        """Note that a record was written to a retry topic. It may have been taken there, and even be finished.
 
-    def finished(self, record: Record) -> None:
-        """Note that a record is done, or waits elsewhere."""
-        if self._waiting(record) is not None:
-            self._remove(record, self._origin(record), _Place(record.topic, record.offset))
+        Returns a function that undoes this, for a transaction that is aborted; None if there is nothing to undo.
+        """
+        family = self._family_of(record)
+        if family is None or offset < family.taken_to[topic]:
+            return None
+        return self._note(record, _Place(topic, offset))
+
+    def finished(self, record: Record) -> Undo | None:
+        """Note that a record is done, or waits elsewhere; returns the same as `written`."""
+        family, key, waiting = self._family_of(record), record.key, self._waiting(record)
+        if waiting is None or family is None or key is None:
+            return None
+        origin, place = self._origin(record), _Place(record.topic, record.offset)
+        if not waiting.has(origin, place):
+            return None
+        family.remove(key, origin, place)
+        return partial(family.add, key, origin, place)
 
     def concerns(self, record: Record) -> bool:
         """Return True if a record of this one's key, or itself, waits."""
@@ -219,23 +251,17 @@ class Following:
                 return latest.topic
             # The records of a key leave their retry topic in order: this one was deleted, or passed by a seek. To
             # follow it would mean to follow it forever.
-            self._remove(record, first, latest)
+            family = self._family_of(record)
+            assert family is not None
+            assert record.key is not None
+            family.remove(record.key, first, latest)
         return None
 
-    def _note(self, record: Record, place: _Place) -> None:
+    def _note(self, record: Record, place: _Place) -> Undo | None:
         family = self._family_of(record)
-        if family is not None and record.key is not None:
-            waiting = family.waiting.get(record.key)
-            if waiting is None:
-                waiting = family.waiting[record.key] = _Waiting()
-            waiting.add(self._origin(record), place)
-
-    def _remove(self, record: Record, origin: _Origin, place: _Place) -> None:
-        """Remove a waiting record of this one's key."""
-        family, key = self._family_of(record), record.key
-        waiting = None if family is None or key is None else family.waiting.get(key)
-        if waiting is not None and waiting.remove(origin, place):
-            del family.waiting[key]  # type: ignore[union-attr]
+        if family is None or record.key is None:
+            return None
+        return family.add(record.key, self._origin(record), place)
 
     def _origin(self, record: Record) -> _Origin:
         return _Origin(self._topics.offset(record), self._topics.timestamp_ms(record))

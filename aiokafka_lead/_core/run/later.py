@@ -17,6 +17,7 @@ from ...types import Header, TimestampType
 from .delays import Delay
 from .failures import blamed, class_name
 from .handler import place_of
+from .options import Verdict
 
 Record = ConsumerRecord[Any, Any]
 
@@ -37,6 +38,7 @@ behind that one.
 RETRY_TOPIC_CONFIG = {"message.timestamp.type": "LogAppendTime"}
 """Configuration of new retry topics: delays count from the broker's time, whatever the clock of the sender says."""
 
+_ADDED = frozenset(RETRY_HEADERS)
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _MESSAGE = RETRY_HEADERS
 
 MESSAGE_CHARACTERS = 2_000
@@ -120,7 +122,7 @@ class RetryTopics:
         """
         if record.topic not in self._levels:
             return record
-        found = _restored(record)
+        found = self._restored(record)
         if found.topic != self._origins[record.topic]:
             raise DropRecordError(f"it came from {found.topic}, and waits for another group")
         return found
@@ -132,19 +134,25 @@ class RetryTopics:
         except RecordDeserializationError:
             return record
 
+    def sent(self, record: Record, verdict: Verdict, error: BaseException | None, attempts: int, now: float) -> Letter:
+        """Return the letter for a record that waits in a retry topic, as the verdict says; ``now`` is Unix time."""
+        if verdict.behind is not None:
+            return self.follower(record, verdict.behind)
+        assert verdict.delay is not None
+        assert error is not None
+        return self.letter(record, error, attempts, verdict.delay, now)
+
     def letter(self, record: Record, error: BaseException, attempts: int, delay: Delay, now: float) -> Letter:
         """Return the letter to a retry topic for a record that has failed here; ``now`` is Unix time."""
         error = blamed(error)
         cause = {_EXCEPTION: class_name(error), _MESSAGE: shown_cause(error, str)[:MESSAGE_CHARACTERS]}
         delays = self.delays(record) + 1
         present = {_ATTEMPTS: attempts, _DELAYS: delays, _DUE: int(now * 1000) + delay.ms}
-        told = {**_place(record), **cause, **_said(record), **present}
-        return self._letter(record, told, self._name(self.original(record.topic), delay))
+        return self._letter(record, self._name(self.original(record.topic), delay), cause, present)
 
     def follower(self, record: Record, topic: str) -> Letter:
         """Return the letter to this retry topic for a record that follows one of its key there."""
-        told = {**_place(record), _ATTEMPTS: 0, _DELAYS: 0, **_said(record), _DUE: 0}
-        return self._letter(record, told, topic)
+        return self._letter(record, topic, {_ATTEMPTS: 0, _DELAYS: 0}, {_DUE: 0})
 
     def due_ms(self, record: Record, now_ms: float) -> float:
         """Return the due time of a record in a retry topic (Unix time in milliseconds).
@@ -160,9 +168,39 @@ class RetryTopics:
         due = float(record.timestamp_ms + delay_ms if by_broker else max(0, said))
         return due if due <= now_ms + delay_ms + TOLERANCE_MS else 0.0
 
-    def _letter(self, record: Record, told: Mapping[str, object], topic: str) -> Letter:
-        more = [(name, str(told[name]).encode(errors="replace")) for name in RETRY_HEADERS if name in told]
-        return Letter(topic, record.value, record.key, record.partition, None, [*_own(record), *more])
+    def _letter(self, record: Record, topic: str, first: Mapping[str, object], present: Mapping[str, object]) -> Letter:
+        """Return a letter that says what the record has said before, or else ``first``, and ``present``."""
+        own, said = self._parted(record)
+        told = {**_place(record), **first, **said, **present}
+        more = [(name, _encoded(told[name])) for name in RETRY_HEADERS if name in told]
+        return Letter(topic, record.value, record.key, record.partition, None, [*own, *more])
+
+    def _parted(self, record: Record) -> tuple[Sequence[Header], Mapping[str, bytes]]:
+        """Return the record's own headers, and those that were added for the retry topic in which it is.
+
+        The latter are the last ones. A record may have headers of these names of its own, such as one that was copied
+        from a retry topic by another program.
+        """
+        headers, said = record.headers, dict[str, bytes]()
+        if record.topic not in self._levels:
+            return headers, said
+        for name, content in reversed(headers):
+            if name not in _ADDED:
+                break
+            said[name] = content or b""
+            if name == _TOPIC:  # the first of those that were added
+                break
+        return headers[: len(headers) - len(said)], said
+
+    def _restored(self, record: Record) -> Record:
+        own, said = self._parted(record)
+        try:
+            topic = said[_TOPIC].decode(errors="replace")
+            place = topic, int(said[_PARTITION]), int(said[_OFFSET]), int(said[_TIMESTAMP])
+        except (KeyError, ValueError) as error:
+            text = f"{place_of(record)} does not say where it came from: {error!r}"
+            raise RecordDeserializationError(text, record=record, part="headers") from None
+        return ConsumerRecord(*place, TimestampType.CREATE_TIME, record.key, record.value, tuple(own), None)
 
     def _name(self, origin: str, delay: Delay) -> str:
         return f"{origin}.{self._group_id}.retry.{delay.text}"
@@ -177,23 +215,5 @@ def _place(record: Record) -> dict[str, object]:
     }
 
 
-def _restored(record: Record) -> Record:
-    said = _said(record)
-    try:
-        place = said[_TOPIC], int(said[_PARTITION]), int(said[_OFFSET]), int(said[_TIMESTAMP])
-    except (KeyError, ValueError) as error:
-        text = f"{place_of(record)} does not say where it came from: {error!r}"
-        raise RecordDeserializationError(text, record=record, part="headers") from None
-    return ConsumerRecord(*place, TimestampType.CREATE_TIME, record.key, record.value, tuple(_own(record)), None)
-
-
-def _said(record: Record) -> Mapping[str, str]:
-    return {
-        name: content.decode(errors="replace")
-        for name, content in record.headers
-        if name in RETRY_HEADERS and content is not None
-    }
-
-
-def _own(record: Record) -> list[Header]:
-    return [(name, content) for name, content in record.headers if name not in RETRY_HEADERS]
+def _encoded(content: object) -> bytes:
+    return content if isinstance(content, bytes) else str(content).encode(errors="replace")

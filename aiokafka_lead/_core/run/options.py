@@ -35,14 +35,18 @@ counts as done because it cannot be read or because its handler says so, is reje
 """
 
 
-class Ruling(NamedTuple):
-    """Fate of a record whose handler has raised."""
+class Verdict(NamedTuple):
+    """Verdict on a record whose handler has raised."""
 
     fate: Fate
     delay: Delay | None = None
     """Delay of the retry topic in which it waits."""
-    failed: Exception | None = None
-    """Error of ``retry_delay``, which ends the run."""
+    behind: str | None = None
+    """Retry topic in which it waits, without having been handled, since another one of its key is there."""
+    wait_s: float | None = None
+    """Wait before it is handled again because a schema registry is away; None for its backoff."""
+    failure: Exception | None = None
+    """Error that ends the run."""
 
 
 def leaves(error: BaseException) -> list[BaseException]:
@@ -136,7 +140,7 @@ class RunOptions(HandlingOptions, total=False):
     latest; None gives the record up. Without it, a record waits in each of them once (None)."""
     retry_order: Literal["none", "key"]
     """Order of records whose key has a record in ``retry_topics``: with "none" they do not wait for it; with "key" they
-    follow it, and are handled in the order of their offsets. Needs ``order="key"``, and is not for ``exactly_once``
+    follow it, and are handled in the order of their offsets. Needs ``order="key"``, and is not for handlers of batches
     ("none")."""
     retry_share: float
     """Part of the ``concurrency`` for retries, and for records of keys whose handlers have lately taken more than a
@@ -199,26 +203,27 @@ class HandlingConfig(Checked):
         """True if signals or probes have to be answered."""
         return self.stop_on_signals or self.health_port is not None
 
-    def ruling(self, error: BaseException, attempts: int, delays: int = 0) -> Ruling:
-        """Return the fate of a record whose handler has raised this for the ``attempts``-th time.
+    def verdict(self, error: BaseException, attempts: int, delays: int = 0) -> Verdict:
+        """Return the verdict on a record whose handler has raised this for the ``attempts``-th time.
 
-        ``delays`` is the number of retry topics in which it has waited because of its own failures.
+        ``delays`` is the number of retry topics in which it has waited because of its own failures. The ``failure`` of
+        the verdict is the error of ``retry_delay``, if that has raised one.
         """
         if isinstance(error, RecordDeserializationError):
-            return Ruling(self._unreadable)
+            return Verdict(self._unreadable)
         raised = leaves(error)
         if all(isinstance(each, DropRecordError) for each in raised):
-            return Ruling("drop")
+            return Verdict("drop")
         if not any(isinstance(each, PermanentError) for each in raised) and self._may_help(error, raised):
             if attempts <= self.retries:
-                return Ruling("retry")
+                return Verdict("retry")
             try:
                 delay = self._delay(error, attempts, delays)
             except Exception as failed:
-                return Ruling("raise", failed=failed)
+                return Verdict("raise", failure=failed)
             if delay is not None:
-                return Ruling("later", delay)
-        return Ruling(self._given_up)
+                return Verdict("later", delay)
+        return Verdict(self._given_up)
 
     def _delay(self, error: BaseException, attempts: int, delays: int) -> Delay | None:
         """Return the delay of the retry topic in which a record waits next, or None."""

@@ -52,9 +52,11 @@ class OffsetQueries:
         self._patience_s = patience_of(client.config.retry_backoff_max_ms)
 
     async def offsets(
-        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float, *, read_committed: bool | None = None
     ) -> dict[TopicPartition, ListedOffset]:
         """Return each partition's first offset at or after the timestamp (special ones: see `reset_policy`).
+
+        ``read_committed`` None: as the consumer reads.
 
         Raises `UnknownTopicOrPartitionError` if several answers of the cluster agree on that, an error that a retry
         would not help against, and `RequestTimedOutError` with the last failure.
@@ -62,7 +64,9 @@ class OffsetQueries:
         deadline = Deadline(timeout_ms)
         for name in {tp.topic for tp in timestamps}:
             await self._know(name, deadline)
-        query = _Query(timestamps, self._client.metadata.full_answers)
+        if read_committed is None:
+            read_committed = self._reading.read_committed
+        query = _Query(timestamps, self._client.metadata.full_answers, read_committed)
         with anyio.move_on_after(deadline.left_s()):
             while query.left:
                 query.failures += 1
@@ -125,7 +129,7 @@ class OffsetQueries:
         timestamps = {tp: query.left[tp] for tp in partitions}
         trust, asked_at = query.trust[node_id], time.monotonic()
         try:
-            answer = await list_offsets(self._client, node_id, timestamps, read_committed=self._reading.read_committed)
+            answer = await list_offsets(self._client, node_id, timestamps, read_committed=query.read_committed)
         except KafkaError as error:
             query.failed(error, trust)
             self._client.metadata.request_update(lost(node_id))
@@ -146,9 +150,10 @@ class OffsetQueries:
 class _Query:
     """One call of `OffsetQueries.offsets`."""
 
-    def __init__(self, timestamps: Mapping[TopicPartition, int], answers: int) -> None:
+    def __init__(self, timestamps: Mapping[TopicPartition, int], answers: int, read_committed: bool) -> None:
         """``answers`` is the number of complete metadata answers so far."""
         self.answers_before = answers
+        self.read_committed = read_committed
         self.began_at = time.monotonic()
         self.trust = defaultdict[int, Trust](Trust)
         """Trust in each leader, by node id."""

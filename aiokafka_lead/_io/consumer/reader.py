@@ -43,6 +43,7 @@ TAKE_S = 0.01
 """Time limit of decoding within one `getmany`."""
 
 Wanted = Container[TopicPartition] | None
+Due = Callable[[Chunk], int]
 
 
 class ReadListener(Protocol):
@@ -182,9 +183,13 @@ class Reader(Generic[K, V]):
     # --- many --------------------------------------------------------------------------------------------------------
 
     async def getmany(
-        self, wanted: Wanted, timeout_ms: float, max_records: int | None
+        self, wanted: Wanted, timeout_ms: float, max_records: int | None, due: Due | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Return the buffered records of these partitions, waiting for the first if there are none."""
+        """Return the buffered records of these partitions, waiting for the first if there are none.
+
+        ``due`` returns how many of a chunk's next records may be taken; the rest stay in the buffer. After fewer than
+        all, ``wanted`` no longer contains the partition.
+        """
         deadline = Deadline(timeout_ms)
         while True:
             await self._begin_fairly()
@@ -192,14 +197,16 @@ class Reader(Generic[K, V]):
                 chunk = self._prefetch.chunk(wanted) if self._prefetch.deserializers.waits else None
                 if chunk is not None and not await self._is_ready(chunk, max_records, TAKE_S):
                     continue
-                taken = self._take(wanted, max_records)
+                taken = self._take(wanted, max_records, due)
             except NotLoaded as large:
                 await self._loading.load(large.view)
                 continue
             if taken or not await self.wait(wanted, deadline):
                 return taken
 
-    def _take(self, wanted: Wanted, limit: int | None) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+    def _take(
+        self, wanted: Wanted, limit: int | None, due: Due | None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         taken: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         until = time.monotonic() + TAKE_S
         while limit is None or limit > 0:
@@ -216,10 +223,15 @@ class Reader(Generic[K, V]):
                 if not ready:
                     break
                 limit = ready if limit is None else min(limit, ready)
+            most = limit
+            if due is not None:
+                most = due(chunk) if limit is None else min(limit, due(chunk))
+                if not most:
+                    continue
             held = taken.get(chunk.tp)
             if held is None and self._listener is not None:
                 self._listener.handed_out(chunk.tp, chunk.position())
-            records = chunk.take(limit)
+            records = chunk.take(most)
             if held is None:
                 taken[chunk.tp] = records
             else:

@@ -7,17 +7,18 @@ import logging
 import math
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
-from ..._core.run.failures import Verdict, described, quotes_input
+from ..._core.run.failures import described, quotes_input
 from ..._core.run.handler import NoAwaitableError, place_of
 from ..._core.run.later import RetryTopics
-from ..._core.run.options import Fate, HandlingConfig, Ruling
+from ..._core.run.options import Fate, HandlingConfig, Verdict
 from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
 from ..._core.share.record import ShareRecord
 from ..._core.tracing import ReadTracing, RunTracing
@@ -83,6 +84,10 @@ class Judge(Generic[R]):
         handle = timed(handle, self.config.handler_timeout_ms)
         return handle if self.tracing is None else self.tracing.around(handle)
 
+    def within(self, record: Any) -> AbstractContextManager[object]:
+        """Make the span of a record whose handler has failed current again."""
+        return nullcontext() if self.tracing is None else self.tracing.within(record)
+
     def problem(self, now: float) -> str | None:
         """Describe the failures that the run currently tolerates, or return None."""
         return self.refusals.problem(now) or self.outages.problem(now)
@@ -94,25 +99,25 @@ class Judge(Generic[R]):
 
     def outage(self, record: Any, error: BaseException, attempts: int) -> Verdict:
         """Judge a record that waits for a schema registry: it waits without counting an attempt, up to a limit."""
-        delay_s = self.outages.bear(record, error, time.monotonic())
-        if delay_s is not None:
+        wait_s = self.outages.bear(record, error, time.monotonic())
+        if wait_s is not None:
             if self.tracing is not None:
                 self.tracing.retried(record, error, attempts)
-            return Verdict("retry", delay_s)
+            return Verdict("retry", wait_s=wait_s)
         self._give_up(record, error)
         text = f"{place_of(record)} has waited for a schema registry for registry_patience_ms: {shown_cause(error)}"
         return Verdict("raise", failure=_failure(text, record, error, attempts))
 
-    def judge(self, record: Any, error: BaseException, attempts: int, ruling: Ruling | None = None) -> Verdict:
+    def judge(self, record: Any, error: BaseException, attempts: int, verdict: Verdict | None = None) -> Verdict:
         """Judge a record whose handler has raised this error, for the ``attempts``-th time.
 
-        With a ``ruling``, its fate is decided already. If the record has to be sent to another topic, `sent` logs that
-        once it is done.
+        With a ``verdict``, its fate is decided already. If the record has to be sent to another topic, `sent` logs that
+        once it is done. The ``failure`` of the result is a `HandlerError`.
         """
-        if ruling is None:
+        if verdict is None:
             delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)
-            ruling = self.config.ruling(error, attempts, delays)
-        fate, delay, failed = ruling
+            verdict = self.config.verdict(error, attempts, delays)
+        fate, failed = verdict.fate, verdict.failure
         if fate == "raise":
             self._give_up(record, error)
             text = self._text(record, error, attempts)
@@ -120,13 +125,13 @@ class Judge(Generic[R]):
                 text = f"{text}; retry_delay has failed: {failed!r}"
             return Verdict(fate, failure=_failure(text, record, failed or error, attempts))
         if fate in _SENT:
-            return Verdict(fate, delay=delay)
+            return verdict
         self._log(fate, record, error, attempts)
         if fate != "retry":
             self._give_up(record, error)
         elif self.tracing is not None:
             self.tracing.retried(record, error, attempts)
-        return Verdict(fate)
+        return verdict
 
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
         """Note that a record's dead letter is written, or that it waits in a retry topic."""
@@ -157,6 +162,8 @@ class Judge(Generic[R]):
 
     def _log(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
         level, outcome = _SAYS[fate]
+        if not self.log.isEnabledFor(level):
+            return
         about = {"topic": record.topic, "partition": record.partition}
         # A traceback ends with the messages of all errors in the chain, some of which repeat the record's content.
         shown = None if fate == "drop" or quotes_input(error) else error
@@ -180,6 +187,7 @@ class Sending(NamedTuple):
     """Record on its way to another topic. It keeps its slot, and so stays in hand, until it is written there."""
 
     slot: Any
+    """None in a transaction, whose end settles its records."""
     record: Any
     verdict: Verdict
     error: BaseException | None = None
@@ -217,11 +225,13 @@ class WorkersRun(ABC, Generic[S, R]):
         self._room = Signal()
         """Set when more records can be taken than before, or the run may have to end."""
         self._waiting = Signal()
-        """Set when another record waits for its due time."""
+        """Set when another record waits for its due time, or was answered in another topic."""
         self._calm = News()
         """Notified when a handler has ended that a task may wait for."""
         self._sending: set[S] = set()
         """Slots of records that are on their way to other topics."""
+        self._answers: deque[tuple[Sending, Delivery]] = deque()
+        """Records among these that brokers have accepted or refused."""
         self._failure: BaseException | None = None
         """Error that ends the run."""
         self._stop_at = math.inf
@@ -292,6 +302,9 @@ class WorkersRun(ABC, Generic[S, R]):
                     wound_up = True
                 self._tasks.cancel_scope.cancel()
         finally:
+            for sending, delivery in self._answers:
+                if delivery.exception() is None:
+                    self._accepted(sending, delivery.result())
             self._sending.clear()
             await to_the_end(self._settle_last, "kafka last commit")
         if self._failure is not None:
@@ -313,10 +326,11 @@ class WorkersRun(ABC, Generic[S, R]):
                 await self._room.wait(refusals.bear(error, time.monotonic()))
 
     async def _go_on_in_time(self) -> None:
-        """Continue with waiting records at their due times."""
+        """Continue with waiting records at their due times, and behind those that are written to other topics."""
         while True:
             due_at = self._next_due()
             await self._waiting.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))
+            self._settle_answers()
             self._due(time.monotonic())
             self._workers.rouse()
 
@@ -395,7 +409,7 @@ class WorkersRun(ABC, Generic[S, R]):
         if verdict.failure is not None:
             self._end(slot, verdict.failure)
         elif verdict.fate == "retry":
-            self._wait(slot, record, error, verdict.delay_s)
+            self._wait(slot, record, error, verdict.wait_s)
             self._waiting.set()
         elif verdict.fate in _SENT:
             await self._send_away(Sending(slot, record, verdict, error, attempts))
@@ -407,11 +421,10 @@ class WorkersRun(ABC, Generic[S, R]):
 
         A task cancelled meanwhile may send it twice.
         """
-        tracing = self._judge.tracing
         try:
             while True:
                 try:
-                    with nullcontext() if tracing is None else tracing.within(sending.record):
+                    with self._judge.within(sending.record):
                         delivery = await self._send(sending)
                     break
                 except asyncio.CancelledError:
@@ -430,20 +443,27 @@ class WorkersRun(ABC, Generic[S, R]):
         return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts)
 
     def _answered(self, sending: Sending, delivery: Delivery) -> None:
-        """Finish with a record that is written to another topic."""
-        if sending.slot not in self._sending:
-            return  # the run has ended
-        refusal = delivery.exception()
-        if refusal is not None:
-            self._not_sent(sending, refusal)
-            return
+        """Have a task settle this: a connection calls it outside of any, where no worker can be made."""
+        self._answers.append((sending, delivery))
+        self._waiting.set()
+
+    def _settle_answers(self) -> None:
+        """Finish with records that are written to other topics, for which others may have waited."""
+        while self._answers:
+            sending, delivery = self._answers.popleft()
+            refusal = delivery.exception()
+            if refusal is None:
+                self._accepted(sending, delivery.result())
+            else:
+                self._not_sent(sending, refusal)
+
+    def _accepted(self, sending: Sending, at: RecordMetadata) -> None:
         self._sending.discard(sending.slot)
-        self._written(sending, delivery.result())
+        self._written(sending, at)
         if sending.error is not None:
             self._judge.sent(sending.verdict.fate, sending.record, sending.error, sending.attempts)
         self._leave(sending.slot)
         self._calm.tell()
-        self._workers.rouse()  # a record may have waited for this one
 
     def _written(self, sending: Sending, at: RecordMetadata) -> None:
         """Note where the record is now."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Container
-from typing import Any
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ..._core.consumer.reading import Reading
 from ..._core.run.exactly_once import Attempts, HandlerFailure
+from ..._core.run.following import Undo
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import RunConfig
 from ..._core.run.refusals import is_outage
@@ -27,20 +28,35 @@ from ...errors import (
 )
 from ...types import OffsetAndMetadata, TopicPartition
 from ..loop import Signal, Waiter
-from .handling import Intake, standing_still
+from .base import Sending
+from .handling import Intake
+from .routing import Routing
+from .transaction_batches import Calls, TransactionBatches
 from .workers import Worker, Workers
 
+if TYPE_CHECKING:
+    from ..._core.producer.delivery import Delivery
+
 Record = ConsumerRecord[Any, Any]
+
+
+_FATAL = (CommitOutcomeUnknownError, ProducerFencedError, TransactionAbortedError)
+"""Errors of the transaction itself, which are no failures of a handler."""
+
+
+class NotSentError(Exception):
+    """A record could not be sent to another topic; the cause is the reason."""
 
 
 class Batch:
     """Takes records until there are enough, and gives them to handlers meanwhile.
 
-    If a handler fails, the transaction is lost: running handlers continue to their end, and no other starts.
+    If a handler fails, the transaction is lost. The records in hand are still handled: all those that fail are known
+    then, so that they do not spoil one transaction after another.
     """
 
     def __init__(
-        self, config: RunConfig, reading: Reading, intake: Intake, attempts: Attempts, retry_topics: Container[str] = ()
+        self, config: RunConfig, reading: Reading, intake: Intake, attempts: Attempts, routing: Routing
     ) -> None:
         self._config = config
         self._reading = reading
@@ -51,15 +67,34 @@ class Batch:
         self._left = config.max_transaction_records
         self.commits_unchanged = False
         """True if positions in retry partitions are committed that have not changed."""
+        self.undo: list[Undo] = []
+        """Functions that undo the notes of `Following`, if the transaction is aborted."""
+        self.sent: list[tuple[Sending, Delivery]] = []
+        """Records that were sent to other topics instead of being handled."""
+        self.refused: list[tuple[Sending, Exception]] = []
+        """Records that could not be sent there."""
         self._room = Signal()
         self._calm = Signal()
         self._work = Work(
-            config, reading.positions, self._room.set, self._calm.set, time.monotonic, retry_topics=retry_topics
+            config,
+            reading.positions,
+            self._room.set,
+            self._calm.set,
+            time.monotonic,
+            routing.order_of(config.order),
+            routing.retry_topics or (),
         )
+        self._together: TransactionBatches | None = None
+        if routing.batches:
+            self._together = TransactionBatches(self, routing, attempts, config.handler_timeout_ms)
         self._workers: Workers[HandlerSlot, Record] | None = None
         self._taking = anyio.CancelScope()
         self.scope = anyio.CancelScope()
         """Scope around the whole batch, its transaction included."""
+        self._ends_soon = False
+        """True once it has to end soon."""
+        self._closed = False
+        """True once no other handler starts."""
         self.failures: list[HandlerFailure] = []
         self.error: BaseException | None = None
         """Error that ends the batch without being a handler's failure."""
@@ -72,20 +107,31 @@ class Batch:
         """Take the first records; return False if none came in time. Raises the error that prevents reading."""
         taken = await self._intake.take(self._work, idle_ms, min(self._work.room(), self._left), from_all=True)
         self._until = time.monotonic() + self._config.max_transaction_ms / 1000
+        if self._together is not None:
+            self._together.hurry(self._until)
         self._left -= taken
         return taken > 0
 
     def close(self) -> None:
-        """Take no more records."""
+        """Take no more records, and end soon: a lost transaction hands out no other record."""
+        self._ends_soon = True
+        if self.lost:
+            self._closed = True
+            self._close_all()
+        self._stop_taking()
+
+    def _stop_taking(self) -> None:
         self._left = 0
         self._taking.cancel()
+        self._room.set()
+        self._calm.set()
 
     def concerns(self, partitions: Container[TopicPartition]) -> bool:
         """Return True if it has records of these partitions."""
         return any(partition.state.tp in partitions for partition in self._work)
 
     async def _take(self) -> None:
-        while self._left > 0 and not self._lost:
+        while self._left > 0 and not self.lost:
             left_s = self._until - time.monotonic()
             if left_s <= 0:
                 return
@@ -98,58 +144,101 @@ class Batch:
                 self._left -= await self._intake.take(self._work, left_s * 1000, room)
             except KafkaError:
                 return  # raised again after these records are committed; raised now, it would prevent that
-            if self.failures or self.error is not None:  # while records were being taken
+            if self._closed:  # while records were being taken
                 self._close_all()
             self._rouse()
 
     # --- handling ----------------------------------------------------------------------------------------------------
 
-    async def handle(self, handle: Callable[[Record], Awaitable[object]], log: ClientLog) -> None:
-        """Wait until every handler has returned, or one has failed and the others have ended."""
+    async def handle(self, calls: Calls, log: ClientLog) -> None:
+        """Wait until every handler has returned, or failed."""
+        together = self._together
         async with anyio.create_task_group() as tasks:
-            self._workers = Workers(
+            workers = self._workers = Workers(
                 tasks,
                 self._work,
                 self._config.concurrency,
-                handle,
+                calls.one,
                 self._failed,
                 self._end,
+                None if together is None else together.take_over,
+                self._calm.set,
                 slow_s=self._config.slow_handler_ms / 1000,
                 log=log,
             )
+            if together is not None:
+                tasks.start_soon(together.run, workers, calls, name="kafka batches")
             self._rouse()
             with self._taking:
                 await self._take()
-            while not self._lost and not self._work.wait_for_all():
+            if together is not None:
+                together.hurry(0.0)
+            while not self.lost and not self._work.wait_for_all():
                 await self._room.wait()
-            while self._lost and self.busy:
+            while self.lost and self._at_work():
                 await self._calm.wait()
             tasks.cancel_scope.cancel()
+
+    def note(self, undo: Undo | None) -> None:
+        """Call this function if the transaction is aborted."""
+        if undo is not None:
+            self.undo.append(undo)
 
     def _rouse(self) -> None:
         if self._workers is not None:
             self._workers.rouse()
 
     @property
-    def _lost(self) -> bool:
+    def lost(self) -> bool:
+        """True if the transaction will be aborted."""
         return bool(self.failures) or self.error is not None
+
+    def _at_work(self) -> bool:
+        """Return True while handlers of the lost transaction run, or others will start."""
+        return bool(self.busy) or (not self._closed and bool(self._work.turns or self._work.aside))
 
     @property
     def busy(self) -> list[Worker[HandlerSlot]]:
         """Workers that handle a record."""
         return [] if self._workers is None else self._workers.busy
 
+    def handled(self, slots: Sequence[HandlerSlot]) -> None:
+        """Note that these records are handled, or sent to another topic."""
+        for slot in slots:
+            self._work.finished(slot)
+        self._rouse()
+
+    async def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None:
+        """Abort the transaction, since the handler of these records has raised."""
+        first, *others = slots
+        record: Record = first.record  # type: ignore[assignment]
+        if others and not is_outage(error) and not isinstance(error, _FATAL):
+            records: list[Record] = [slot.record for slot in slots]  # type: ignore[misc]
+            self.failures.append(self._attempts.failed_together(records, error))
+            self._give_up(first)
+        else:
+            await self._failed(first, record, error)
+        for slot in others:
+            self._work.given_up(slot)
+
     async def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
-        elif isinstance(error, CommitOutcomeUnknownError | ProducerFencedError | TransactionAbortedError):
+        elif isinstance(error, _FATAL):
             self._end(slot, error)
-        elif isinstance(error, Exception) and self._attempts.settled(record) is not None:
-            self._end(slot, error)  # no handler's: the record could not be sent to another topic
-        else:
-            note = self._attempts.postponed if is_outage(error) else self._attempts.failed
-            self.failures.append(note(record, error))
+        elif isinstance(error, NotSentError):
+            self._end(slot, error.__cause__ or error)
+        elif is_outage(error):
+            self.failures.append(self._attempts.postponed(record, error))
             self._give_up(slot)
+        else:
+            failure = self._attempts.failed(record, error)
+            self.failures.append(failure)
+            if failure.verdict.fate == "raise" or self._ends_soon or self._together is not None:
+                self._give_up(slot)
+            else:
+                self._work.given_up(slot)
+                self._stop_taking()
 
     def _end(self, slot: HandlerSlot, error: BaseException) -> None:
         if self.error is None:
@@ -161,11 +250,13 @@ class Batch:
             self._work.close(partition)
 
     def _give_up(self, slot: HandlerSlot) -> None:
+        """Take back the record in this slot, and hand out no other one."""
+        self._closed = True
         self._close_all()
         self._work.given_up(slot)
-        self.close()
-        self._room.set()
-        self._calm.set()
+        for waiting in [] if self._together is None else self._together.give_up():
+            self._work.given_up(waiting)
+        self._stop_taking()
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -173,7 +264,8 @@ class Batch:
         """Return the offsets behind all records; raise `CommitFailedError` if a partition was taken away meanwhile."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         if self.commits_unchanged:
-            found.update(standing_still(self._reading, self._work))
+            found.update(self._intake.standing_still(self._work))
+            self.commits_unchanged = bool(found)
         for partition, position in self._work.done():
             if not self._reading.positions.owns(partition.state):
                 raise CommitFailedError(f"{partition.state.tp} was taken away while its records were handled")

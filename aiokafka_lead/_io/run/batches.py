@@ -147,7 +147,7 @@ class Batches:
             if not first.slot.busy:
                 return True
             attempts += 1
-            if self._config.ruling(error, attempts).fate != "retry":
+            if self._config.verdict(error, attempts).fate != "retry":
                 if len(members) > 1:
                     return False
                 await self._settle(first.slot, first.record, error, attempts)
@@ -178,10 +178,10 @@ class Batches:
         if not is_outage(error):
             return False
         verdict = self._judge.outage(record, error, 0)
-        if verdict.delay_s is None:
+        if verdict.wait_s is None:
             await self._settle(slot, record, error, 0)
             return False
-        return await self._wait(slot, verdict.delay_s)
+        return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
         """Wait to handle the slot's record again; return False if it is given up, as its partition is being left."""
@@ -193,13 +193,19 @@ class Batches:
         return True
 
     async def _raised(self, by: BatchRoute, items: list[Any]) -> BaseException | None:
-        """Call the handler; return the error it has raised, or None."""
-        try:
-            await timed(by.handle, self._config.handler_timeout_ms)(items)
-        except Exception as error:
-            return error
-        except asyncio.CancelledError as error:
-            if not await outlives_cancellation():
-                raise
-            return error
-        return None
+        return await raised(by.handle, items, self._config.handler_timeout_ms)
+
+
+async def raised(
+    handle: Callable[[list[Any]], Awaitable[object]], items: list[Any], timeout_ms: float | None
+) -> BaseException | None:
+    """Call a handler of batches; return the error it has raised, or None."""
+    try:
+        await timed(handle, timeout_ms)(items)
+    except Exception as error:
+        return error
+    except asyncio.CancelledError as error:
+        if not await outlives_cancellation():
+            raise
+        return error
+    return None

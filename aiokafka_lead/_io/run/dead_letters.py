@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.options import DeadLetterProducer
 from ..._records import ConsumerRecord
-from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from ...errors import TopicAuthorizationFailedError, UnsupportedVersionError
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ MISSING_AFTER_MS = 10_000.0
 """Time that brokers may not know a topic before it counts as missing, in milliseconds."""
 
 NOT_SAID = -(2**31)
-WRITE = 4
-"""Bit of the right to write among a broker's authorized operations (`AclOperation.WRITE`; KIP-430)."""
+READ, WRITE = 3, 4
+"""Bits of these rights among a broker's authorized operations (`AclOperation`; KIP-430)."""
+
+_NAMES = {READ: "read", WRITE: "write to"}
 
 
 class DeadLetters:
@@ -56,17 +59,25 @@ async def check_writable(client: Client, topic: str) -> int:
     client.check()
     within_ms = min(MISSING_AFTER_MS, getattr(client.config, "max_block_ms", MISSING_AFTER_MS))
     known = await client.metadata.topic(topic, within_ms)
-    request = MetadataRequest(
-        topics=[MetadataRequestTopic(name=topic)],
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=True,
-    )
+    for found in await described(client, [topic]):
+        check_rights(found, WRITE)
+    return len(known.partitions)
+
+
+async def described(client: Client, topics: Iterable[str]) -> Sequence[MetadataResponseTopic]:
+    """Return the cluster's answer about these topics, with the client's rights as far as brokers report them."""
+    names = [MetadataRequestTopic(name=topic) for topic in topics]
+    request = MetadataRequest(topics=names, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
     try:
         response = await client.request_any(request)
     except UnsupportedVersionError:
-        return len(known.partitions)
-    for found in response.topics:
-        operations = found.topic_authorized_operations
-        if operations != NOT_SAID and not operations >> WRITE & 1:
-            raise TopicAuthorizationFailedError(f"run() may not write to {topic}")
-    return len(known.partitions)
+        response = await client.request_any(MetadataRequest(topics=names, allow_auto_topic_creation=False))
+    return response.topics
+
+
+def check_rights(found: MetadataResponseTopic, *wanted: int) -> None:
+    """Raise `TopicAuthorizationFailedError` if brokers report that the client lacks one of these rights to a topic."""
+    operations = found.topic_authorized_operations
+    if operations != NOT_SAID and not all(operations >> right & 1 for right in wanted):
+        rights = " and ".join(_NAMES[right] for right in wanted)
+        raise TopicAuthorizationFailedError(f"run() may not {rights} {found.name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,19 +16,29 @@ from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.exactly_once import Attempts, HandlerFailure, TransactionalProducer
-from ..._core.run.options import RunConfig
+from ..._core.run.following import Following
+from ..._core.run.options import RunConfig, Verdict
 from ..._core.run.refusals import REFUSALS, is_outage
 from ..._records import ConsumerRecord
-from ...errors import CommitFailedError, ConfigError, IllegalStateError, InvalidProducerEpochError, KafkaError
+from ...errors import (
+    CommitFailedError,
+    HandlerError,
+    IllegalStateError,
+    InvalidProducerEpochError,
+    KafkaError,
+    TransactionAbortedError,
+)
 from ...errors.shown import some_of
 from ...types import TopicPartition
 from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
-from .base import CANCELLED_WITHIN_S, IDLE_MS, Judge
-from .batch import Batch
+from .base import CANCELLED_WITHIN_S, IDLE_MS, Judge, Sending
+from .batch import Batch, NotSentError
+from .ends import RetryEnds
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
 from .part import BatchPart, RunSource
 from .routing import Routing
+from .transaction_batches import Calls
 
 if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
@@ -58,8 +69,6 @@ async def run_exactly_once(
         raise IllegalStateError("exactly_once commits offsets of a group: set group_id")
     if not begin(engine):
         return
-    if routing.batches:
-        raise ConfigError("exactly_once is for handlers of single records, without max_records")
     with engine.client.beginnings.within(math.inf):
         for topic in filter(None, (config.dead_letter_topic, *routing.targets)):
             await producer.partitions_for(topic)
@@ -89,10 +98,8 @@ class ExactlyOnceRun:
         self._reader = engine.reader
         self._commits = commits
         self._config = config
-        self._handler = routing.handle
+        self._routing = routing
         self._retry_topics = routing.retry_topics
-        self._send_letter = routing.send_letter
-        self._intake = Intake(engine.reading, engine.reader, routing.retry_topics)
         self._producer = producer
         self._deserializers = engine.reading.prefetch.deserializers
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -101,6 +108,11 @@ class ExactlyOnceRun:
             config, engine.config, engine.tracing, self._attempts.waits, routing.retry_topics
         )
         self._log = self._judge.log
+        self._following: Following | None = None
+        if routing.retry_topics is not None and config.retry_order == "key":
+            self._following = Following(routing.retry_topics)
+        ends = RetryEnds(engine, routing, self._log)
+        self._intake = Intake(engine.reading, engine.reader, routing.retry_topics, self._following, ends.find)
         self._source = RunSource(commits)
         self._batch: Batch | None = None
         """Batch whose records are being handled."""
@@ -131,9 +143,10 @@ class ExactlyOnceRun:
                         refusals.passed(time.monotonic())
             finally:
                 await self._end_in_flight()
+                self._intake.end()
 
     async def _one_batch(self) -> None:
-        batch = Batch(self._config, self._reading, self._intake, self._attempts, self._retry_topics or ())
+        batch = Batch(self._config, self._reading, self._intake, self._attempts, self._routing)
         # Positions behind transactions in flight are not committable yet.
         batch.commits_unchanged = not self._in_flight and time.monotonic() >= self._again_at
         part = BatchPart(batch, self._commits, self._source, self._part_over)
@@ -188,7 +201,7 @@ class ExactlyOnceRun:
         try:
             with batch.scope:
                 async with self._producer.transaction() as txn:
-                    await batch.handle(self._handle_with(txn), self._log)
+                    await batch.handle(Calls(self._handling(batch, txn), self._readable, txn), self._log)
                     if batch.error is not None:
                         raise batch.error
                     if batch.failures:
@@ -198,6 +211,9 @@ class ExactlyOnceRun:
         except _LostBatch:
             return None
         except KafkaError as error:
+            refused = self._refused(batch)
+            if refused is not None:
+                raise refused from refused.__cause__
             # An old epoch may come from a transaction that has timed out. If another producer has taken over, the next
             # begin fails.
             if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
@@ -217,43 +233,100 @@ class ExactlyOnceRun:
             if part.batch.commits_unchanged:
                 self._again_at = time.monotonic() + COMMIT_AGAIN_S
             self._attempts.committed(part.offsets)
-
-    def _handle_with(self, txn: Any) -> Callable[[Record], Awaitable[object]]:
-        def handle(record: Record) -> Awaitable[object]:
-            return self._handle(record, txn)
-
-        return self._judge.around(handle)
-
-    async def _handle(self, record: Record, txn: Any) -> None:
-        failure, later = self._attempts.settled(record), self._retry_topics
-        if failure is None:
-            if later is not None:
-                record = later.origin(record)
-            await self._handler(await deserialized(record, self._deserializers), txn)
-            return
-        error, attempts, (fate, delay, _) = failure[1:]
-        if delay is not None and later is not None:
-            letter = later.letter(record, error, attempts, delay, time.time())
-            await self._send_letter(txn, letter)
-        elif fate == "dead_letter":
-            told = record if later is None else later.named(record)
-            headers = dead_letter_headers(told, error, attempts, self._engine.config.group_id)
-            await txn.send(self._config.dead_letter_topic, record.value, record.key, headers=headers)
         else:
-            return
-        self._judge.sent(fate, record, error, attempts)
+            for undo in part.batch.undo:
+                undo()
+
+    def _handling(self, batch: Batch, txn: Any) -> Callable[[Record], Awaitable[object]]:
+        """Return the function that handles a record of this batch, or sends it to another topic."""
+        here = self._judge.around(partial(self._handle_here, batch, txn))
+
+        def handle(record: Record) -> Awaitable[object]:
+            if self._following is None and self._attempts.settled(record) is None:
+                return here(record)
+            return self._handle_or_send(batch, txn, here, record)
+
+        return handle
+
+    async def _handle_here(self, batch: Batch, txn: Any, record: Record) -> None:
+        await self._routing.handle(await self._readable(record), txn)
+        self._finished(batch, record)
+
+    async def _readable(self, record: Record) -> Record:
+        made = record if self._retry_topics is None else self._retry_topics.origin(record)
+        return await deserialized(made, self._deserializers)
+
+    async def _handle_or_send(
+        self, batch: Batch, txn: Any, here: Callable[[Record], Awaitable[object]], record: Record
+    ) -> None:
+        following = self._following
+        if following is not None and following.concerns(record):
+            if following.is_copy(record):
+                self._finished(batch, record)
+                return
+            topic = following.ahead_of(record)
+            if topic is not None:
+                await self._send(batch, txn, Sending(None, record, Verdict("later", behind=topic)))
+                return
+        failure = self._attempts.settled(record)
+        if failure is None:
+            await here(record)
+        elif failure.verdict.fate in ("later", "dead_letter"):
+            await self._send(batch, txn, Sending(None, *failure))
+        else:
+            self._finished(batch, record)
+
+    async def _send(self, batch: Batch, txn: Any, sending: Sending) -> None:
+        """Send a record to another topic, within the transaction."""
+        record, verdict, error, attempts = sending.record, sending.verdict, sending.error, sending.attempts
+        later, following = self._retry_topics, self._following
+        try:
+            with self._judge.within(record):
+                if later is not None and verdict.fate == "later":
+                    delivery = await self._routing.send_letter(
+                        txn, later.sent(record, verdict, error, attempts, time.time())
+                    )
+                else:
+                    assert error is not None
+                    told = record if later is None else later.named(record)
+                    headers = dead_letter_headers(told, error, attempts, self._engine.config.group_id)
+                    topic = self._config.dead_letter_topic
+                    delivery = await txn.send(topic, record.value, record.key, headers=headers)
+            batch.sent.append((sending, delivery))
+            if following is not None and verdict.fate == "later":
+                at = await delivery  # later records of its key are not handled before it is known to wait
+                batch.note(following.written(record, at.topic, at.offset))
+        except Exception as refusal:
+            batch.refused.append((sending, refusal))
+            raise NotSentError from refusal
+        self._finished(batch, record)
+        if error is not None:
+            self._judge.sent(verdict.fate, record, error, attempts)
+
+    def _finished(self, batch: Batch, record: Record) -> None:
+        if self._following is not None:
+            batch.note(self._following.finished(record))
+
+    def _refused(self, batch: Batch) -> HandlerError | None:
+        """Return the error that ends the run because brokers do not accept a record of the batch in another topic."""
+        answered = [(sending, delivery.exception()) for sending, delivery in batch.sent if delivery.done()]
+        for sending, refusal in [*batch.refused, *answered]:
+            lasts = isinstance(refusal, KafkaError) and not refusal.retriable
+            if refusal is not None and lasts and not isinstance(refusal, (*REFUSALS, TransactionAbortedError)):
+                return self._judge.refused(sending, refusal)
+        return None
 
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
         """Return the wait before the batch is handled again; raise `HandlerError` if that would be in vain."""
         delay_s = self._attempts.delay_s(failures)
-        for record, error, attempts, ruling in failures:
+        for record, verdict, error, attempts in failures:
             if is_outage(error):
                 verdict = self._judge.outage(record, error, attempts)
             else:
-                verdict = self._judge.judge(record, error, attempts, ruling)
+                verdict = self._judge.judge(record, error, attempts, verdict)
             if verdict.failure is not None:
                 raise verdict.failure
-            delay_s = max(delay_s, verdict.delay_s or 0.0)
+            delay_s = max(delay_s, verdict.wait_s or 0.0)
         return delay_s
 
     # --- interface for the consumer -----------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.in_hand import ParallelWork
-from ..._core.consumer.position import Position
 from ..._core.consumer.reading import Reading
 from ..._core.run.delays import Closed
 from ..._core.run.following import Following, Scan
@@ -105,7 +105,7 @@ class Intake:
         deadline = Deadline(most_ms)
         while True:
             self._begin_scans()
-            taken = await self._reader.getmany(wanted, 0, room)
+            taken = await self._reader.getmany(wanted, 0, room, self._due)
             count = self._add(work, {tp: self._to_handle(tp, records) for tp, records in taken.items()})
             if self._end_scans() or taken:
                 if count:
@@ -115,21 +115,22 @@ class Intake:
             if not await self._reader.wait(wanted, deadline):
                 return 0
 
+    def _due(self, chunk: Chunk) -> int:
+        """Return how many of a chunk's next records may be taken now."""
+        tp, following, retry_topics = chunk.tp, self._following, self._retry_topics
+        if retry_topics is None or tp.topic not in retry_topics or (following is not None and following.reads(tp)):
+            return chunk.left()
+        return self._closed.due(tp, chunk.ahead(), time.time())
+
     def _to_handle(self, tp: TopicPartition, records: list[Record]) -> list[Record]:
-        """Return the records of a partition that may be handled now; the others are taken again later."""
-        retry_topics, following = self._retry_topics, self._following
-        if following is not None and following.reads(tp):
+        """Return the records of a partition that are handled now; those read for a scan are taken again later."""
+        following = self._following
+        if following is None:
+            return records
+        if following.reads(tp):
             following.found(records)
             return []
-        if retry_topics is not None and tp.topic in retry_topics:
-            due = self._closed.due(tp, records, time.time())
-            if due < len(records):
-                first = records[due]
-                epoch = -1 if first.leader_epoch is None else first.leader_epoch
-                self._reading.move(self._reading.positions.require(tp), Position(first.offset, epoch))
-                records = records[:due]
-        if following is not None and records:
-            following.taken(records)
+        following.taken(records)
         return records
 
     def _may_take(self, work: Work | None, tp: TopicPartition) -> bool:
@@ -178,6 +179,17 @@ class Intake:
                         self._reading.move(state, start)
         return ended
 
+    def standing_still(self, work: Work) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions of retry partitions, after the records in hand or without any.
+
+        It is empty while a scan is under way, whose position is ahead.
+        """
+        if self._retry_topics is None or (self._following is not None and any(self._following.scans())):
+            return {}
+        done = {partition.state: position for partition, position in work.done()}  # of earlier assignments, too
+        found = {state.tp: done.get(state, state.position) for state in self._reading.positions.companions}
+        return {tp: position.to_commit() for tp, position in found.items() if position is not None}
+
     def _add(self, work: Work, taken: Mapping[TopicPartition, list[Record]]) -> int:
         count = 0
         for tp, records in taken.items():
@@ -188,13 +200,6 @@ class Intake:
                 work.add(state, records, position)
                 count += len(records)
         return count
-
-
-def standing_still(reading: Reading, work: Work) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the positions of retry partitions, after the records in hand or without any."""
-    done = {partition.state: position for partition, position in work.done()}  # of earlier assignments, too
-    found = {state.tp: done.get(state, state.position) for state in reading.positions.companions}
-    return {tp: position.to_commit() for tp, position in found.items() if position is not None}
 
 
 def _never(record: Record, now_ms: float) -> float:

@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from ..._core.run.binding import bound, bound_to_batch
 from ..._core.run.later import Letter, RetryTopics
+from ..._core.run.options import Order
 from ..._core.run.routes import Route, outgoing
 from ..._values import NamedTuple
 from ...errors import ConfigError
@@ -80,6 +81,15 @@ class Routing:
             topic = self.retry_topics.original(topic)
         found = self.batches.get(topic)
         return self.batches.get(None) if found is None and topic not in self._single else found
+
+    def order_of(self, order: Order) -> Callable[[str], Order] | None:
+        """Return the order of each topic's records, if the run's is ``order``; None if it is the same for all.
+
+        All records of a topic handled in batches may be taken at once: `Gathering` keeps their order.
+        """
+        if not self.batches:
+            return None
+        return lambda topic: order if self.batch_of(topic) is None else "none"
 
     def _by_topic(self) -> Handler:
         find, rest = self._single.get, self._single.get(None, _nobody)

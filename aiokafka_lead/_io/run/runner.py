@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +13,22 @@ import anyio
 from ..._core.backoff import Backoff
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
-from ..._core.consumer.reset_policy import LATEST_TIMESTAMP
 from ..._core.consumer.subscription import SubscriptionKind
-from ..._core.run.failures import Verdict
-from ..._core.run.following import Following, Scan
-from ..._core.run.options import Order, RunConfig
+from ..._core.run.following import Following
+from ..._core.run.options import RunConfig, Verdict
 from ..._core.run.refusals import is_outage
 from ..._core.run.retries import Retries
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._records import ConsumerRecord
-from ...errors import KafkaError, RecordDeserializationError, UnknownTopicOrPartitionError
+from ...errors import KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, RecordMetadata, TopicPartition
 from ..cancellation import Waits
 from ..group.missing import gone
 from .base import Judge, Sending, WorkersRun
 from .batches import Batches
 from .dead_letters import DeadLetters
-from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge, standing_still
+from .ends import RetryEnds
+from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
 from .routing import Routing
 from .workers import Worker
 
@@ -44,9 +43,6 @@ LAST_COMMIT_WITHIN_S = 5.0
 
 CLOSE_GAPS_WITHIN_S = 10.0
 """Time limit for closing gaps of a partition that is given up, so that records behind them are not repeated."""
-
-ENDS_TOGETHER_MS = 2_000.0
-"""Time limit for finding the ends of several retry partitions by one query."""
 
 _COMMIT = {"api": "OffsetCommit"}
 
@@ -84,7 +80,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._on_room,
             self._on_calm,
             time.monotonic,
-            self._order_of(routing, config),
+            routing.order_of(config.order),
             routing.retry_topics or (),
         )
         self._retries = Retries(Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
@@ -97,9 +93,10 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._following: Following | None = None
         if retry_topics is not None and config.retry_order == "key":
             self._following = Following(retry_topics)
-        self._intake = Intake(engine.reading, engine.reader, retry_topics, self._following, self._begin_scan)
-        self._routing = routing
         judge: Judge[Record] = Judge(config, engine.config, engine.tracing, self._waits, retry_topics)
+        ends = RetryEnds(engine, routing, judge.log)
+        self._intake = Intake(engine.reading, engine.reader, retry_topics, self._following, ends.find)
+        self._routing = routing
         as_it_is = self._deserializers.plain and retry_topics is None
         handle = routing.handle if as_it_is else self._deserialize_and_handle
         self._batches: Batches | None = None
@@ -160,16 +157,6 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             record = self._retry_topics.origin(record)
         return await deserialized(record, self._deserializers)
 
-    @staticmethod
-    def _order_of(routing: Routing, config: RunConfig) -> Callable[[str], Order] | None:
-        """Return the order of each topic's records, or None if it is the same for all.
-
-        All records of a topic handled in batches may be taken at once: `Batches` keeps their order.
-        """
-        if not routing.batches:
-            return None
-        return lambda topic: config.order if routing.batch_of(topic) is None else "none"
-
     async def _take_over(self, slot: HandlerSlot, record: Record) -> bool:
         following = self._following
         if following is None:
@@ -185,41 +172,6 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         await self._send_away(Sending(slot, record, Verdict("later", behind=topic)))
         return True
 
-    def _begin_scan(self, scans: dict[TopicPartition, Scan]) -> None:
-        self._tasks.start_soon(self._find_ends, scans, name="kafka retry partitions")
-
-    async def _find_ends(self, scans: dict[TopicPartition, Scan]) -> None:
-        """Find the ends of retry partitions; until then their families wait."""
-        while left := [tp for tp in scans if tp in self._reading.positions]:
-            try:
-                ends = await self._ends(left)
-            except KafkaError as error:
-                if len(left) > 1:
-                    for tp in left:  # one without a leader holds up its own family alone
-                        self._begin_scan({tp: scans[tp]})
-                    return
-                self._log.warning("the end of a retry partition is not known yet: %s", error)
-                await anyio.sleep(self._engine.config.retry_backoff_max_ms / 1000)
-                continue
-            for tp, end in ends.items():
-                scans[tp].ends_at(end)
-            if ends:
-                self._engine.reader.wake.set()
-                return
-
-    async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the ends of retry partitions; nothing after creating partitions that did not exist."""
-        wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
-        within_ms = self._engine.config.default_api_timeout_ms
-        if len(partitions) > 1:
-            within_ms = min(within_ms, ENDS_TOGETHER_MS)
-        try:
-            found = await self._engine.queries.offsets(wanted, within_ms)
-        except UnknownTopicOrPartitionError:
-            await self._routing.make_retry_topics({tp.topic for tp in partitions})
-            return {}
-        return {tp: end.offset for tp, end in found.items()}
-
     def _attempt(self, slot: HandlerSlot, record: Record, error: BaseException) -> int:
         assert slot.partition is not None
         counts = not (is_outage(error) or isinstance(error, RecordDeserializationError))
@@ -228,16 +180,12 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     async def _send(self, sending: Sending) -> Delivery:
         self._work.passed_on(sending.slot)
-        later, record, verdict = self._retry_topics, sending.record, sending.verdict
+        later, record = self._retry_topics, sending.record
         if later is None:
             return await super()._send(sending)
-        if verdict.behind is not None:
-            letter = later.follower(record, verdict.behind)
-        elif verdict.delay is not None:
-            assert sending.error is not None
-            letter = later.letter(record, sending.error, sending.attempts, verdict.delay, time.time())
-        else:
+        if sending.verdict.fate != "later":
             return await super()._send(sending._replace(record=later.named(record)))
+        letter = later.sent(record, sending.verdict, sending.error, sending.attempts, time.time())
         return await self._routing.send_letter(self._routing.producer, letter)
 
     def _written(self, sending: Sending, at: RecordMetadata) -> None:
@@ -307,11 +255,10 @@ class Runner(WorkersRun[HandlerSlot, Record]):
     def _unchanged(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of retry partitions that have to be committed again."""
         now = time.monotonic()
-        scanned = self._following is not None and any(self._following.scans())  # whose positions are ahead
-        if self._retry_topics is None or now < self._again_at or scanned:
-            return {}
-        self._again_at = now + COMMIT_AGAIN_S
-        return standing_still(self._reading, self._work)
+        found = {} if now < self._again_at else self._intake.standing_still(self._work)
+        if found:
+            self._again_at = now + COMMIT_AGAIN_S
+        return found
 
     async def _settle_last(self) -> None:
         try:

@@ -15,6 +15,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from ..._core.run.handler import place_of
+from ..._core.run.options import leaves
 from ..._options.logs import ClientLog
 from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal, in_trio
@@ -108,6 +109,7 @@ class Workers(Generic[S, R]):
         failed: Callable[[S, R, BaseException], Awaitable[None]],
         end: Callable[[S, BaseException], None],
         take_over: Callable[[S, R], Awaitable[bool]] | None = None,
+        on_rest: Callable[[], None] = lambda: None,
         *,
         slow_s: float = math.inf,
         log: ClientLog | None = None,
@@ -120,9 +122,11 @@ class Workers(Generic[S, R]):
         self._failed = failed
         """Called when a handler has raised; decides the record's fate, and keeps the slot of one that it sends away."""
         self._end = end
-        """Called when a handler wants the process to exit."""
+        """Called when a handler has raised an error that is no `Exception`, such as SystemExit."""
         self._take_over = take_over
         """Returns True for a record that is not for `handle`; it may keep the record together with its slot."""
+        self._on_rest = on_rest
+        """Called when all workers wait for records."""
         self._slow_s = slow_s
         self._log = log
         self._idle: list[Worker[S]] = []
@@ -189,7 +193,9 @@ class Workers(Generic[S, R]):
         try:
             with worker.scope:
                 await handle(worker)
-        except (SystemExit, KeyboardInterrupt) as error:
+        except BaseException as error:
+            if _interrupts(error):
+                raise
             self._end(worker.slot, error)
         finally:
             self._begun.discard(worker)
@@ -270,7 +276,9 @@ class Workers(Generic[S, R]):
                         if not await outlives_cancellation():
                             raise
                         slot = await self._settle(worker, record, error)
-                    except (SystemExit, KeyboardInterrupt) as error:
+                    except BaseException as error:
+                        if _interrupts(error):
+                            raise
                         self._end(slot, error)  # in order: asyncio stops the event loop at once if a task raises it
                     else:
                         work.finished(slot)
@@ -294,6 +302,8 @@ class Workers(Generic[S, R]):
 
     async def _park(self, worker: Worker[S]) -> None:
         self._idle.append(worker)
+        if len(self._idle) == len(self._all):
+            self._on_rest()
         try:
             await worker.parked.wait()
         except BaseException:
@@ -310,6 +320,14 @@ def _cancellations() -> Callable[[], int]:
     """Return a function for the number of `cancel` calls on this asyncio task; always 0 on trio, which has none."""
     task = None if in_trio() else asyncio.current_task()
     return int if task is None else task.cancelling
+
+
+def _interrupts(error: BaseException) -> bool:
+    """Return True for a cancellation of the task, or the end of its coroutine."""
+    if isinstance(error, GeneratorExit):
+        return True  # perhaps without an event loop, which the next line needs
+    cancelled = anyio.get_cancelled_exc_class()
+    return any(isinstance(leaf, cancelled) for leaf in leaves(error))
 
 
 def timed(handle: Callable[[R], Awaitable[object]], timeout_ms: float | None) -> Callable[[R], Awaitable[object]]:

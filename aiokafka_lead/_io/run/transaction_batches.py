@@ -1,0 +1,141 @@
+"""Handlers that take several records at once, within one transaction of `Consumer.run`."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Protocol
+
+from ..._core.run.exactly_once import Attempts
+from ..._core.run.gathering import Gathered, Gathering
+from ..._core.run.work import HandlerSlot
+from ..._records import ConsumerRecord
+from ..._values import NamedTuple
+from ..loop import Signal
+from .batches import raised
+from .routing import BatchRoute, Routing
+from .workers import Worker, Workers
+
+Record = ConsumerRecord[Any, Any]
+
+
+class Calls(NamedTuple):
+    """Functions that handle the records of one transaction."""
+
+    one: Callable[[Record], Awaitable[object]]
+    """Handles one record, or sends it to another topic."""
+    readable: Callable[[Record], Awaitable[Record]]
+    """Returns the original record, deserialized."""
+    txn: Any
+
+
+class _Settling(Protocol):
+    """Settles records; see `Batch`."""
+
+    @property
+    def lost(self) -> bool:
+        """True if the transaction will be aborted."""
+        ...
+
+    def handled(self, slots: Sequence[HandlerSlot]) -> None: ...
+
+    async def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None: ...
+
+
+class TransactionBatches:
+    """Takes records over from workers, and handles them in tasks of its own, one for each partition.
+
+    A batch that fails is handled again as a whole, by the next transaction; when its retries are used up, each of its
+    records is handled alone.
+    """
+
+    def __init__(self, settling: _Settling, routing: Routing, attempts: Attempts, timeout_ms: float | None) -> None:
+        self._settling = settling
+        self._routing = routing
+        self._attempts = attempts
+        self._timeout_ms = timeout_ms
+        self._gathering: Gathering[BatchRoute] = Gathering()
+        self._changed = Signal()
+        self._hurry_at = math.inf
+        """Time from which on no batch waits for more records, since none are taken."""
+
+    async def take_over(self, slot: HandlerSlot, record: Record) -> bool:
+        """Return True if the record now waits for a batch, together with its slot."""
+        route = self._routing.batch_of(record.topic)
+        if route is None:
+            return False
+        if self._gathering.add(slot, route, time.monotonic()):
+            self._changed.set()
+        return True
+
+    def hurry(self, at: float) -> None:
+        """Begin all batches at this time (``time.monotonic()``), full or not, and later ones at once."""
+        self._hurry_at = at
+        self._changed.set()
+
+    def give_up(self) -> list[HandlerSlot]:
+        """Begin no more batches; return the slots of the records that wait for one."""
+        return self._gathering.give_up()
+
+    async def run(self, workers: Workers[HandlerSlot, Record], calls: Calls) -> None:
+        """Begin batches as they become due, until cancelled."""
+        while True:
+            due_at = self._gathering.next_due()
+            if due_at is not None:
+                due_at = max(0.0, min(due_at, self._hurry_at) - time.monotonic())
+            await self._changed.wait(due_at)
+            now = time.monotonic()
+            for batch in self._gathering.due(math.inf if now >= self._hurry_at else now):
+                workers.begin(Worker(batch.slots[0]), partial(self._run, batch, workers, calls))
+
+    async def _run(
+        self,
+        batch: Gathered[BatchRoute],
+        workers: Workers[HandlerSlot, Record],
+        calls: Calls,
+        worker: Worker[HandlerSlot],
+    ) -> None:
+        try:
+            async with workers.place():
+                for _, slots in groupby(batch.slots, self._apart):
+                    await self._handle(batch.by, list(slots), calls, worker)
+        finally:
+            self._gathering.ended(batch.partition)
+            self._changed.set()
+
+    def _apart(self, slot: HandlerSlot) -> HandlerSlot | None:
+        """Return the slot itself if its record is not handled together with others."""
+        record: Record = slot.record  # type: ignore[assignment]
+        return slot if self._attempts.settled(record) is not None or self._attempts.is_alone(record) else None
+
+    async def _handle(
+        self, by: BatchRoute, slots: list[HandlerSlot], calls: Calls, worker: Worker[HandlerSlot]
+    ) -> None:
+        if self._settling.lost:
+            return
+        items: list[Any] = []
+        for slot in slots:
+            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
+            record: Record = slot.record  # type: ignore[assignment]
+            try:
+                if self._attempts.settled(record) is not None:
+                    await calls.one(record)
+                    self._settling.handled(slots)
+                    return
+                items.append(by.item(await calls.readable(record)))
+            except Exception as error:
+                await self._settling.failed_together([slot], error)
+                return
+        worker.slot = slots[0]
+        failure = await raised(partial(_call, by.handle, calls.txn), items, self._timeout_ms)
+        if failure is None:
+            self._settling.handled(slots)
+        else:
+            await self._settling.failed_together(slots, failure)
+
+
+def _call(handle: Callable[..., Awaitable[object]], txn: Any, items: list[Any]) -> Awaitable[object]:
+    return handle(items, txn)

@@ -1,0 +1,227 @@
+"""`exactly_once` together with batches, and with order by key across retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import Consumer, ConsumerRecord, Handlers, Producer, Transaction
+from aiokafka_lead.errors import HandlerError, MessageTooLargeError
+from aiokafka_lead.testing import EmbeddedCluster
+
+from .support import E0, committed, fill, runner_of, until
+
+pytestmark = pytest.mark.anyio
+
+Record = ConsumerRecord[Any, Any]
+Txn = Transaction[Any, Any]
+IN_ORDER: dict[str, Any] = {
+    "retries": 0,
+    "retry_topics": ["50ms", "100ms"],
+    "retry_order": "key",
+    "retry_backoff_ms": 5,
+    "max_transaction_ms": 20,
+}
+
+
+@pytest.fixture(autouse=True)
+def copies(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("copies", 1)
+
+
+async def write(cluster: EmbeddedCluster, *texts: str) -> None:
+    """Write records such as "a1", with the key "a"."""
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for text in texts:
+            await producer.send_and_wait("events", text.encode(), text[0].encode(), 0)
+
+
+async def copied(cluster: EmbeddedCluster, count: int) -> list[str]:
+    """Return what committed transactions have copied, once it is so many records."""
+    options: dict[str, Any] = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    async with Consumer("copies", bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+        with anyio.fail_after(30):
+            return [(await consumer.getone()).value.decode() for _ in range(count)]
+
+
+async def test_records_of_a_key_follow_the_one_that_waits(cluster: EmbeddedCluster) -> None:
+    """Also after a transaction with a letter was aborted."""
+    await write(cluster, "a1", "a2", "b1", "a3", "b2")
+    seen: list[str] = []
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        until(consumer) as done,
+    ):
+
+        async def copy(record: Record, txn: Txn) -> None:
+            text = record.value.decode()
+            assert (record.topic, record.partition) == E0
+            seen.append(text)
+            times = seen.count(text)
+            await txn.send("copies", record.value)
+            if (text == "a1" and times < 3) or (text == "b2" and times == 2):
+                raise LookupError
+            if text == "a4":
+                done()
+
+        async def go_on() -> None:
+            await copied(cluster, 5)
+            await write(cluster, "a4")
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(go_on)
+                await consumer.run(copy, exactly_once=producer, **IN_ORDER)
+    found = await copied(cluster, 6)
+    assert [text for text in found if text[0] == "a"] == ["a1", "a2", "a3", "a4"]
+    assert [text for text in found if text[0] == "b"] == ["b1", "b2"]
+    waited = [dict(each.headers) for each in committed_records(cluster, "events.g.retry.50ms")]
+    assert not any(told["retry.offset"] == b"5" for told in waited), "nothing of its key waited any more"
+
+
+def committed_records(cluster: EmbeddedCluster, topic: str) -> Iterator[Any]:
+    yield from cluster.records(topic, 0)
+
+
+async def test_a_member_that_takes_over_knows_who_waits(cluster: EmbeddedCluster) -> None:
+    await write(cluster, "a1", "b1")
+    options = {**IN_ORDER, "retry_topics": ["500ms"]}
+    seen: list[str] = []
+    failed = 0
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def fail(record: Record, txn: Txn) -> None:
+            nonlocal failed
+            if record.value == b"a1":
+                failed += 1
+                raise LookupError
+            await txn.send("copies", record.value)
+
+        tasks.start_soon(lambda: consumer.run(fail, exactly_once=producer, **options))
+        await copied(cluster, 1)
+        await consumer.stop()
+    assert failed == 1
+    await write(cluster, "a2", "b2")
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        until(consumer) as done,
+    ):
+
+        async def copy(record: Record, txn: Txn) -> None:
+            seen.append(record.value.decode())
+            if {"a1", "a2", "b2"} <= set(seen):
+                done()
+
+        with anyio.fail_after(30):
+            await consumer.run(copy, exactly_once=producer, **options)
+    assert seen.index("a1") < seen.index("a2")
+
+
+async def test_one_aborted_transaction_finds_all_records_that_fail(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("dead", 1)
+    await fill(cluster, 60)
+    calls = 0
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def copy(record: Record, txn: Txn) -> None:
+            nonlocal calls
+            calls += 1
+            await anyio.lowlevel.checkpoint()
+            if record.offset % 3 == 0:
+                raise LookupError
+            await txn.send("copies", record.value)
+
+        options: dict[str, Any] = {"concurrency": 4, "retries": 0, "dead_letter_topic": "dead", "retry_backoff_ms": 5}
+        tasks.start_soon(lambda: consumer.run(copy, exactly_once=producer, **options))
+        await copied(cluster, 40)
+        await consumer.stop()
+    assert await committed(cluster, E0) == 60
+    assert calls <= 60 + 40 + 60, "each record twice, and some margin for a first transaction of few records"
+
+
+async def test_batches_are_copied_once(cluster: EmbeddedCluster) -> None:
+    """A failed batch is handled again as a whole, then record by record."""
+    cluster.create_topic("dead", 1)
+    await fill(cluster, 6)
+    calls: list[list[int]] = []
+    handlers = Handlers()
+
+    @handlers.on("events", max_records=4, max_wait_ms=60_000)
+    async def copy(records: list[Record], txn: Txn) -> None:
+        offsets = [record.offset for record in records]
+        calls.append(offsets)
+        for record in records:
+            await txn.send("copies", record.value)
+        if 2 in offsets:
+            raise LookupError
+
+    options: dict[str, Any] = {"retries": 1, "dead_letter_topic": "dead", "retry_backoff_ms": 5}
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(lambda: consumer.run(handlers, exactly_once=producer, **options))
+        found = await copied(cluster, 5)
+        await consumer.stop()
+    assert found == ["0", "1", "3", "4", "5"]
+    assert [0, 1, 2, 3] in calls
+    assert [2] in calls
+    letters = [dict(letter.headers)["dead_letter.offset"] for letter in cluster.records("dead")]
+    assert set(letters) == {b"2"}
+    assert await committed(cluster, E0) == 6
+
+
+async def test_results_of_batches_are_part_of_the_transaction(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 6)
+    failed = False
+    handlers = Handlers()
+
+    @handlers.on("events", to="copies", max_records=100, max_wait_ms=10)
+    async def double(numbers: list[int]) -> list[int]:
+        nonlocal failed
+        if not failed:
+            failed = True
+            raise LookupError
+        return [2 * number for number in numbers]
+
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(lambda: consumer.run(handlers, exactly_once=producer, retry_backoff_ms=5))
+        found = await copied(cluster, 6)
+        await consumer.stop()
+    assert failed
+    assert found == ["0", "2", "4", "6", "8", "10"]
+
+
+async def test_a_letter_that_is_refused_names_its_record(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("dead", 1, configs={"max.message.bytes": "1000"})
+    await fill(cluster, 1, size=2000)
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+    ):
+
+        async def fail(record: Record, txn: Txn) -> None:
+            raise LookupError
+
+        with anyio.fail_after(30), pytest.raises(HandlerError, match="dead letter was not accepted by dead") as caught:
+            await consumer.run(fail, exactly_once=producer, retries=0, dead_letter_topic="dead", retry_backoff_ms=5)
+    assert isinstance(caught.value.__cause__, MessageTooLargeError)
+    assert caught.value.record.offset == 0

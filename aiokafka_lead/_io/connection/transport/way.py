@@ -71,12 +71,7 @@ def _proxied(url: str) -> Way:
 
     async def connect(host: str, port: int) -> socket.socket:
         kind = import_module(f"python_socks.async_.{'trio' if in_trio() else 'asyncio'}").Proxy
-        try:
-            opened: Any = await kind.from_url(url, rdns=True).connect(host, port, timeout=_NO_TIMEOUT_S)
-        except Exception as error:
-            reason = str(error) or type(error).__name__
-        else:
-            return socket.socket(fileno=opened.detach()) if in_trio() else opened
-        raise OSError(reason)  # and not the error: a UnicodeError, and variables of python-socks, hold the password
+        opened: Any = await kind.from_url(url, rdns=True).connect(host, port, timeout=_NO_TIMEOUT_S)
+        return socket.socket(fileno=opened.detach()) if in_trio() else opened
 
     return Way(connect, f"the proxy {split.hostname}:{split.port}")

@@ -152,7 +152,9 @@ def same(schema: Any, value: Any, found: Any) -> bool:
     if logical == "uuid":
         return isinstance(found, uuid.UUID) and value in (found, str(found))
     if logical == "decimal" and isinstance(value, bytes):
-        return bool(found.scaleb(told["scale"]) == int.from_bytes(value, "big", signed=True))
+        return isinstance(found, decimal.Decimal) and bool(
+            found.scaleb(told["scale"]) == int.from_bytes(value, "big", signed=True)
+        )
     if isinstance(value, float) and isinstance(found, float):
         if kind == "float":
             value = struct.unpack("f", struct.pack("f", value))[0]

@@ -69,8 +69,8 @@ async def test_kip_909_a_name_server_that_does_not_answer_is_waited_for(names: N
                 text = "no answer within 100 ms during the look-up of the host's name"
                 with anyio.fail_after(20), pytest.raises(BootstrapResolutionError, match=text):
                     await Producer(f"kafka.test:{port}", **quick).start()
+                admin = AdminClient(f"kafka.test:{port}", **quick, bootstrap_resolve_timeout_ms=20_000)
                 async with anyio.create_task_group() as starting:
-                    admin = AdminClient(f"kafka.test:{port}", **quick, bootstrap_resolve_timeout_ms=20_000)
                     starting.start_soon(admin.start)
                     with anyio.fail_after(10):
                         while silent.lookups["kafka.test"] < 4:  # noqa: ASYNC110 - as above

@@ -101,7 +101,7 @@ async def test_brokers_that_advertise_no_name_never_reach_the_proxy(scheme: str)
         cluster.create_topic("t")
         port = cluster.address(1).rpartition(":")[2]
         options: dict[str, Any] = {"proxy_url": f"{scheme}://127.0.0.1:{way.port}"}
-        async with Producer(f"127.0.0.1:{port}", max_block_ms=300, **options) as producer:
+        async with Producer(f"127.0.0.1:{port}", max_block_ms=300, close_timeout_ms=100, **options) as producer:
             with anyio.move_on_after(0.5):
                 await producer.send_and_wait("t", b"v")
     assert {host for host, _ in way.asked} == {"127.0.0.1"}

@@ -15,6 +15,13 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 def main() -> int:
     """Run the command line; returns the exit code."""
+    try:
+        return _main()
+    except KeyboardInterrupt:  # also before `raise_at_signals`
+        return INTERRUPTED
+
+
+def _main() -> int:
     _open_closed()
     # Without a buffer: a signal at a write would leave its text there.
     unfailing: Any = _Unfailing(2, "w", closefd=False)
@@ -27,8 +34,6 @@ def main() -> int:
     raise_at_signals()
     try:
         return _run()
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except Interrupted as signalled:
         return signalled.code
     finally:

@@ -109,7 +109,7 @@ import sys
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "aiokafka_lead.cli.app":
+        if name == "aiokafka_lead.cli." + sys.argv[1]:
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Interrupt())
@@ -118,6 +118,8 @@ sys.exit(main())
 """
 
 
-def test_ctrl_c_while_the_program_loads_leaves_no_traceback() -> None:
-    ran = subprocess.run([sys.executable, "-c", _INTERRUPTED_AT_LOADING], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("module", ["app", "signals"])
+def test_ctrl_c_while_the_program_loads_leaves_no_traceback(module: str) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED_AT_LOADING, module]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from ...errors import (
     CoordinatorNotAvailableError,
     KafkaConnectionError,
     KafkaError,
+    MisroutedConnectionError,
     NotCoordinatorError,
     RequestTimedOutError,
     error_for_code,
@@ -126,21 +128,24 @@ class Coordinators:
                 if not evades(error):
                     raise
                 failures += 1
-                retry_at = self._retry_at(node_id, failures)
+                retry_at = self._retry_at(node_id, error, failures)
                 if retry_at >= deadline.at:
                     text = f"the coordinator of {kind.name.lower()} {key!r} could not be reached"
                     raise RequestTimedOutError(f"{text}; {self.said(kind, key) or error.message}") from error
                 await sleep_until(retry_at)
 
-    def _retry_at(self, node_id: int | None, failures: int) -> float:
+    def _retry_at(self, node_id: int | None, error: KafkaError, failures: int) -> float:
         """Return when to try again after a failure, of this node if one was named.
 
         Nothing is gained by waiting longer than the backoff of its connection: it may be right again then.
         """
         now = time.monotonic()
         reconnect_at = 0.0 if node_id is None else self._client.brokers.retry_at(node_id)
-        retry_at = now + self.backoff.delay_s(failures)
-        return min(retry_at, reconnect_at) if reconnect_at > now else retry_at
+        retry_at = now + self.backoff.after_s(error, failures)
+        if not now < reconnect_at < math.inf:
+            return retry_at
+        later = isinstance(error, MisroutedConnectionError)  # asking sooner would only repeat the look-up
+        return max(retry_at, reconnect_at) if later else min(retry_at, reconnect_at)
 
     async def _connect(
         self, kind: CoordinatorKind, key: str, node_id: int, deadline: Deadline, lane: AnyLane | None

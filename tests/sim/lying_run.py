@@ -20,7 +20,7 @@ WITHIN_S = 2.0
 """Bound on the time from when the truth is available until each partition proceeds."""
 
 LONGER_S = {
-    "misled": 4.0,  # patience with a leader, then with those that name it
+    "misled": 6.0,  # patience with a leader, then with those that name it, again if they contradict each other
     "follower is frozen": 3.0,  # fetch_max_wait_ms and two times retry_backoff_max_ms
     "name astray": 12.0,  # socket_connection_setup_timeout_ms, for addresses that accept and stay silent
 }

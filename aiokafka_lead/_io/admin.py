@@ -364,11 +364,17 @@ class Calls:
     async def by_broker(
         self, build: Callable[[], Request[R]], deadline: Deadline, retry: RetryRule = BY_COORDINATOR
     ) -> dict[int, R]:
-        """Send the same request to every broker concurrently; return the responses by broker."""
-        nodes = [broker.node_id for broker in (await self.metadata([], deadline)).brokers]
+        """Send the same request to every broker concurrently; return the responses by broker.
 
-        async def ask(pending: Mapping[int, None]) -> Mapping[int, R | KafkaError]:
-            outcomes: dict[int, R | KafkaError] = {}
+        A broker that leaves the cluster meanwhile has none.
+        """
+        nodes = await self._broker_ids(deadline)
+        asked: set[int] = set()
+
+        async def ask(pending: Mapping[int, None]) -> Mapping[int, R | KafkaError | None]:
+            present = await self._broker_ids(deadline) if asked else nodes
+            asked.update(pending)
+            outcomes: dict[int, R | KafkaError | None] = dict.fromkeys(pending.keys() - present)
 
             async def ask_node(node_id: int) -> None:
                 try:
@@ -377,11 +383,15 @@ class Calls:
                     outcomes[node_id] = error
 
             async with anyio.create_task_group() as asking:
-                for node_id in pending:
+                for node_id in pending.keys() & present:
                     asking.start_soon(ask_node, node_id)
             return outcomes
 
-        return await self.settle(dict.fromkeys(nodes), ask, retry, deadline)
+        found = await self.settle(dict.fromkeys(sorted(nodes)), ask, retry, deadline)
+        return {node_id: response for node_id, response in found.items() if response is not None}
+
+    async def _broker_ids(self, deadline: Deadline) -> set[int]:
+        return {broker.node_id for broker in (await self.metadata([], deadline)).brokers}
 
     async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
         """Return a broker's current metadata of these topics, or of all; creates no topics."""

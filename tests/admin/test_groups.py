@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import anyio
 import pytest
 
 from aiokafka_lead import Consumer, OffsetAndMetadata, ShareConsumer, TopicPartition
@@ -331,3 +332,11 @@ async def test_share_groups_and_their_offsets() -> None:
         await admin.delete_share_groups(["g"])
         with pytest.raises(GroupIdNotFoundError):
             await admin.describe_share_groups(["g"])
+
+
+async def test_a_broker_that_leaves_the_cluster_is_not_waited_for() -> None:
+    async with EmbeddedCluster(2) as cluster, AdminClient(bootstrap_servers=cluster.address(2)) as admin:
+        cluster.freeze_metadata(1)  # the next answer still lists both
+        await cluster.kill_broker(1)
+        with anyio.fail_after(20):
+            assert [group async for group in admin.list_groups()] == []

@@ -369,11 +369,12 @@ class Calls:
         A broker that leaves the cluster meanwhile has none.
         """
         nodes = await self._broker_ids(deadline)
-        asked: set[int] = set()
+        again = False
 
         async def ask(pending: Mapping[int, None]) -> Mapping[int, R | KafkaError | None]:
-            present = await self._broker_ids(deadline) if asked else nodes
-            asked.update(pending)
+            nonlocal again
+            present = await self._broker_ids(deadline) if again else nodes
+            again = True
             outcomes: dict[int, R | KafkaError | None] = dict.fromkeys(pending.keys() - present)
 
             async def ask_node(node_id: int) -> None:

@@ -40,7 +40,7 @@ async def write(cluster: EmbeddedCluster, *texts: str) -> None:
 
 
 async def copied(cluster: EmbeddedCluster, count: int) -> list[str]:
-    """Return what committed transactions have copied, once it is so many records."""
+    """Wait for this number of committed copies, and return their values."""
     options: dict[str, Any] = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
     async with Consumer("copies", bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
         with anyio.fail_after(30):

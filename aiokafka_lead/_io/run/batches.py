@@ -41,7 +41,26 @@ class _Member(NamedTuple):
     """Item for the handler."""
 
 
-class Batches:
+class Gatherer:
+    """Takes records over from workers, for handlers of batches."""
+
+    def __init__(self, routing: Routing, changed: Signal) -> None:
+        """``changed`` is set when the next start has changed."""
+        self._routing = routing
+        self._changed = changed
+        self._gathering: Gathering[BatchRoute] = Gathering()
+
+    async def take_over(self, slot: HandlerSlot, record: Record) -> bool:
+        """Return True if the record now waits for a batch, together with its slot."""
+        route = self._routing.batch_of(record.topic)
+        if route is None:
+            return False
+        if self._gathering.add(slot, route, time.monotonic()):
+            self._changed.set()
+        return True
+
+
+class Batches(Gatherer):
     """Takes records over from workers, and handles them in tasks of its own, one for each partition.
 
     A batch that fails is handled again as a whole; when its retries are used up, each record is handled alone.
@@ -58,8 +77,8 @@ class Batches:
         changed: Signal,
     ) -> None:
         """``deserialize`` is None if records are used unchanged; ``sending`` has the slots of records that are on their
-        way to other topics; ``changed`` is set when the next start has changed."""
-        self._routing = routing
+        way to other topics."""
+        super().__init__(routing, changed)
         self._judge = judge
         self._config: HandlingConfig = judge.config
         self._backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
@@ -67,18 +86,7 @@ class Batches:
         self._deserialize = deserialize
         self._settle = settle
         self._sending = sending
-        self._changed = changed
-        self._gathering: Gathering[BatchRoute] = Gathering()
         self.next_due = self._gathering.next_due
-
-    def take_over(self, slot: HandlerSlot, record: Record) -> bool:
-        """Return True if the record now waits for a batch, together with its slot."""
-        route = self._routing.batch_of(record.topic)
-        if route is None:
-            return False
-        if self._gathering.add(slot, route, time.monotonic()):
-            self._changed.set()
-        return True
 
     def begin_due(self, workers: Workers[HandlerSlot, Record], now: float) -> None:
         """Begin the batches that are due."""

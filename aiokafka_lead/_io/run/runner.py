@@ -160,7 +160,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
     async def _take_over(self, slot: HandlerSlot, record: Record) -> bool:
         following = self._following
         if following is None:
-            return self._batches is not None and self._batches.take_over(slot, record)
+            return self._batches is not None and await self._batches.take_over(slot, record)
         if not following.concerns(record):
             return False
         if following.is_copy(record):

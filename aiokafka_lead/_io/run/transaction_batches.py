@@ -10,12 +10,12 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from ..._core.run.exactly_once import Attempts
-from ..._core.run.gathering import Gathered, Gathering
+from ..._core.run.gathering import Gathered
 from ..._core.run.work import HandlerSlot
 from ..._records import ConsumerRecord
 from ..._values import NamedTuple
 from ..loop import Signal
-from .batches import raised
+from .batches import Gatherer, raised
 from .routing import BatchRoute, Routing
 from .workers import Worker, Workers
 
@@ -45,7 +45,7 @@ class _Settling(Protocol):
     async def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None: ...
 
 
-class TransactionBatches:
+class TransactionBatches(Gatherer):
     """Takes records over from workers, and handles them in tasks of its own, one for each partition.
 
     A batch that fails is handled again as a whole, by the next transaction; when its retries are used up, each of its
@@ -53,23 +53,12 @@ class TransactionBatches:
     """
 
     def __init__(self, settling: _Settling, routing: Routing, attempts: Attempts, timeout_ms: float | None) -> None:
+        super().__init__(routing, Signal())
         self._settling = settling
-        self._routing = routing
         self._attempts = attempts
         self._timeout_ms = timeout_ms
-        self._gathering: Gathering[BatchRoute] = Gathering()
-        self._changed = Signal()
         self._hurry_at = math.inf
         """Time from which on no batch waits for more records, since none are taken."""
-
-    async def take_over(self, slot: HandlerSlot, record: Record) -> bool:
-        """Return True if the record now waits for a batch, together with its slot."""
-        route = self._routing.batch_of(record.topic)
-        if route is None:
-            return False
-        if self._gathering.add(slot, route, time.monotonic()):
-            self._changed.set()
-        return True
 
     def hurry(self, at: float) -> None:
         """Begin all batches at this time (``time.monotonic()``), full or not, and later ones at once."""

@@ -91,8 +91,8 @@ class Desk:
     def position(self, tp: TopicPartition) -> Position | None:
         return self.reading.positions.require(tp).position
 
-    async def take(self, most_ms: float = 0) -> int:
-        return await self.intake.take(self.work, most_ms, 10)
+    async def take(self, most_ms: float = 0, room: int = 10) -> int:
+        return await self.intake.take(self.work, most_ms, room)
 
 
 async def test_a_partition_that_is_assigned_again_during_a_read_is_scanned_first() -> None:
@@ -162,6 +162,18 @@ async def test_records_that_are_not_due_stay_in_the_buffer() -> None:
     assert desk.reading.positions.require(RETRY).chunk is chunk
     assert desk.position(RETRY) == Position(1, -1)
     assert [record.value for record in chunk.ahead()] == [b"a1"]
+
+
+async def test_a_record_that_is_not_due_holds_up_none_before_it() -> None:
+    """This holds for records without room, and for records that come again after an aborted transaction."""
+    desk = Desk(in_order=False)
+    headers = tuple(desk.topics.follower(FIRST, RETRY.topic).headers)
+    waiting = [StoredRecord(1, key=b"a", value=b"%d" % number, headers=headers) for number in range(3)]
+    desk.hold(RETRY, *waiting, desk.waiting)
+    assert [await desk.take(room=1) for _ in range(4)] == [1, 1, 1, 0]
+    desk.reading.move(desk.reading.positions.require(RETRY), Position(1))
+    desk.hold(RETRY, *waiting[1:], desk.waiting, offset=1)
+    assert await desk.take() == 2
 
 
 async def test_positions_of_an_earlier_assignment_are_not_committed_for_the_present_one() -> None:

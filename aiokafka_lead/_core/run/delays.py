@@ -10,6 +10,7 @@ from typing import Any
 from ..._values import NamedTuple
 from ...errors import ConfigError, ConfigTypeError
 from ...types import TopicPartition
+from ..consumer.position import Position
 
 TOGETHER_S = 0.5
 """Records due within this time are taken together."""
@@ -47,23 +48,26 @@ class Closed:
     def __init__(self, due_ms: Callable[[Any, float], float]) -> None:
         """``due_ms`` returns the time at which a record is due, given the present time, both in milliseconds."""
         self._due_ms = due_ms
-        self._until: dict[TopicPartition, float] = {}
+        self._until: dict[TopicPartition, tuple[int, float]] = {}
+        """Offset of a record that is not due, and the time until which no one looks at it."""
 
-    def is_closed(self, tp: TopicPartition, now: float) -> bool:
-        """Return True if no record of the partition is due yet."""
-        return self._until.get(tp, 0.0) > now
+    def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
+        """Return True if no record of the partition is due from this position on."""
+        # Records before that offset were left for lack of room, or come again after an abort.
+        offset, until = self._until.get(tp, (0, 0.0))
+        return until > now and position is not None and position.offset >= offset
 
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
-        """Return how many of these records, the partition's next, are due. The partition is closed if not all are."""
+        """Return how many of these records, the partition's next, are due. It is closed behind them if not all are."""
         for index, record in enumerate(records):
             due_at = self._due_ms(record, now * 1000) / 1000
             if due_at > now:
-                self._until[tp] = max(due_at, now + TOGETHER_S)
+                self._until[tp] = record.offset, max(due_at, now + TOGETHER_S)
                 return index
         return len(records)
 
     def opens_in_s(self, now: float) -> float:
         """Return the seconds until the next partition opens; infinite if all are open."""
         # Partitions that were revoked or paused are dropped here too: no later record opens them.
-        self._until = {tp: until for tp, until in self._until.items() if until > now}
-        return min(self._until.values(), default=math.inf) - now
+        self._until = {tp: closed for tp, closed in self._until.items() if closed[1] > now}
+        return min((until for _, until in self._until.values()), default=math.inf) - now

@@ -134,13 +134,17 @@ class Intake:
         return records
 
     def _may_take(self, work: Work | None, tp: TopicPartition) -> bool:
-        following = self._following
+        following, positions, retry_topics = self._following, self._reading.positions, self._retry_topics
         if following is not None:
-            if self._reading.positions.by_topic is not self._assignment:
+            if positions.by_topic is not self._assignment:
                 return False  # the partition may have been assigned again, and has to be scanned first
             if not following.is_open(tp):
                 return following.reads(tp)
-        return not self._closed.is_closed(tp, time.time()) and (work is None or tp in work)
+        if retry_topics is not None and tp.topic in retry_topics:
+            state = positions.get(tp)
+            if state is not None and self._closed.is_closed(tp, state.position, time.time()):
+                return False
+        return work is None or tp in work
 
     def _begin_scans(self) -> None:
         """Follow the assignment."""

@@ -19,7 +19,7 @@ _TIMESTAMP = pa.timestamp("ms", tz="UTC")
 SCHEMA = pa.schema(
     [("offset", _INT64), ("timestamp", _TIMESTAMP), ("key", _BINARY), ("value", _BINARY), ("headers", _HEADERS)]
 )
-"""``timestamp`` is null if a record has none."""
+"""``timestamp`` is null if a record has none, which is -1 in Kafka: others before 1970 are times."""
 
 
 def to_arrow(columns: Columns) -> pa.RecordBatch:
@@ -45,7 +45,7 @@ def _binary(count: int, packed: Packed) -> pa.Array:
 def _timestamps(columns: Columns) -> pa.Array:
     index = columns.index
     if index.has_missing_times():
-        return pa.array([None if time < 0 else time for time in columns.timestamps_ms], _TIMESTAMP)
+        return pa.array([None if time == -1 else time for time in columns.timestamps_ms], _TIMESTAMP)
     return pa.Array.from_buffers(_TIMESTAMP, len(columns), [None, pa.py_buffer(index.timestamps_ms)])
 
 

@@ -311,7 +311,7 @@ class RecordIndex:
         timestamps = raw.int64s(self.timestamps_ms)
         missing = 0
         for at in range(len(self.offsets)):
-            missing += timestamps[at] < 0
+            missing += timestamps[at] == -1
         return missing > 0
 
     def packed(self, place: int) -> Packed:

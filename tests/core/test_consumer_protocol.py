@@ -324,6 +324,13 @@ def test_a_broker_says_how_often_it_wants_heartbeats() -> None:
     assert group.member.heartbeat_timeout_s() == 22
 
 
+@pytest.mark.parametrize(("interval_s", "obeyed_s"), [(0.001, 0.05), (2**31 / 1000 - 1, 60)])
+def test_an_absurd_interval_is_not_obeyed(interval_s: float, obeyed_s: float) -> None:
+    group = Group()
+    group.answer(group.beat(), 1, {EVENTS: [0]}, interval_s=interval_s)
+    assert group.member.heartbeat_at() == group.now + obeyed_s
+
+
 def test_a_session_is_guessed_from_the_interval_that_brokers_want() -> None:
     """Nine intervals, like the brokers' defaults; no less than ``session_timeout_ms``."""
     group = Group(session_timeout_ms=20_000)

@@ -90,7 +90,7 @@ def test_a_subscription_to_nothing_is_asked_for_again() -> None:
     assert not state.may_push
 
 
-@pytest.mark.parametrize("interval_ms", [0, -1])
+@pytest.mark.parametrize("interval_ms", [0, -1, 1, 2**31 - 1])
 def test_an_interval_that_cannot_be_is_five_minutes(interval_ms: int) -> None:
     state = TelemetryState(lambda: 0.5)
     state.ask()

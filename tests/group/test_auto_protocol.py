@@ -23,7 +23,7 @@ from .support import ALL, GROUP, Recorder, fill, member, reading, shared, until
 
 anyio_only = pytest.mark.anyio
 
-QUICK = GroupOptions(consumer_heartbeat_interval_ms=20)
+QUICK = GroupOptions(consumer_heartbeat_interval_ms=50)
 
 
 def auto(cluster: EmbeddedCluster, *topics: str, **options: Any) -> Consumer[Any, Any]:

@@ -66,7 +66,7 @@ async def test_waiting_for_room_times_out_and_lets_the_others_go_on() -> None:
 
     async with connected(handler, max_in_flight_requests_per_connection=1) as connection:
         first = submit(connection)[0]
-        with pytest.raises(RequestTimedOutError, match="1 requests are in flight"):
+        with pytest.raises(RequestTimedOutError, match="Heartbeat was not sent within 30 ms .1 requests are in flight"):
             await connection.request(heartbeat(), timeout_ms=30)
         assert connection.ready
         release.set()
@@ -143,13 +143,27 @@ async def test_a_throttled_connection_is_silent_until_the_time_is_over() -> None
 
 async def test_a_throttled_connection_cannot_send() -> None:
     async def handler(peer: Peer) -> None:
-        await peer.answer(await peer.read(), HeartbeatResponse(throttle_time_ms=60_000))
+        await peer.answer(await peer.read(), HeartbeatResponse(throttle_time_ms=2**31 - 1))
         await peer.drain()
 
     async with connected(handler) as connection:
         await connection.request(heartbeat())
         assert connection.ready
         assert not connection.can_send()
+        with pytest.raises(RequestTimedOutError, match="was not sent within 20 ms .throttled for 30 s more"):
+            await connection.request(heartbeat(), timeout_ms=20)
+
+
+async def test_a_throttle_time_is_believed_for_the_time_of_a_request() -> None:
+    async def handler(peer: Peer) -> None:
+        await peer.answer(await peer.read(), HeartbeatResponse(throttle_time_ms=2**31 - 1))
+        await peer.serve_heartbeats()
+
+    async with connected(handler, request_timeout_ms=200) as connection:
+        await connection.request(heartbeat())
+        assert 0 < connection.muted_s <= 0.2
+        await connection.request(heartbeat(), timeout_ms=10_000)
+        assert connection.muted_s == 0
 
 
 async def test_an_idle_connection_closes_without_backoff() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -58,18 +59,25 @@ def _check_reads(events: Sequence[Event], ends: Mapping[int, int], findings: Fin
     read: dict[int, list[tuple[int, int]]] = {partition: [] for partition in ends}
     # Members that have been away since their assignment: their partitions may have other owners by now.
     stale: set[str] = set()
+    # Partitions that each member has read since its assignment.
+    current: dict[str, set[int]] = defaultdict(set)
     for event in events:
         if event.kind in ("frozen", "cut"):
             stale.add(event.member)
         elif event.kind == "assigned":
             stale.discard(event.member)
+            current[event.member].clear()
         elif event.kind == "committed":
             for text, offset in event.fields["offsets"].items():
-                committed[int(text)] = max(committed[int(text)], offset)
+                # aiokafka accepts commits of records that were read before a rebalance, although it has already reset
+                # its position to the previous commit.
+                if int(text) in current[event.member]:
+                    committed[int(text)] = max(committed[int(text)], offset)
         elif event.kind == "read":
             for text, (start, end) in event.fields["ranges"].items():
                 partition = int(text)
                 read[partition].append((start, end))
+                current[event.member].add(partition)
                 behind = min(end, committed[partition]) - start
                 if behind > 0 and event.member in stale:
                     findings.stale_reads += behind

@@ -52,6 +52,10 @@ def test_reads_from_before_a_commit() -> None:
     # By a member that has been away since its assignment.
     findings = judge(read(1, "a", 0, 4), committed(2, "a", 4), (1.5, "b", "frozen"), again)
     assert (findings.repeated, findings.stale_reads) == ([], 2)
+    # By the member that commits it, but has been assigned the partition again before: its position is the older commit.
+    late = (read(1, "a", 0, 4), assigned(2, "a"), committed(2.5, "a", 4))
+    assert judge(*late, read(3, "a", 2, 10)).repeated == []
+    assert len(judge(*late, read(3, "a", 4, 6), committed(4, "a", 6), read(5, "a", 5, 10)).repeated) == 1
 
 
 def test_two_owners() -> None:

@@ -3,6 +3,7 @@
     python -m tests.spark.long_spark                                   # 60 kills in 100 micro-batches
     python -m tests.spark.long_spark --kills 8 --batches 16 --seed 7
     python -m tests.spark.long_spark --shapes stream foreach --embedded # without Apache Kafka
+    python -m tests.spark.long_spark --connect                         # drivers are Spark Connect servers
 
 The kinds of job ("shapes") have an equal part of the micro-batches and of the kills each: a streaming query,
 `Trigger.AvailableNow`, numbered writes of ``foreachBatch``, and numbered writes of a batch job. Killed are, at random,
@@ -25,6 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,13 +49,16 @@ KINDS = ("driver", "executor", "decommissioned executor", "worker of an executor
 
 
 class Driver:
-    """A user's program: it copies the topic, from where it was when it was killed."""
+    """A user's program: it copies the topic, from where it was when it was killed.
 
-    def __init__(self, shape: str, bootstrap: str, master: str, folder: Path, batches: int, rows: int) -> None:
+    ``mode`` is "classic", or "connect" for a program that starts a Spark Connect server, and is its client.
+    """
+
+    def __init__(self, mode: str, shape: str, bootstrap: str, master: str, folder: Path, batches: int, rows: int):
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master).appName(shape)
-        for name, value in {**SETTINGS, "spark.decommission.enabled": "true"}.items():
+        for name, value in {**SETTINGS, "spark.decommission.enabled": "true", "spark.api.mode": mode}.items():
             builder = builder.config(name, value)
         self._spark: SparkSession = builder.getOrCreate()
         self._servers = {"kafka.bootstrap.servers": bootstrap}
@@ -85,13 +90,9 @@ class Driver:
         query.awaitTermination()
 
     def _foreach(self) -> None:
-        writer = self._source().writeStream.foreachBatch(self._write)
+        writer = self._source().writeStream.foreachBatch(partial(_write, self._sink))
         query = writer.option("checkpointLocation", str(self._folder)).trigger(availableNow=True).start()
         query.awaitTermination()
-
-    def _write(self, rows: DataFrame, number: int) -> None:
-        writer = rows.select("key", "value").write.format("aiokafka_lead").options(**self._sink, batchId=number)
-        writer.mode("append").save()
 
     def _batch(self) -> None:
         commits = self._folder / "commits"
@@ -99,8 +100,15 @@ class Driver:
         for number in range(len(list(commits.iterdir())), self._batches):
             each = self._rows // PARTITIONS
             reader = self._spark.read.format("aiokafka_lead").options(**self._servers, subscribe=SOURCE)
-            self._write(reader.options(fromOffset=number * each, untilOffset=(number + 1) * each).load(), number)
+            rows = reader.options(fromOffset=number * each, untilOffset=(number + 1) * each).load()
+            _write(self._sink, rows, number)
             (commits / str(number)).touch()
+
+
+def _write(sink: dict[str, str], rows: DataFrame, number: int) -> None:
+    """Write one micro-batch; with Spark Connect a copy of this runs in the server."""
+    writer = rows.select("key", "value").write.format("aiokafka_lead").options(**sink, batchId=number)
+    writer.mode("append").save()
 
 
 # --- kills ------------------------------------------------------------------------------------------------------------
@@ -109,11 +117,12 @@ class Driver:
 class Job:
     """A driver that is started again whenever it ends too early."""
 
-    def __init__(self, spark: StandaloneSpark, shape: str, bootstrap: str, batches: int, rows: int) -> None:
+    def __init__(self, spark: StandaloneSpark, shape: str, bootstrap: str, given: argparse.Namespace, batches: int):
         self.folder = spark.folder / shape
         self._spark = spark
-        self._command = [sys.executable, "-m", __spec__.name, "drive", shape, bootstrap, spark.url, str(self.folder)]
-        self._command += [str(batches), str(rows)]
+        mode = "connect" if given.connect else "classic"
+        self._command = [sys.executable, "-m", __spec__.name, "drive", mode, shape, bootstrap, spark.url]
+        self._command += [str(self.folder), str(batches), str(given.rows)]
         self._batches = batches
         self.kills = Counter[str]()
         self.failures = 0
@@ -121,7 +130,9 @@ class Job:
         self._driver = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, **self._spark.environment, "PYSPARK_PYTHON": sys.executable}
+        # A Spark Connect server that is under test listens at a free port.
+        own = {"PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"}
+        environment = {**os.environ, **self._spark.environment, **own}
         with Path(f"{self.folder}.log").open("ab") as log:
             return subprocess.Popen(
                 self._command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
@@ -175,7 +186,7 @@ def copy(
 ) -> list[str]:
     """Run one job under kills; return the violations."""
     batches, kills = given.batches // len(given.shapes), given.kills // len(given.shapes)
-    job = Job(spark, shape, bootstrap, batches, given.rows)
+    job = Job(spark, shape, bootstrap, given, batches)
     began = time.monotonic()
     try:
         while not job.over() and (passed_s := time.monotonic() - began) < given.timeout:
@@ -289,6 +300,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--pause", type=float, default=4, help="the longest between two kills, in seconds")
     parser.add_argument("--minutes", type=float, default=120, help="no kills after that, the jobs only end")
     parser.add_argument("--timeout", type=float, default=3000, help="of a shape, in seconds")
+    parser.add_argument("--connect", action="store_true", help="with Spark Connect")
     parser.add_argument("--embedded", action="store_true", help="on the embedded cluster, not on Apache Kafka")
     parser.add_argument("--errors", action="store_true", help="show what drivers said last")
     parser.add_argument("--seed", type=int, default=1)
@@ -297,8 +309,8 @@ def parsed() -> argparse.Namespace:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["drive", shape, bootstrap, master, folder, batches, rows]:
-            Driver(shape, bootstrap, master, Path(folder), int(batches), int(rows)).run(shape)
+        case ["drive", mode, shape, bootstrap, master, folder, batches, rows]:
+            Driver(mode, shape, bootstrap, master, Path(folder), int(batches), int(rows)).run(shape)
         case _:
             problems = main(parsed())
             print(json.dumps(problems, indent=1) if problems else "each row is in every copy exactly once")

@@ -53,6 +53,17 @@ def test_times_of_the_broker(cluster: ClusterThread, new_topic: NewTopic) -> Non
     assert row["timestamp"].year > 2000
 
 
+def test_a_time_that_spark_does_not_have(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(2, {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    nanoseconds = 1_700_000_000_000_000_000
+    fill(cluster, topic, numbered(3))
+    fill(cluster, topic, numbered(3), partition=1, timestamps_ms=[5, 253402300800000, nanoseconds])
+    with pytest.raises(OverflowError, match=rf"record of {topic}-1 at offset 2: Spark has no time .* {nanoseconds} ms"):
+        read(cluster, subscribe=topic)
+    reader = source(cluster, subscribe=topic).reader(StructType([StructField("value", BinaryType())]))
+    assert values(rows(reader, reader.partitions())) == numbered(3) * 2
+
+
 def test_batches_have_the_schema_that_spark_expects(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, [b"v"])

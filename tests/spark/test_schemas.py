@@ -138,6 +138,9 @@ def test_rows_are_written_by_the_latest_schema(
     wrong = pa.record_batch({"value": pa.array([{"id": 1}], pa.struct([("id", pa.int64())]))})
     with pytest.raises(WriteError, match=r"row 0: its value is not written by its schema: .*Order"):
         write(cluster, wrong, topic=topic, **given)
+    rows = [*typed_rows(), {**typed_rows()[0], "tags": [("a", 1), ("a", 2)]}]
+    with pytest.raises(WriteError, match=r"row 2: not written by its schema: .*duplicate"):
+        write(cluster, pa.record_batch({"value": pa.array(rows, kinds)}), topic=topic, **given)
 
 
 @pytest.mark.parametrize(
@@ -242,13 +245,13 @@ def test_a_users_own_schema_for_a_typed_column_is_refused(
 BAD = b"oops"
 
 
-def _with_bad_ones(cluster: ClusterThread, registry: EmbeddedSchemaRegistry, topic: str) -> list[bytes]:
+def _with_bad_ones(cluster: ClusterThread, registry: EmbeddedSchemaRegistry, topic: str, **more: Any) -> list[bytes]:
     """Write records of which three are unreadable: no schema at 3, an unknown one at 4, cut short at 9."""
     register(registry, f"{topic}-value", ORDER)
     good = write_values(registry, topic)[0]
     contents = [good] * 10
     contents[3], contents[4], contents[9] = BAD, b"\0\0\0\0\x63" + good[5:], good[:7]
-    fill(cluster, topic, contents, headers=[[("n", b"1")]] * 10)
+    fill(cluster, topic, contents, headers=[[("n", b"1")]] * 10, **more)
     return contents
 
 
@@ -281,15 +284,19 @@ def test_bad_records_are_null(
 def test_bad_records_are_dead_letters(
     cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
 ) -> None:
-    topic, dead = new_topic(1), new_topic(1)
-    contents = _with_bad_ones(cluster, registry, topic)
+    topic, dead = new_topic(1, {"message.timestamp.after.max.ms": str(2**63 - 1)}), new_topic(1)
+    after_9999_ms = 253402300800000
+    contents = _with_bad_ones(cluster, registry, topic, timestamps_ms=[after_9999_ms] * 10)
     options = {"onBadRecord": "deadletter", "deadLetterTopic": dead, **given}
-    found = read(cluster, subscribe=topic, untilOffset="9", **options)
+    found_source = source(cluster, subscribe=topic, untilOffset="9", **options)
+    reader = found_source.reader(StructType([field for field in found_source.schema() if field.name != "timestamp"]))
+    found = rows(reader, reader.partitions())
     assert [row["offset"] for row in found] == [0, 1, 2, 5, 6, 7, 8]
     letters = cluster.records(dead)
     assert [letter.value for letter in letters] == [contents[3], contents[4]], "those of the range"
     headers = dict(letters[0].headers)
     assert (headers["n"], headers["dead_letter.topic"], headers["dead_letter.offset"]) == (b"1", topic.encode(), b"3")
+    assert headers["dead_letter.timestamp_ms"] == b"%d" % after_9999_ms
 
 
 def test_a_topic_of_dead_letters_that_is_gone(

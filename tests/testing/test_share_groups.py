@@ -17,7 +17,7 @@ from aiokafka_lead.testing._state.configs import TopicConfigs, TopicDefaults
 from aiokafka_lead.testing._state.consumer_members import Candidate
 from aiokafka_lead.testing._state.group_configs import GroupConfigs, reset_time_ms
 from aiokafka_lead.testing._state.share_assignor import simple
-from aiokafka_lead.testing._state.share_deliveries import Acquired
+from aiokafka_lead.testing._state.share_deliveries import Acquired, RecordState
 from aiokafka_lead.testing._state.share_partition import AcknowledgedBatch, SharePartition
 from aiokafka_lead.testing._state.share_states import ShareState
 from aiokafka_lead.testing._state.topics import Partition, Topic
@@ -54,9 +54,10 @@ def saved() -> ShareState:
     return ShareState(-1)
 
 
-def share_partition(clock: FakeClock, configs: GroupConfigs, saved: ShareState) -> SharePartition:
+def share_partition(clock: FakeClock, configs: GroupConfigs, saved: ShareState, epoch: int = 0) -> SharePartition:
     """Return the state of a broker that begins to lead the partition."""
     partition = Partition(Topic("t", TOPIC, TopicConfigs({}, TopicDefaults({}))), 0, [1])
+    partition.leader_epoch = epoch
     return SharePartition(partition, clock, saved, lambda: configs.share("g"), lambda: 0)
 
 
@@ -132,6 +133,21 @@ def test_another_leader_goes_on_where_the_one_before_was(
     assert (following.start_offset, following.next_offset) == (2, 2)
     # Records acquired there count as not delivered; 4 and 5 are done; later ones were never saved.
     assert acquire(following, read, "other") == [(2, 2, 1), (3, 3, 2), (6, 7, 1)]
+
+
+def test_a_former_leader_that_has_not_noticed_releases_nothing(
+    clock: FakeClock, configs: GroupConfigs, saved: ShareState, shares: SharePartition
+) -> None:
+    read = stored(2, 2)
+    acquire(shares, read)
+    following = share_partition(clock, configs, saved, shares.leader_epoch + 1)
+    assert acquire(following, read, "other") == [(0, 3, 1)]
+    acknowledge(following, 0, 2, 1, member="other")
+    acknowledge(following, 3, 3, 2, member="other")
+    shares.release("m")
+    assert shares.fenced
+    clock.advance(LOCK_S + 1)
+    assert (saved.saved(), following.next_offset) == ([(3, 3, RecordState.AVAILABLE, 1)], 3)
 
 
 def test_a_request_with_a_mistake_changes_nothing(shares: SharePartition) -> None:

@@ -106,6 +106,10 @@ SHARING = Transitions(
 FIRST_INTERVAL_S = 3.0
 """Interval of heartbeats until a broker specifies one (its default is 5 s)."""
 
+INTERVALS_S = (0.05, 60.0)
+"""Shortest and longest interval that a broker is obeyed in: heartbeats more often only cost, and a member that sends none
+would go on with partitions that others have. (Brokers permit 5 to 15 s by default.)"""
+
 SESSION_INTERVALS = 9
 """Length of a session in heartbeat intervals. Brokers send the interval, but not the session's length, so this is
 the ratio of their defaults (``group.consumer.session.timeout.ms`` 45 s to 5 s). ``session_timeout_ms`` applies
@@ -192,7 +196,7 @@ class HeartbeatSchedule:
         """Note an accepted heartbeat. ``awaits_target``: a later one is bound to bring partitions."""
         self._failures = 0
         if interval_ms > 0:
-            self._interval_s = interval_ms / 1000
+            self._interval_s = min(max(interval_ms / 1000, INTERVALS_S[0]), INTERVALS_S[1])
         if awaits_target:
             self.probing = self._probes < AWAITED_PROBES
         else:

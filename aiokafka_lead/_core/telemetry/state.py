@@ -94,6 +94,9 @@ TRANSITIONS = Transitions(
 )
 
 
+INTERVALS_MS = range(100, 3_600_001)
+"""Intervals that brokers accept (Java: ``ClientMetricsConfigs``)."""
+
 DEFAULT_INTERVAL_S = 300.0
 """Used if the broker names an impossible interval (Java: ``DEFAULT_PUSH_INTERVAL_MS``)."""
 
@@ -122,7 +125,7 @@ class Subscription(NamedTuple):
         known = [number for number in response.accepted_compression_types if 0 <= number < len(CODEC_NAMES)]
         return cls(
             response.subscription_id,
-            response.push_interval_ms / 1000 if response.push_interval_ms > 0 else DEFAULT_INTERVAL_S,
+            response.push_interval_ms / 1000 if response.push_interval_ms in INTERVALS_MS else DEFAULT_INTERVAL_S,
             tuple(CODEC_NAMES[number] for number in known),
             max(0, response.telemetry_max_bytes),
             response.delta_temporality,

@@ -110,6 +110,11 @@ class Connection:
         return f"<Connection to {self.label}: {state}, {self.in_flight} in flight>"
 
     @property
+    def muted_s(self) -> float:
+        """Rest of the time for which the broker requested silence (KIP-219), in s; 0 if it did not."""
+        return max(0.0, self._muted_until - time.monotonic()) if self._muted else 0.0
+
+    @property
     def in_flight(self) -> int:
         """Number of sent requests without an answer."""
         return len(self._ledger)
@@ -190,6 +195,7 @@ class Connection:
         patience_ms = settings_ms if timeout_ms is None else timeout_ms
         deadline = Deadline(patience_ms)
         name = type(request).NAME
+        fate = f"{name} was not sent"
         try:
             if self._turns or not self.can_send():
                 if not self.ready:
@@ -201,11 +207,13 @@ class Connection:
                 self.submit(request, answer.on_done, timeout_ms=at_least_ms, version=version, raw=raw)
             finally:
                 self._turns.admit()
+            fate = f"no answer to {name}"
             # The connection keeps its own deadline, so that only a shorter one needs a timer here.
             return await answer.wait(None if timeout_ms is None else deadline.left_s())
         except TimeoutError:
-            text = f"no answer to {name} within {patience_ms:.0f} ms ({self.in_flight} requests are in flight)"
-            late = RequestTimedOutError(text, broker=self.label)
+            muted_s = self.muted_s
+            why = f"throttled for {muted_s:.0f} s more" if muted_s else f"{self.in_flight} requests are in flight"
+            late = RequestTimedOutError(f"{fate} within {patience_ms:.0f} ms ({why})", broker=self.label)
             late.api = name
             raise late from None
 
@@ -391,8 +399,12 @@ class Connection:
         return own_copy(self.closed_by)
 
     def mute(self, seconds: float) -> None:
-        """Send nothing for this time, as the broker requested (KIP-219)."""
+        """Send nothing for this time, as the broker requested (KIP-219).
+
+        It is not believed for more than ``request_timeout_ms`` at a time: one that is right reads nothing before.
+        """
         self._muted = True
+        seconds = min(seconds, self._settings.request_timeout_s)
         self._muted_until = max(self._muted_until, time.monotonic() + seconds)
         if self._muted_until < self._wake_at:
             self._wake.set()

@@ -474,4 +474,8 @@ class Sender:
     def _explain(self, node_id: int) -> str:
         """Return the reason why batches cannot reach a node, for the message of an expired one."""
         error = self._brokers.last_error(node_id)
-        return f"broker {node_id} cannot be reached: {error}" if error is not None else ""
+        if error is not None:
+            return f"broker {node_id} cannot be reached: {error}"
+        connection = self._brokers.ready(node_id)
+        muted_s = 0.0 if connection is None else connection.muted_s
+        return f"broker {node_id} throttles this client for {muted_s:.0f} s more" if muted_s else ""

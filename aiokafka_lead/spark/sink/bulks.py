@@ -58,8 +58,8 @@ def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
             topic,
             partition,
             indices,
-            _contents(rows.column(columns.value), typed="value" in typed),
-            None if keys is None or keys.null_count == len(keys) else _contents(keys, typed="key" in typed),
+            _contents(rows.column(columns.value), indices, typed="value" in typed),
+            None if keys is None or keys.null_count == len(keys) else _contents(keys, indices, typed="key" in typed),
             None if headers is None or headers.null_count == len(headers) else _headers(headers, indices),
         )
 
@@ -83,13 +83,13 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
         yield group.get("topic", columns.topic), group.get("partition"), group["row_list"]
 
 
-def _contents(column: pa.Array, *, typed: bool = False) -> list[Any]:
+def _contents(column: pa.Array, indices: Sequence[int], *, typed: bool = False) -> list[Any]:
     """Return a binary or string column's values, cut from one copy of its bytes, without an Arrow scalar for each.
 
-    The values of a typed column are Python objects.
+    The values of a typed column are Python objects. ``indices`` are the row numbers.
     """
     if typed:
-        return list(column.to_pylist(maps_as_pydicts="strict"))
+        return _objects(column, indices)
     column = column.cast(pa.large_binary())
     if len(column) == 0:
         return []
@@ -106,11 +106,23 @@ def _contents(column: pa.Array, *, typed: bool = False) -> list[Any]:
     return found
 
 
+def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
+    try:
+        return list(column.to_pylist(maps_as_pydicts="strict"))
+    except (OverflowError, ValueError):
+        for index, value in zip(indices, column, strict=True):
+            try:
+                value.as_py(maps_as_pydicts="strict")
+            except (OverflowError, ValueError) as error:  # a time beyond the year 9999, a map with a key twice
+                raise RowError(index, f"not written by its schema: {error}") from None
+        raise
+
+
 def _headers(column: pa.Array, indices: Sequence[int]) -> list[list[Header] | None]:
     """Return each row's headers; ``indices`` are the row numbers."""
     counts = pc.call_function("list_value_length", [column]).to_pylist()
     names, contents = column.flatten().flatten()
-    names, contents = names.to_pylist(), _contents(contents)
+    names, contents = names.to_pylist(), _contents(contents, indices)
     found: list[list[Header] | None] = []
     at = 0
     for count, index in zip(counts, indices, strict=True):

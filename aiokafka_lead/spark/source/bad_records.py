@@ -34,7 +34,7 @@ CORRUPT = "_corrupt"
 """The column with an unreadable record's error, key bytes and value bytes; null for a readable record."""
 
 DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
-"""Unreadable records: the partition, and ``offset``, ``timestamp``, ``headers`` and `CORRUPT` of each."""
+"""Unreadable records: the partition, and ``offset``, ``timestamp`` in ms, ``headers`` and `CORRUPT` of each."""
 
 
 class OnBadRecord(Enum):
@@ -102,8 +102,7 @@ async def send_dead_letters(producer: Producer, topic: str, letters: DeadLetters
 
     values, keys, headers = [], [], []
     for tp, row in letters:
-        at_ms = -1 if row["timestamp"] is None else int(row["timestamp"].timestamp() * 1000)
-        place = (tp.topic, tp.partition, row["offset"], at_ms)
+        place = (tp.topic, tp.partition, row["offset"], -1 if row["timestamp"] is None else row["timestamp"])
         cause = (*place, "", 1, BadRecordError.__name__, row[CORRUPT]["error"], "")  # no group, and no frames
         texts = (str(part).encode(errors="replace") for part in cause)
         own = [(header["key"], header["value"]) for header in row["headers"] or ()]

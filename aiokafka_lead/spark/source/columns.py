@@ -30,6 +30,9 @@ Run = tuple[Kind, int]
 
 _INT = Struct("=i")
 
+MOST_MS = (2**63 - 1) // 1000
+"""The last time of Spark, in ms. Programs that write nanoseconds are beyond it."""
+
 MAX_BYTES = 32 * 1024 * 1024
 """An Arrow batch is closed at this size: the JVM holds it as a whole, and offsets have 32 bits."""
 
@@ -81,7 +84,8 @@ class ArrowColumns:
         if self._bury is None or arrow.column(CORRUPT).null_count == len(arrow):
             return made
         places = [tp for (tp, _), count in runs for _ in range(count)]
-        dead = arrow.select(["offset", "timestamp", "headers", CORRUPT]).to_pylist()
+        dead = arrow.select(["offset", "timestamp", "headers", CORRUPT])
+        dead = dead.set_column(1, "timestamp", dead.column(1).cast(pa.int64())).to_pylist()
         self._bury([(tp, row) for tp, row in zip(places, dead, strict=True) if row[CORRUPT] is not None])
         return made.filter(arrow.column(CORRUPT).is_null())
 
@@ -95,7 +99,7 @@ def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array
         case "timestampType":
             return _repeated([(_number(timestamp_type), count) for (_, timestamp_type), count in runs])
         case "timestamp":
-            return _microseconds(arrow.column("timestamp"), field.type)
+            return _microseconds(arrow, field.type, runs)
         case "headers":
             return _headers(arrow.column("headers"), field.type)
         case name:
@@ -119,11 +123,21 @@ def _number(number: int) -> pa.Scalar:
     return pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(_INT.pack(number))])[0]
 
 
-def _microseconds(timestamps: pa.Array, kind: pa.DataType) -> pa.Array:
+def _microseconds(arrow: pa.RecordBatch, kind: pa.DataType, runs: list[Run]) -> pa.Array:
     """Return timestamps in Spark's unit; -1 ms, as stored by Kafka, for a record without time."""
+    timestamps = arrow.column("timestamp")
     if timestamps.null_count:
         timestamps = timestamps.fill_null(pa.scalar(-1, timestamps.type))
-    return timestamps.cast(kind)
+    try:
+        return timestamps.cast(kind)
+    except pa.ArrowInvalid:
+        times_ms = timestamps.cast(pa.int64()).to_pylist()
+        row = next(row for row, time_ms in enumerate(times_ms) if abs(time_ms) > MOST_MS)
+        tp = [tp for (tp, _), count in runs for _ in range(count)][row]
+        raise OverflowError(
+            f"record of {tp} at offset {arrow.column('offset')[row]}: Spark has no time for its timestamp, "
+            f"{times_ms[row]} ms (a .schema(...) without the column 'timestamp' reads on)"
+        ) from None
 
 
 def _headers(headers: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -43,6 +43,7 @@ class InFlightRecords:
         self.may_have_available = False
         self.start_offset = start_offset() if saved.start_offset == NO_OFFSET else saved.start_offset
         self.end_offset = self.start_offset
+        saved.leader_epoch = max(saved.leader_epoch, self.leader_epoch)
         self._load(saved.saved())
 
     def _load(self, deliveries: Iterable[SavedDelivery]) -> None:
@@ -158,11 +159,16 @@ class InFlightRecords:
 
     def _expired(self, delivery: Delivery, first: int, last: int) -> None:
         delivery.lock = None
-        if not self.fenced:
-            self._give_back([(first, last, delivery)])
+        self._give_back([(first, last, delivery)])
 
     def _give_back(self, runs: Iterable[tuple[int, int, Delivery]]) -> None:
-        """Release records that were not acknowledged. Ones before the start are done."""
+        """Release records that were not acknowledged, unless a later leader has read the state. Ones before the start
+        are done.
+        """
+        if self.saved.leader_epoch > self.leader_epoch:
+            self.fence()
+        if self.fenced:
+            return
         limit = self.settings().delivery_count_limit
         changed = []
         for first, last, delivery in list(runs):

@@ -25,10 +25,12 @@ class SavedDelivery(NamedTuple):
 class ShareState:
     """The saved state of one share partition."""
 
-    __slots__ = ("completed", "deliveries", "start_offset")
+    __slots__ = ("completed", "deliveries", "leader_epoch", "start_offset")
 
     def __init__(self, start_offset: int) -> None:
         self.start_offset = start_offset
+        # Of the last leader that has read it: earlier ones may no longer write.
+        self.leader_epoch = -1
         # Number of finished records from the start on.
         self.completed = 0
         # By offset.

@@ -21,7 +21,7 @@ from .._core.admin import (
     successes,
 )
 from .._core.backoff import Backoff
-from .._core.trust import Trust, patience_of
+from .._core.trust import DOUBT_AFTER, Trust, patience_of
 from .._options.arguments import TIMEOUT
 from .._wire import Request, Response
 from .._wire.messages.describe_cluster import DescribeClusterRequest
@@ -101,10 +101,23 @@ class Calls:
         if to is Route.ANY:
             response = await self._client.request_any(request, timeout_ms=timeout_ms)
         else:
-            node_id = to if isinstance(to, int) else await self._client.controller(timeout_ms)
+            node_id = to if isinstance(to, int) else await self._controller(deadline)
             response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms())
         raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
         return response
+
+    async def _controller(self, deadline: Deadline) -> int:
+        """Return the broker that metadata names for the controller.
+
+        Every second attempt goes to another one while that is in doubt: in KRaft any broker forwards requests.
+        """
+        named = await self._client.controller(deadline.request_ms())
+        failures = deadline.failures
+        since_s = deadline.timeout_ms / 1000 - deadline.left_s()
+        in_doubt = failures >= DOUBT_AFTER or (failures > 0 and since_s >= self._patience_s)
+        if in_doubt and failures % 2:
+            return await self._client.any_node(Deadline(deadline.request_ms()), {named})
+        return named
 
     async def once_of_broker(self, broker_id: int, request: Request[R], deadline: Deadline) -> R:
         """Call `once` for a broker that the application has named; also raises `BrokerIdNotRegisteredError`."""
@@ -444,6 +457,7 @@ class Calls:
         """Wait before the next attempt; raises if there is no time left for one."""
         pause_s = self._backoff.after_s(error, failures)
         left_s = deadline.left_s()
+        deadline.failures += 1
         if not _is_cut_short(error, deadline):
             deadline.failure = error
         if left_s <= pause_s:

@@ -364,6 +364,14 @@ async def test_a_controller_that_moved_is_found_again() -> None:
         assert cluster.requests.count("CreateTopics") == 3
 
 
+async def test_another_broker_forwards_what_the_one_named_as_controller_keeps_refusing() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        named = (await admin.describe_cluster()).controller_id
+        cluster.faults.add("CreateTopics", broker=named, error_code=NotControllerError)
+        await admin.create_topics([NewTopic("t")])
+        assert [each.broker == named for each in cluster.requests.select("CreateTopics")] == [True] * 3 + [False]
+
+
 async def test_a_lost_connection_is_tried_again() -> None:
     async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
         cluster.faults.add("DescribeConfigs", disconnect=True, count=2)

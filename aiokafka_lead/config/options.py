@@ -151,8 +151,8 @@ class ClientOptions(SecurityOptions, total=False):
     client_id: str
     """Name of this client in brokers' logs and quotas (``"aiokafka-lead"``)."""
     request_timeout_ms: float
-    """Time that a request may take before its connection is closed, and longest time that a broker's request for silence
-    (KIP-219) is believed (30000)."""
+    """Time that a request may take before its connection is closed, and longest throttle time that is accepted from a
+    broker (30000)."""
     retry_backoff_ms: float
     """First delay before a failed request is retried; doubles with each failure, with jitter (100, KIP-580)."""
     retry_backoff_max_ms: float

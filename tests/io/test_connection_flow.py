@@ -66,7 +66,7 @@ async def test_waiting_for_room_times_out_and_lets_the_others_go_on() -> None:
 
     async with connected(handler, max_in_flight_requests_per_connection=1) as connection:
         first = submit(connection)[0]
-        with pytest.raises(RequestTimedOutError, match="Heartbeat was not sent within 30 ms .1 requests are in flight"):
+        with pytest.raises(RequestTimedOutError, match="Heartbeat was not sent within 30 ms"):
             await connection.request(heartbeat(), timeout_ms=30)
         assert connection.ready
         release.set()
@@ -150,7 +150,7 @@ async def test_a_throttled_connection_cannot_send() -> None:
         await connection.request(heartbeat())
         assert connection.ready
         assert not connection.can_send()
-        with pytest.raises(RequestTimedOutError, match="was not sent within 20 ms .throttled for 30 s more"):
+        with pytest.raises(RequestTimedOutError, match="was not sent within 20 ms"):
             await connection.request(heartbeat(), timeout_ms=20)
 
 

@@ -107,8 +107,8 @@ FIRST_INTERVAL_S = 3.0
 """Interval of heartbeats until a broker specifies one (its default is 5 s)."""
 
 INTERVALS_S = (0.05, 60.0)
-"""Shortest and longest interval that a broker is obeyed in: heartbeats more often only cost, and a member that sends none
-would go on with partitions that others have. (Brokers permit 5 to 15 s by default.)"""
+"""Shortest and longest interval that is accepted from a broker, which may name 5 to 15 s by default: a shorter one only
+costs, and after a long one the member would go on reading partitions that others have."""
 
 SESSION_INTERVALS = 9
 """Length of a session in heartbeat intervals. Brokers send the interval, but not the session's length, so this is

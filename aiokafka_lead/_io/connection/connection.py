@@ -399,9 +399,9 @@ class Connection:
         return own_copy(self.closed_by)
 
     def mute(self, seconds: float) -> None:
-        """Send nothing for this time, as the broker requested (KIP-219).
+        """Send nothing for this time, as the broker requested (KIP-219), but at most for ``request_timeout_ms``.
 
-        It is not believed for more than ``request_timeout_ms`` at a time: one that is right reads nothing before.
+        A broker that means a longer one does not read what comes before.
         """
         self._muted = True
         seconds = min(seconds, self._settings.request_timeout_s)

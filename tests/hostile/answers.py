@@ -30,7 +30,7 @@ LARGE = 2000
 def bent(rng: Random, record: RequestRecord, answer: bytes) -> bytes:
     """Return a corrupted answer to this request."""
     if rng.random() < 0.4:
-        made = _with_other_fields(rng, record, answer)
+        made = with_other_fields(rng, record, answer)
         if made is not None:
             return made
     return rng.choice(_BENDINGS)(rng, answer)
@@ -122,7 +122,7 @@ def changed(record: RequestRecord, answer: bytes, change: Callable[[Any], None])
     return b"".join(bytes(chunk) for chunk in encode_response(response, record.version, record.correlation_id))
 
 
-def _with_other_fields(rng: Random, record: RequestRecord, answer: bytes) -> bytes | None:
+def with_other_fields(rng: Random, record: RequestRecord, answer: bytes) -> bytes | None:
     """Change one or two fields to values that no honest broker sends; return None if these cannot be encoded."""
 
     def change(message: Struct) -> None:

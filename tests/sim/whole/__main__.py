@@ -1,8 +1,8 @@
 """Seeds of whole clients: ``python -m tests.sim.whole --runs 100 [--first N] [--seed N]``. One that fails is named.
 
 By default applications of every kind, under a nemesis. ``--play`` plays something else: ``transactions`` or
-``pipelines`` of tests/transactions, ``coordinators`` that lie, ``hostile``, the campaign of tests/hostile, or a single
-event. It needs a process of its own, in which time is virtual.
+``pipelines`` of tests/transactions, ``coordinators`` that lie, ``bent``, absurd answers, ``hostile``, the campaign of
+tests/hostile, or a single event. It needs a process of its own, in which time is virtual.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.hostile.campaign import run_case
 from tests.simulated.reached import Reached, counting, nothing_reached, summary
 from tests.transactions.trouble import trouble
 
+from .bent import bent
 from .campaign import Report, held_stop, whole
 from .coordinators import Waits, coordinators
 from .stage import each_alone, on_virtual_time
@@ -41,6 +42,7 @@ PLAYS: dict[str, Callable[[int], Awaitable[Any]]] = {
     "transactions": transactions,
     "pipelines": lambda seed: transactions(seed, pipelines=True),
     "coordinators": coordinators,
+    "bent": bent,
     "held stop": held_stop,
     "hostile": lambda seed: run_case(seed, threads=False),
 }

@@ -34,10 +34,19 @@ FIRST = [
     ("transactions", 1),
     ("pipelines", 1),
     ("coordinators", 10),
+    ("bent", 3),
     ("hostile", 2),
     ("held stop", 1),
 ]
-PLAYS = [*FIRST, ("whole", RUNS), ("transactions", 2), ("pipelines", 2), ("coordinators", 40), ("hostile", 4)]
+PLAYS = [
+    *FIRST,
+    ("whole", RUNS),
+    ("transactions", 2),
+    ("pipelines", 2),
+    ("coordinators", 40),
+    ("bent", 20),
+    ("hostile", 4),
+]
 
 
 @pytest.mark.parametrize(("play", "runs"), crossed(PLAYS, first=len(FIRST)))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
-from aiokafka_lead._core.producer.batches import TopicBuffer
+from aiokafka_lead._core.producer.batches import Record, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory import BufferMemory
 from aiokafka_lead._core.producer.partitioner import NodeAvailability, StickyChooser
 from tests.core.producer_sim import TOPIC, TOPIC_ID, ProducerSim
@@ -71,6 +71,50 @@ def test_kip_1123_without_a_leader_in_the_rack_that_takes_records_all_partitions
     assert draws(topic, snapshot, 1000, rack="a", nodes=nodes, now=5.0).keys() == set(range(12)) - {0, 3, 6, 9}
     topic, snapshot = topic_with([1, 2] * 4, racks="abc")
     assert draws(topic, snapshot, 1000, rack="a").keys() == set(range(8))
+
+
+class Counting:
+    """Counts the partitions that are looked at."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.brokers = snapshot.brokers
+        self.looks = 0
+        self._snapshot = snapshot
+
+    def partition(self, topic: str, number: int) -> PartitionMetadata | None:
+        self.looks += 1
+        return self._snapshot.partition(topic, number)
+
+
+@pytest.mark.parametrize("rack", ["a", "b", "elsewhere"])
+def test_kip_1123_few_leaders_in_the_rack_cost_no_search_for_each_choice(rack: str) -> None:
+    """During the outage of a zone, none is left there."""
+    topic, snapshot = topic_with([0] + 2999 * [1], racks="ab")
+    counting: Any = Counting(snapshot)
+    found = draws(topic, counting, 100, rack=rack)
+    assert counting.looks < 3000 + 100 * 16
+    assert (len(found) == 1) == (rack == "a")
+
+
+def test_kip_1123_a_hint_may_lead_out_of_the_rack() -> None:
+    brokers = {0: Broker(0, "host", 9000, "a"), 1: Broker(1, "host", 9001, "b")}
+    led = [PartitionMetadata(TOPIC, number, 0, 1) for number in range(2)]
+    snapshot = ClusterSnapshot(1, "c", 0, brokers, {TOPIC: TopicMetadata(TOPIC, TOPIC_ID, False, tuple(led))})
+    options: dict[str, Any] = {"client_rack": "a", "partitioner_rack_aware": True, "batch_size": 1, "linger_ms": 1000}
+    accumulator = ProducerSim(**options).accumulator
+    accumulator.on_snapshot(snapshot, 0.0)
+
+    topic = accumulator.topic(TOPIC)
+    assert topic is not None
+
+    def chosen() -> set[int]:
+        deliveries = [accumulator.append(topic, Record(TOPIC, b"x", None, -1, 0, ()), 0.0) for _ in range(20)]
+        return {delivery.partition for delivery in deliveries if delivery is not None}
+
+    assert chosen() == {0, 1}
+    moved = {(TOPIC, 0): led[0]._replace(leader_id=1, leader_epoch=2)}
+    accumulator.on_snapshot(snapshot.with_moved(moved, brokers), 1.0, moved)
+    assert 0 not in chosen()
 
 
 @pytest.mark.parametrize(("key", "hashed"), JAVA.items())

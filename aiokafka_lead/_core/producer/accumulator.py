@@ -422,7 +422,10 @@ class Accumulator:
     def _look_at(self, partitions: Iterable[tuple[str, int]], now: float) -> None:
         for name, number in partitions:
             topic = self.topics.get(name)
-            queue = topic.queues[number] if topic is not None and 0 <= number < topic.count else None
+            if topic is None:
+                continue
+            topic.available = None
+            queue = topic.queues[number] if 0 <= number < topic.count else None
             if queue is not None and queue.batches and self._renew_leader(queue):
                 self.schedule.evaluate(queue, now)
 

@@ -244,7 +244,8 @@ class TopicBuffer:
         """Bytes to which a batch may grow while it cannot be sent."""
         # by the choice of the sticky partition, and by each record appended to it
         self.available: list[int] | None = None
-        """Partitions with a leader, for a custom partitioner; None until it is called."""
+        """Partitions with a leader, for a custom partitioner, or else with a leader in the preferred rack; None until
+        one is chosen."""
         self.sticky: PartitionQueue | None = None
         """The partition for records without a key; None lets the accumulator choose (KIP-480)."""
         self.sticky_bytes = 0

@@ -23,7 +23,7 @@ cdef class StickyChooser:
     cpdef int choose(self, TopicBuffer topic, object snapshot, double now) except -1
     @cython.locals(queue=PartitionQueue)
     cdef _survey(self, TopicBuffer topic)
-    cdef bint _is_near(self, object snapshot, int leader_id) except -1
+    cdef list _near(self, TopicBuffer topic, object snapshot)
     cdef bint _usable(self, int leader_id, double now) except -1
     cdef bint _accepted(self, TopicBuffer topic, int partition) except -1
 

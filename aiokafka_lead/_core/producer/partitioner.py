@@ -71,31 +71,34 @@ class StickyChooser:
         """Return a partition of the topic, which has at least one."""
         if self._adaptive:
             self._survey(topic)
+        pool: Sequence[int] = self._near(topic, snapshot) or range(topic.count)
         for _ in range(_DRAWS):
-            partition = int(self._rng() * topic.count)
-            leader_id = _leader(snapshot, topic, partition)
-            usable = self._usable(leader_id, now) and self._is_near(snapshot, leader_id)
-            if usable and self._accepted(topic, partition):
+            partition = pool[int(self._rng() * len(pool))]
+            if self._usable(_leader(snapshot, topic, partition), now) and self._accepted(topic, partition):
                 return partition
-        return self._choose_among_all(topic, snapshot, now)
+        return self._choose_among_all(pool, topic, snapshot, now)
 
-    def _choose_among_all(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
+    def _choose_among_all(self, pool: Sequence[int], topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
+        usable = [partition for partition in pool if self._usable(_leader(snapshot, topic, partition), now)]
         everything = range(topic.count)
-        usable = [partition for partition in everything if self._usable(_leader(snapshot, topic, partition), now)]
-        near = [partition for partition in usable if self._is_near(snapshot, _leader(snapshot, topic, partition))]
-        led = near or usable or [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
+        if not usable and len(pool) < topic.count:
+            return self._choose_among_all(everything, topic, snapshot, now)
+        led = usable or [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]
         choices: Sequence[int] = led or everything
         if self._adaptive:
             shortest = min(_depth(topic, partition) for partition in choices)
             choices = [partition for partition in choices if _depth(topic, partition) == shortest]
         return choices[int(self._rng() * len(choices))]
 
-    def _is_near(self, snapshot: ClusterSnapshot, leader_id: int) -> bool:
-        """Return True if the leader is in the preferred rack, or there is no preference."""
+    def _near(self, topic: TopicBuffer, snapshot: ClusterSnapshot) -> list[int]:
+        """Return the partitions whose leader is in the preferred rack; empty without a preference."""
         if self._rack is None:
-            return True
-        broker = snapshot.brokers.get(leader_id)
-        return broker is not None and broker.rack == self._rack
+            return []
+        if topic.available is None:
+            near = {node_id for node_id, broker in snapshot.brokers.items() if broker.rack == self._rack}
+            everything = range(topic.count)
+            topic.available = [partition for partition in everything if _leader(snapshot, topic, partition) in near]
+        return topic.available
 
     def _survey(self, topic: TopicBuffer) -> None:
         """Update the depth of the deepest queue, rarely enough to be cheap compared to the choices."""

@@ -190,7 +190,7 @@ class Client(Life["Client"]):
         deadline = self._deadline(timeout_ms)
         while True:
             snapshot = self.metadata.snapshot
-            if snapshot.controller_id in snapshot.brokers:
+            if snapshot.controller_id >= 0 and snapshot.controller_id in snapshot.brokers:
                 return snapshot.controller_id
             self.metadata.request_update()
             try:

@@ -372,6 +372,29 @@ def test_news_end_what_was_asked_in_vain() -> None:
     assert plan.avoid(NODES) == {2}
 
 
+def test_a_broker_with_another_address_is_not_asked_about_again() -> None:
+    """Further questions could lead back to the former address, which a lagging broker names."""
+    plan = schedule()
+    refreshed(plan, 0.0)
+    plan.request(doubted(3))
+    plan.started(1.0)
+    plan.request(refused(3))
+    plan.succeeded(1.0, 1, changed=True, complete=True, moved={3})
+    assert not plan.doubted
+    assert plan.due_at() == 1.0 + MAX_AGE_MS / 1000
+    plan.request(refused(3))
+    assert plan.due_at() < 2.0
+
+
+def test_rule_33_who_denies_a_topic_is_asked_about_it_after_a_leader_in_doubt() -> None:
+    plan = schedule()
+    plan.request(doubted(3))
+    plan.started(1.0)
+    plan.succeeded(1.0, 1, changed=False, complete=True)
+    assert plan.least_trusted([1, 2, 3], {1, 2}, full=False)[0] == {1, 2}
+    assert 3 in plan.least_trusted([1, 2, 3], {1, 2}, full=True)[0]
+
+
 def test_rule_33_known_brokers_are_at_a_loss_when_others_were_asked_in_vain_about_a_leader_in_doubt() -> None:
     plan = schedule()
     now = 0.0

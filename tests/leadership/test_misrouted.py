@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 
 from aiokafka_lead import Client, Consumer, Producer, ShareConsumer, TopicPartition
-from aiokafka_lead.admin import AdminClient, OffsetSpec
-from aiokafka_lead.errors import ClusterIdMismatchError
+from aiokafka_lead.admin import AdminClient, NewTopic, OffsetSpec
+from aiokafka_lead.errors import ClusterIdMismatchError, KafkaError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..names import STRANGE, needs_loopbacks, resolving
@@ -151,6 +152,80 @@ async def test_rule_30_bootstrap_servers_that_cannot_be_reached_are_waited_for_a
         with pytest.raises(ClusterIdMismatchError), anyio.fail_after(10):
             await producer.send_and_wait("t", b"2", partition=0)
     assert values(stranger, "t") == []
+
+
+@SHARED
+async def test_rule_30_known_brokers_go_on_if_all_bootstrap_servers_lead_to_another_cluster(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool
+) -> None:
+    quick = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 50, "reconnect_backoff_max_ms": 50}  # patience: 0.1 s
+    servers = cluster.address(3)
+    async with (
+        producer_of(servers, shared=shared, **quick) as producer,
+        consumer_of(servers, "t", shared=shared, **quick) as consumer,
+    ):
+        for partition in PARTITIONS:
+            await producer.send_and_wait("t", b"%d" % partition, partition=partition)
+        assert {await next_number(consumer) for _ in PARTITIONS} == {0, 1, 2}
+        for broker in (1, 3):
+            cluster.lead_astray(broker, broker, stranger)
+        deliveries = [
+            await producer.send("t", b"%d" % (3 + partition), partition=partition) for partition in PARTITIONS
+        ]
+        assert await all_of(deliveries[1:2]) == [1]
+        assert await next_number(consumer) == 4
+        refused_before = refused(stranger)
+        await until(lambda: refused(stranger) > refused_before + 20)
+        await producer.send_and_wait("t", b"6", partition=1)
+        assert await next_number(consumer) == 6
+        for broker in (1, 3):
+            cluster.lead_astray(broker, broker)
+        assert await all_of(deliveries) == [1, 1, 1]
+        assert {await next_number(consumer), await next_number(consumer)} == {3, 5}
+    assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
+
+
+@SHARED
+async def test_rule_30_only_metadata_is_asked_of_a_bootstrap_server_that_may_belong_to_another_cluster(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool
+) -> None:
+    patient: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 60_000}
+    servers = f"{cluster.address(1)},{stranger.address(1)}"
+    await stranger.stop_broker(1)
+    async with Client(servers, **patient) as client:
+        admins = client.admin() if shared else AdminClient(servers, **patient)
+        consumers = client.consumer() if shared else Consumer(bootstrap_servers=servers, **patient)
+        async with producer_of(servers, shared=shared, **patient) as producer, admins as admin, consumers as consumer:
+            assert await producer.partitions_for("t") == {0, 1, 2}
+            for broker in cluster.broker_ids:
+                await cluster.kill_broker(broker, failover_delay_ms=60_000)
+            await stranger.start_broker(1)
+            calls: list[Callable[..., Coroutine[Any, Any, Any]]] = [
+                admin.list_topics,
+                admin.describe_cluster,
+                partial(admin.create_topics, [NewTopic("mine")]),
+                partial(admin.delete_topics, ["t"]),
+                partial(admin.describe_topics, ["t"]),
+                partial(admin.list_consumer_group_offsets, "g"),
+                partial(admin.list_offsets, {TopicPartition("t", 0): OffsetSpec.LATEST}),
+                partial(consumer.end_offsets, [TopicPartition("t", 0)]),
+                consumer.topics,
+            ]
+
+            async def call(one: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+                with pytest.raises(KafkaError):
+                    await one(timeout_ms=500)
+
+            delivery = await producer.send("t", b"0", partition=0)
+            async with anyio.create_task_group() as tasks:
+                for one in calls:
+                    tasks.start_soon(call, one)
+            assert stranger.requests.count("Metadata") > 0
+            for broker in cluster.broker_ids:
+                await cluster.start_broker(broker)
+            assert await all_of([delivery]) == [0]
+            assert "t" in await admin.list_topics()
+    assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
 
 
 @needs_loopbacks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.metrics import RebootstrapCause
@@ -32,9 +32,9 @@ METADATA_PER_SECOND = 130
 class _Round:
     """One refresh: the brokers that were asked, and the results."""
 
-    def __init__(self, avoid: set[int], *, full: bool) -> None:
+    def __init__(self, avoid: Sequence[Set[int]], *, full: bool) -> None:
         self.avoid = avoid
-        """Brokers to ask after all other ones."""
+        """Brokers to ask after all other ones, members of the first set last."""
         self.full = full
         """False for a lookup of a topic that is not known yet."""
         self.asked: dict[int, float] = {}
@@ -108,7 +108,8 @@ class SimClient:
             self._see_if_at_a_loss()
             self._policy.attempted(now)
             self._schedule.started(now, full=full)
-            avoid = self._schedule.avoid(self.links.nodes) | self._topics.doubted([TOPIC], now)
+            denying = self._topics.doubted([TOPIC], now)
+            avoid = (self.state.former.keys(), *self._schedule.least_trusted(self.links.nodes, denying, full=full))
             current = self._round = _Round(avoid, full=full)
             self.timeline.later(self._request_timeout_s, lambda: self._give_up(current))
             self._ask_next(current)
@@ -125,7 +126,7 @@ class SimClient:
             node = min(
                 nodes,
                 key=lambda n: (
-                    n in current.avoid,
+                    *(n in untrusted for untrusted in current.avoid),
                     self._evades(n),
                     order[states[n]],
                     not self.links.is_ready(n, "control"),
@@ -202,7 +203,7 @@ class SimClient:
     def _evaded(self, node: int, endpoint: Endpoint, asked_at: float) -> None:
         reachability = self.links.reachability
         reachability.evaded(endpoint, asked_at, self.timeline.now)
-        if all(other < 0 and self._evades(other) for other in self.links.nodes):
+        if node < 0 and all(self._evades(other) for other in self.links.nodes if other < 0):
             reachability.leave(endpoint, KafkaConnectionError("of no use"))
             self.links.close_lane(node, "control")
 
@@ -237,7 +238,7 @@ class SimClient:
             self._set_nodes()
 
     def _set_nodes(self) -> None:
-        self.links.set_nodes({**self.snapshot.brokers, **(self.state.outsiders() if self._at_a_loss else {})})
+        self.links.set_nodes(self.state.nodes(at_a_loss=self._at_a_loss))
 
     def _apply(self, current: _Round, node: int, endpoint: Endpoint, answer: MetadataResponse) -> bool:
         """Return True if the answer was useful; raises the error of a useless one, unless it leads to a bootstrap."""
@@ -263,6 +264,7 @@ class SimClient:
             node,
             changed=applied.changed,
             complete=applied.complete,
+            moved=applied.moved,
             full=current.full,
             unhelpful=current.asked.keys() - {node},
             out_of_reach=out_of_reach,
@@ -291,9 +293,10 @@ class SimClient:
     def _rebootstrap(self, cause: RebootstrapCause) -> None:
         if cause is not RebootstrapCause.UNAVAILABLE:
             self.links.close_all(RebootstrapError())
-        self.state.rebootstrap(cause)
+        self.state.rebootstrap(cause, forget=cause is RebootstrapCause.REQUIRED)
         self._policy.rebootstrapped(self.timeline.now)
         self._publish()
+        self._set_nodes()
         self.request_update()
 
     def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:
@@ -315,4 +318,4 @@ class SimClient:
     def end(self) -> None:
         """Close every connection, and refresh no more."""
         self.links.close_all(KafkaConnectionError("the client is closed"))
-        self._round = _Round(set(), full=True)
+        self._round = _Round((), full=True)

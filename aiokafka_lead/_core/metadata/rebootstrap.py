@@ -98,8 +98,9 @@ class RebootstrapPolicy:
     ) -> ClusterIdMismatchError | None:
         """Return an error if all bootstrap servers, at all their addresses, belong to another cluster (rule 30).
 
-        One address in another cluster is no proof that the client's own is gone: other addresses may lead to it. But
-        unreachable ones are waited for no longer than patience lasts. ``everywhere``: none is unreachable.
+        ``errors`` come from bootstrap servers. One address in another cluster is no proof that the client's own is
+        gone: other addresses may lead to it. But unreachable ones are waited for no longer than patience lasts.
+        ``everywhere``: none is unreachable, nor is a former broker.
         """
         strangers = [error for error in errors if isinstance(error, ClusterIdMismatchError)]
         if not strangers:

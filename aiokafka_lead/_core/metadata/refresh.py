@@ -19,7 +19,7 @@ few are asked for each of its refusals (rule 33).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence, Set
 
 from ..._values import NamedTuple
 from ..backoff import Backoff
@@ -158,8 +158,17 @@ class RefreshSchedule:
             self._at_a_loss_at = now
         return now - self._at_a_loss_at <= self._patience_s
 
+    def least_trusted(self, nodes: Collection[int], denying: Set[int], *, full: bool) -> Sequence[Set[int]]:
+        """Return the brokers that a refresh should ask last, in several sets, of which an earlier one matters more.
+
+        ``denying`` a topic discredits a broker for a look-up of topics, for which ``full`` is False. In other refreshes
+        its answers about other topics matter more.
+        """
+        avoid = self.avoid(nodes)
+        return (avoid, denying) if full else (denying, avoid)
+
     def avoid(self, nodes: Collection[int]) -> set[int]:
-        """Return the brokers that the current refresh should ask last: never all of them."""
+        """Return the brokers that have answered in vain, or are in doubt: never all of them."""
         heard: dict[int, float] = {}
         for reason, row in self._rows.items():
             if reason.is_doubt and reason.node_id is not None:
@@ -214,15 +223,18 @@ class RefreshSchedule:
         changed: bool,
         complete: bool,
         full: bool = True,
+        moved: Collection[int] = (),
         unhelpful: Iterable[int] = (),
         out_of_reach: Iterable[int] = (),
     ) -> None:
-        """Record an answer; ``changed`` and ``complete`` are from `metadata.Applied`.
+        """Record an answer; ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`.
 
         Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
         about again.
         """
         took = self._finish(now)
+        for reason in [reason for reason in self._rows if reason.node_id in moved]:
+            del self._rows[reason]  # it was about another address: more questions could lead back to that
         self._failures = 0
         asked = [*unhelpful, answered_by]
         self._asked_at.update(dict.fromkeys(asked, now))

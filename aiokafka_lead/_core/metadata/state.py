@@ -7,7 +7,7 @@ does so for topics.
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Generator, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 from uuid import UUID
 
@@ -44,6 +44,8 @@ class Applied(NamedTuple):
     """True if it brought news: about topics or brokers, or that a hint was right (or wrong)."""
     complete: bool
     """True if every partition has a leader at a known address and the answer was not older than the view."""
+    moved: Collection[int] = ()
+    """Known brokers that have another address now."""
     other_cluster: str | None = None
     """The id of the former cluster, if this answer led to another one."""
 
@@ -63,6 +65,8 @@ class MetadataState:
         """The bootstrap servers as nodes -1, -2, ..."""
         self.counters = MetadataCounters()
         self.snapshot = ClusterSnapshot(brokers=self.bootstrap_brokers)
+        self.former: Mapping[int, Broker] = {}
+        """While `bootstrapping`, the brokers known before, at other addresses: they may be back first."""
         self.may_change_cluster = False
         """True if an answer from another cluster is taken, not refused."""
         self._hint_policy = leader_hint_policy
@@ -78,9 +82,11 @@ class MetadataState:
 
     def outsiders(self) -> dict[int, Broker]:
         """Return the bootstrap servers at addresses of no known broker: they may lead to brokers that know better."""
-        known = {(broker.host, broker.port) for broker in self.snapshot.brokers.values()}
-        servers = self.bootstrap_brokers
-        return {node_id: each for node_id, each in servers.items() if (each.host, each.port) not in known}
+        return _at_other_addresses(self.bootstrap_brokers, self.snapshot.brokers)
+
+    def nodes(self, *, at_a_loss: bool) -> dict[int, Broker]:
+        """Return the nodes that metadata is asked of; the known brokers may be ``at_a_loss``."""
+        return {**self.snapshot.brokers, **self.former, **(self.outsiders() if at_a_loss else {})}
 
     # --- metadata answers --------------------------------------------------------------------------------------------
 
@@ -157,6 +163,7 @@ class MetadataState:
                 else:
                     del topics[name]
         self._answered = brokers
+        self.former = {}
         self.counters.refreshes += 1
         known_brokers = self.snapshot.brokers
         self._publish(
@@ -167,7 +174,7 @@ class MetadataState:
             new_ids=new_ids,
         )
         changed = changed or self.snapshot.brokers is not known_brokers or self.counters.hints_confirmed > confirmed
-        return Applied(changed, complete, former)
+        return Applied(changed, complete, _moved(known_brokers, self.snapshot.brokers), former)
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop unused topics, with everything remembered about them."""
@@ -184,13 +191,20 @@ class MetadataState:
         Otherwise, a single wrong hint could cut the client off from a broker, possibly from the only one that it knows.
         """
         answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
-        if answered is not None and known is not None and (answered.host, answered.port) != (known.host, known.port):
+        if answered is not None and known is not None and answered.endpoint != known.endpoint:
             self._epochs.unpin_address(node_id)
             self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: answered})
 
-    def rebootstrap(self, cause: RebootstrapCause) -> None:
-        """Reset the brokers to the bootstrap servers; topics and epochs stay (KIP-899)."""
+    def rebootstrap(self, cause: RebootstrapCause, *, forget: bool = False) -> None:
+        """Reset the brokers to the bootstrap servers; topics and epochs stay (KIP-899).
+
+        The brokers known until now become `former` ones, unless the cluster demands to ``forget`` them (KIP-1102).
+        """
         self.counters.count(cause)
+        if forget:
+            self.former = {}
+        elif not self.bootstrapping:
+            self.former = _at_other_addresses(self.snapshot.brokers, self.bootstrap_brokers)
         self._epochs.unpin_all()
         self._answered = {}
         self._publish(self.snapshot.topics, self.bootstrap_brokers, controller_id=-1)
@@ -299,6 +313,18 @@ class MetadataState:
             topics,
             _names_by_id(topics) if new_ids else former.topic_names,
         )
+
+
+def _moved(former: Mapping[int, Broker], brokers: Mapping[int, Broker]) -> Collection[int]:
+    if brokers is former:
+        return ()
+    known = former.keys() & brokers.keys()
+    return {node_id for node_id in known if former[node_id].endpoint != brokers[node_id].endpoint}
+
+
+def _at_other_addresses(brokers: Mapping[int, Broker], than: Mapping[int, Broker]) -> dict[int, Broker]:
+    taken = {broker.endpoint for broker in than.values()}
+    return {node_id: broker for node_id, broker in brokers.items() if broker.endpoint not in taken}
 
 
 def _usable(endpoint: Broker, leader_id: int) -> bool:

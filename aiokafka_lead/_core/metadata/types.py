@@ -41,6 +41,11 @@ class Broker(NamedTuple):
     port: int
     rack: str | None = None
 
+    @property
+    def endpoint(self) -> tuple[str, int]:
+        """Its host and port."""
+        return self.host, self.port
+
     def __str__(self) -> str:
         return f"{self.node_id} ({shown(self.host)}:{self.port})"
 

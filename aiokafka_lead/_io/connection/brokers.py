@@ -35,7 +35,7 @@ class _Node:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.endpoint: Endpoint = (broker.host, broker.port)
+        self.endpoint: Endpoint = broker.endpoint
         self.links: dict[AnyLane, Link] = {}
 
 
@@ -115,7 +115,7 @@ class Brokers:
     def add_node(self, broker: Broker) -> None:
         """Add a node, or change the address of a known one; all other nodes stay unchanged."""
         known = self._nodes.get(broker.node_id)
-        if known is not None and known.endpoint == (broker.host, broker.port):
+        if known is not None and known.endpoint == broker.endpoint:
             known.broker = broker
             return
         self._nodes[broker.node_id] = _Node(broker)
@@ -221,8 +221,8 @@ class Brokers:
         return max((now - each.used_at for each in asked if each is not None and each.in_flight), default=0.0)
 
     def offers(self) -> list[ApiVersions]:
-        """Return the versions offered by the brokers with ready connections."""
-        links = [link for node in self._nodes.values() for link in node.links.values()]
+        """Return the versions offered by the known brokers with ready connections."""
+        links = [link for node_id, node in self._nodes.items() if node_id >= 0 for link in node.links.values()]
         return [link.connection.versions for link in links if link.connection is not None and link.connection.ready]
 
     def failed_since(self, at: float) -> list[int]:
@@ -238,13 +238,13 @@ class Brokers:
     def evaded(self, node_id: int, asked_at: float) -> None:
         """Count a node's failure to answer a request that any node can answer; `least_loaded` soon prefers other nodes.
 
-        If there are only bootstrap servers, and all are in doubt, the next connection may lead to another broker: their
-        names have several addresses, or belong to a load balancer.
+        If all bootstrap servers are in doubt, their next connection may lead to another broker: their names have
+        several addresses, or belong to a load balancer.
         """
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.evaded(node.endpoint, asked_at, time.monotonic())
-            if all(other < 0 and self.in_doubt(other) for other in self._nodes):
+            if node_id < 0 and all(self.in_doubt(other) for other in self._nodes if other < 0):
                 error = KafkaConnectionError("it has no answer to what any broker knows")
                 self._reachability.leave(node.endpoint, error)
                 self._reconnect(node, error)
@@ -294,16 +294,17 @@ class Brokers:
         return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
 
     def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
-        """Return the node for a question that any node can answer; None if all are in backoff, or there is none.
+        """Return the broker for a question that any can answer; None if all are in backoff, or none is known.
 
         As in Java: a ready node with the fewest requests in flight, else one that is being connected, else one that can
         be; a busy one rather than none. Ties are broken at random, so that clients do not all ask the same broker. A
-        node in doubt, or one of ``avoid``, comes last, connected or not.
+        node in doubt, or one of ``avoid``, comes last, connected or not. Unlike in Java, bootstrap servers do not
+        count: until one has answered Metadata, it may belong to another cluster.
         """
         now = time.monotonic()
         best: int | None = None
         best_rank: tuple[bool, int, int] | None = None
-        nodes = list(self._nodes.items())
+        nodes = [(node_id, node) for node_id, node in self._nodes.items() if node_id >= 0]
         random.shuffle(nodes)
         for node_id, node in nodes:
             state, in_flight = self._rank(node, lane, now)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 
 import anyio
 
@@ -44,7 +44,7 @@ from ..connection.brokers import Brokers
 from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
-from .ask import Answer, ask, candidates, describe, final_error, reachable, unusable
+from .ask import Answer, ask, candidates, describe, final_error, leads_elsewhere, reachable, unusable
 from .topic_lookups import TopicLookups, not_known
 
 REFRESH_AT_LEAST_S = 1.0
@@ -238,7 +238,7 @@ class MetadataActor:
             error = await self._apply(plan, outcome.answer)
             if error is None:
                 return
-            if not self._leads_to_bootstrap(error, outcome.answer.node_id):
+            if not isinstance(error, RebootstrapRequiredError):
                 self._failed({outcome.answer.node_id: error})
             if deadline.passed:
                 raise unusable(self._state.bootstrap_brokers, {outcome.answer.node_id: error})
@@ -252,7 +252,7 @@ class MetadataActor:
         """Refresh until cancelled. Raises `ClusterIdMismatchError`; after every other error it retries."""
         while True:
             if self._policy.is_misled:
-                self._rebootstrap(RebootstrapCause.REQUIRED, keep_connections=True)
+                self._rebootstrap(RebootstrapCause.REQUIRED, misled=True)
             now = time.monotonic()
             plan = self._plan(now)
             if plan is None:
@@ -300,7 +300,9 @@ class MetadataActor:
         timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
         deadline = Deadline(timeout_s * 1000)
         errors: dict[int, KafkaError] = {}
-        avoid = self._schedule.avoid(self._brokers.nodes) | self._topics.doubted(plan.topics or (), now)
+        known, former = self.snapshot.brokers, self._state.former.keys()
+        denying = self._topics.doubted(plan.topics or (), now)
+        avoid = (former, *self._schedule.least_trusted(self._brokers.nodes, denying, full=plan.full))
         while not deadline.passed and (nodes := self._candidates(errors, avoid)):
             # A broker's backoff may have ended by the time that all other brokers have failed.
             outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
@@ -310,17 +312,16 @@ class MetadataActor:
                 if error is None:
                     return
                 node_id = outcome.answer.node_id
-                if self._leads_to_bootstrap(error, node_id):
+                if isinstance(error, RebootstrapRequiredError) or (
+                    isinstance(error, ClusterIdMismatchError) and node_id >= 0 and node_id in known
+                ):
                     break
                 if node_id < 0 and self._brokers.leave(node_id, error):
                     continue  # the name of this bootstrap server has another address, which may lead to a better one
                 errors[node_id] = error
         else:
-            everywhere = all(self._leads_elsewhere(errors, node_id) for node_id in self._state.bootstrap_brokers)
-            stranger = self._policy.stranger(errors.values(), time.monotonic(), self._patience_s, everywhere=everywhere)
-            if stranger is not None and not self._adopts:
-                raise stranger
-            self._state.may_change_cluster |= stranger is not None
+            if self._state.bootstrapping:
+                self._see_strangers(errors)
             self._failed(errors)
         cause = self._policy.judge(
             time.monotonic(),
@@ -330,16 +331,16 @@ class MetadataActor:
         if cause is not None:
             self._rebootstrap(cause)
 
-    def _leads_elsewhere(self, errors: Mapping[int, KafkaError], node_id: int) -> bool:
-        return isinstance(errors.get(node_id), ClusterIdMismatchError) and self._brokers.all_left(node_id)
+    def _see_strangers(self, errors: Mapping[int, KafkaError]) -> None:
+        """Raise the error of bootstrap servers that belong to another cluster, or take that one from now on."""
+        servers = [error for node_id, error in errors.items() if node_id < 0]
+        everywhere = all(leads_elsewhere(self._brokers, node, errors.get(node)) for node in self._brokers.nodes)
+        stranger = self._policy.stranger(servers, time.monotonic(), self._patience_s, everywhere=everywhere)
+        if stranger is not None and not self._adopts:
+            raise stranger
+        self._state.may_change_cluster |= stranger is not None
 
-    @staticmethod
-    def _leads_to_bootstrap(error: KafkaError, node_id: int) -> bool:
-        return isinstance(error, RebootstrapRequiredError) or (
-            isinstance(error, ClusterIdMismatchError) and node_id >= 0
-        )
-
-    def _candidates(self, tried: Container[int], avoid: Container[int]) -> list[int]:
+    def _candidates(self, tried: Container[int], avoid: Sequence[Set[int]]) -> list[int]:
         """Return the nodes that can be asked now and have not been asked."""
         return candidates(self._brokers, [node_id for node_id in self._brokers.nodes if node_id not in tried], avoid)
 
@@ -370,7 +371,7 @@ class MetadataActor:
                     raise
                 self._state.may_change_cluster = True
                 return await self._apply(plan, answer, unhelpful)
-            if answer.node_id < 0:
+            if answer.node_id < 0 or self._state.bootstrapping:
                 return error
             # A known broker's address now belongs to another cluster: let the bootstrap servers decide.
             self._count_failure({answer.node_id: error})
@@ -395,6 +396,7 @@ class MetadataActor:
             answer.node_id,
             changed=applied.changed,
             complete=applied.complete,
+            moved=applied.moved,
             full=plan.full,
             unhelpful=unhelpful,
             out_of_reach=out_of_reach,
@@ -428,27 +430,30 @@ class MetadataActor:
         if final is not None and not isinstance(final, ClusterIdMismatchError):
             self._lookups.fail(final)
 
-    def _rebootstrap(self, cause: RebootstrapCause, *, keep_connections: bool = False) -> None:
+    def _rebootstrap(self, cause: RebootstrapCause, *, misled: bool = False) -> None:
         now = time.monotonic()
         servers = ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values())
         self._log.info("bootstrapping again (%s) from %s", cause.name, servers)
-        if cause is not RebootstrapCause.UNAVAILABLE and not keep_connections:
+        if cause is not RebootstrapCause.UNAVAILABLE and not misled:
             self._brokers.close_all(RebootstrapError())
-        self._state.rebootstrap(cause)
+        self._state.rebootstrap(cause, forget=cause is RebootstrapCause.REQUIRED and not misled)
         self._policy.rebootstrapped(now)
         self._publish()
+        self._set_nodes()
         self.request_update()
 
     def _on_node(self, node_id: int) -> None:
         """Handle a node that became ready, was lost, could not be connected to, or has room again."""
-        broker = self.snapshot.brokers.get(node_id)
+        broker = self.snapshot.brokers.get(node_id) or self._state.former.get(node_id)
         if broker is None:
             return
         state = self._brokers.state(node_id)
         if state is NodeState.READY:
-            self._policy.led_right((broker.host, broker.port))
-        elif isinstance(self._brokers.last_error(node_id), MisroutedConnectionError) and self._policy.misled(
-            (broker.host, broker.port)
+            self._policy.led_right(broker.endpoint)
+        elif (
+            not self._state.bootstrapping
+            and isinstance(self._brokers.last_error(node_id), MisroutedConnectionError)
+            and self._policy.misled(broker.endpoint)
         ):
             if self._refreshing is not None:
                 self._refreshing.cancel()
@@ -486,9 +491,8 @@ class MetadataActor:
         self._listeners.notify(snapshot, moved)
 
     def _set_nodes(self) -> None:
-        """Keep connections to the known brokers and, while these are at a loss, to bootstrap servers (rule 33)."""
-        beside = self._state.outsiders() if self._at_a_loss and self._policy.enabled else {}
-        self._brokers.set_nodes({**self.snapshot.brokers, **beside})
+        """Keep connections to the known brokers, and to others that may know better (rules 24 and 33)."""
+        self._brokers.set_nodes(self._state.nodes(at_a_loss=self._at_a_loss and self._policy.enabled))
 
     # --- texts -------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from random import random
 
 from ..._core.metadata.answer import ClusterAnswer, MetadataReader
@@ -13,9 +13,11 @@ from ..._values import NamedTuple
 from ..._wire.messages.metadata import MetadataRequest
 from ...errors import (
     BootstrapResolutionError,
+    ClusterIdMismatchError,
     KafkaConnectionError,
     KafkaError,
     MalformedMessageError,
+    MisroutedConnectionError,
     RequestTimedOutError,
     TokenProviderError,
     UnresolvedHostError,
@@ -48,18 +50,18 @@ class Outcome(NamedTuple):
     """Errors of brokers that did not answer, by node id."""
 
 
-def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Container[int] = ()) -> list[int]:
+def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]] = ()) -> list[int]:
     """Return the nodes that can be asked now, best first: connected ones, and ones with few requests.
 
     Last come nodes that evade questions, and after these the ones to ``avoid``, whose view of the cluster is the least
-    trusted.
+    trusted; members of the first set come last of all.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
-    least_loaded = brokers.least_loaded(avoid=avoid)  # one that has a connection for this, if possible
+    least_loaded = brokers.least_loaded(avoid=set().union(*avoid))  # one that has a connection for this, if possible
     return sorted(
         (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
         key=lambda node_id: (
-            node_id in avoid,
+            *(node_id in untrusted for untrusted in avoid),
             brokers.in_doubt(node_id),
             _PREFERENCE[states[node_id]],
             node_id != least_loaded,
@@ -80,6 +82,16 @@ def reachable(brokers: Brokers, nodes: Iterable[int], since: float) -> bool:
         state is NodeState.READY or (state is NodeState.CONNECTING and node_id not in refused)
         for node_id, state in states.items()
     )
+
+
+def leads_elsewhere(brokers: Brokers, node_id: int, error: KafkaError | None) -> bool:
+    """Return True if the node's address leads to another cluster, or not to this broker; ``error`` is its last answer.
+
+    Each address of a bootstrap server's name has to.
+    """
+    if node_id < 0:
+        return isinstance(error, ClusterIdMismatchError) and brokers.all_left(node_id)
+    return isinstance(error or brokers.last_error(node_id), (ClusterIdMismatchError, MisroutedConnectionError))
 
 
 async def ask(

@@ -66,6 +66,7 @@ class Client(Life["Client"]):
             self._metrics_push: MetricsPush | None = None
             if config.enable_metrics_push:
                 self._metrics_push = MetricsPush(config.client_id, self.brokers, self.spawn, config.request_timeout_ms)
+                self.metadata.add_listener(self._metrics_push.on_snapshot)
         else:
             calls = OwnCalls()
             self._metrics_push = parent._metrics_push

@@ -16,6 +16,8 @@ from ..deadline import Deadline
 from ..loop import News, Spawn, Waiter
 
 if TYPE_CHECKING:
+    from ..._core.metadata.moved import Moved
+    from ..._core.metadata.types import ClusterSnapshot
     from ..._core.telemetry.measures import Attributes, Source
     from .pusher import Pusher
 
@@ -78,12 +80,18 @@ class MetricsPush:
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
+    def on_snapshot(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
+        """Begin if brokers are known now: a bootstrap server may belong to another cluster."""
+        self._maybe_begin()
+
     def _connected(self) -> None:
         self._maybe_begin()
         self._news.tell()
 
     def _maybe_begin(self) -> None:
-        if not self._begun and (self._measured or self._id_wanted) and self._served():
+        if self._begun or not (self._measured or self._id_wanted) or not self._served():
+            return
+        if any(node_id >= 0 for node_id in self._brokers.nodes):
             self._begun = True
             self._spawn(self._run, name="kafka metrics push")
 
@@ -145,7 +153,7 @@ class MetricsPush:
     def _check(self) -> None:
         if self._closed_by is not None:
             raise own_copy(self._closed_by)
-        if not self._begun and self._brokers.last_offer is not None:
+        if not self._begun and self._brokers.last_offer is not None and not self._served():
             raise UnsupportedVersionError("the brokers take no metrics of clients: that needs a plugin (KIP-714)")
         if self._done.done:
             refusal = None if self._pusher is None else self._pusher.refusal

@@ -11,6 +11,7 @@ import pytest
 from aiokafka_lead import Producer, TopicPartition
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import (
+    CommitFailedError,
     FencedMemberEpochError,
     InvalidRegularExpressionError,
     StaleMemberEpochError,
@@ -276,6 +277,18 @@ async def test_a_live_group_moves_to_the_new_protocol(cluster: EmbeddedCluster) 
             while len(seen) < 40:
                 seen += [int((await new.getone()).value)]
     assert sorted(seen) == list(range(40))
+
+
+async def test_a_commit_fails_if_its_epoch_stays_stale_though_no_heartbeat_brings_another(
+    cluster: EmbeddedCluster,
+) -> None:
+    await fill(cluster, 8)
+    async with member(cluster, "events", enable_auto_commit=False) as consumer:
+        await shared(consumer)
+        cluster.faults.add("OffsetCommit", error_code=StaleMemberEpochError, count=1000)
+        with pytest.raises(CommitFailedError, match="epoch is behind"), anyio.fail_after(20):
+            await consumer.commit({EVENTS[0]: 2})
+        assert cluster.requests.count("OffsetCommit") == 3
 
 
 async def test_a_commit_that_comes_with_an_old_epoch_is_repeated_with_the_new_one(cluster: EmbeddedCluster) -> None:

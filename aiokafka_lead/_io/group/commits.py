@@ -250,11 +250,11 @@ class Commits:
             try:
                 missing |= await self._group_offsets.commit(left, identity, deadline.left_ms())
             except REFUSED as error:
-                if not await standing.refused(identity, error, deadline):
+                refusals += 1
+                if not await standing.refused(identity, error, refusals, deadline):
                     raise CommitFailedError(
                         f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: {error.message}"
                     ) from error
-                refusals += 1
                 if standing.identity == identity:
                     await sleep_until(
                         min(deadline.at, time.monotonic() + self._group_offsets.backoff.delay_s(refusals))

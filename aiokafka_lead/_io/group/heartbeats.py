@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -91,6 +92,8 @@ class Heartbeats:
         """Set when the member has changed."""
         self.last_at: float | None = None
         """Time of the last acknowledged heartbeat (``time.monotonic()``)."""
+        self.confirmed_at = -math.inf
+        """Time at which it was sent."""
         self.asking = False
         """True while a heartbeat is in flight."""
 
@@ -110,7 +113,7 @@ class Heartbeats:
             response, error = await self._coordinator.ask(request, member.heartbeat_timeout_s())
             self.asking = False
             if error is None and response is not None and not response.error_code:
-                self.last_at = time.monotonic()
+                self.last_at, self.confirmed_at = time.monotonic(), now
             member.heartbeat_answered(request, response, error, time.monotonic())
             if member.unknown_topics:
                 self._request_metadata()

@@ -10,6 +10,7 @@ import anyio
 
 from ..._core.group.member import Ask, GroupMember, Step, Wait
 from ..._core.group.offsets import NOT_A_MEMBER, GroupIdentity
+from ..._core.trust import DOUBT_AFTER
 from ...errors import CommitFailedError, KafkaError, RebalanceInProgressError, StaleMemberEpochError
 from ...errors.base import own_copy
 from ...types import ConsumerGroupMetadata
@@ -159,26 +160,32 @@ class Standing:
             raise CommitFailedError(f"the consumer is not a member of its group now: {why}")
         return identity
 
-    async def refused(self, identity: GroupIdentity, error: KafkaError, deadline: Deadline) -> bool:
-        """Handle a refusal of commits with this identity; return True if a new identity is worth an attempt.
+    async def refused(self, identity: GroupIdentity, error: KafkaError, times: int, deadline: Deadline) -> bool:
+        """Handle a commit's refusal, the ``times``-th one; return True if another attempt is worthwhile.
 
         Waits for a rebalance's requests, but not for the application, which may be waiting for this commit.
         """
-        self.member.commit_refused(identity, error, time.monotonic())
+        refused_at = time.monotonic()
+        self.member.commit_refused(identity, error, refused_at)
         self.notify()
-        while self.member.identity == identity and self._may_change(error):
+        while self.member.identity == identity and self._may_change(error, refused_at):
             try:
                 await self._changed.wait(deadline.left_s())
             except TimeoutError:
                 return False
+        if self.member.identity == identity and isinstance(error, StaleMemberEpochError):
+            return times < DOUBT_AFTER
         return self.member.identity is not None and (
             self.member.identity != identity or isinstance(error, RebalanceInProgressError)
         )
 
-    def _may_change(self, error: KafkaError) -> bool:
+    def _may_change(self, error: KafkaError, refused_at: float) -> bool:
         """Return True if the rebalance continues by itself: it asks the coordinator, or waits for it."""
+        if isinstance(error, StaleMemberEpochError):
+            # The answer to a heartbeat that was sent later has the newer epoch, if there is one.
+            return self.heartbeats.confirmed_at < refused_at
         waits = self._asking is not None or isinstance(self.step(), Wait)
-        return isinstance(error, StaleMemberEpochError) or (waits and not self.stable)
+        return waits and not self.stable
 
     # --- events ------------------------------------------------------------------------------------------------------
 

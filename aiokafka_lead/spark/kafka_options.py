@@ -37,7 +37,16 @@ BOOTSTRAP = "bootstrap.servers"
 _READ_APART = re.compile(
     r"bootstrap\.servers|config\.providers.*|sasl\.jaas\.config|ssl\..*|compression\.(gzip|lz4|zstd)\.level"
 )
-_JAAS_ENTRY = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))""")
+_JAAS_ENTRY = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"'][^\s;"]*))""", re.DOTALL
+)
+"""An option in a JAAS line, or a comment, as Java's StreamTokenizer finds them."""
+_JAAS_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_JAAS_ESCAPED = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_MAYBE_EMPTY = {"client.id", "client.rack", "group.id", "group.remote.assignor"}
+"""Settings of which an empty text means in Java that there is none."""
+_OF_MECHANISM = {"OAUTHBEARER": "sasl.oauthbearer.", "GSSAPI": "sasl.kerberos."}
+"""Beginnings of the settings that concern one SASL mechanism."""
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider", "Connect")
 """Words in the types of options that cannot be set from a text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -123,11 +132,11 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
 
     Raises ValueError for a value of the wrong type; the client's constructor checks the rest.
     """
-    settings = kafka_settings(options)
-    if not settings.get("security.protocol", "").strip().upper().startswith("SASL_"):
-        settings.pop("sasl.mechanism", None)  # it has no effect in Java, whatever its value
-    if settings.get("sasl.mechanism", "").strip().upper() != "OAUTHBEARER":
-        settings = {name: text for name, text in settings.items() if not name.startswith("sasl.oauthbearer.")}
+    settings = {
+        name: text for name, text in kafka_settings(options).items() if text.strip() or name not in _MAYBE_EMPTY
+    }
+    idle = _idle_prefixes(settings)
+    settings = {name: text for name, text in settings.items() if not name.startswith(idle)}
     types = {name: str(field.type) for name, field in config.__dataclass_fields__.items()}
     found: dict[str, Any] = {}
     for name, text in settings.items():
@@ -147,7 +156,26 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
             found.setdefault("sasl_mechanism", "GSSAPI")  # Java's default
     if found.get("security_protocol", "").endswith("SSL"):
         found.update(tls_options(settings))
+    _adjust(found, config)
     return found
+
+
+def _idle_prefixes(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the beginnings of names that have no effect in Java, whatever their values."""
+    if not settings.get("security.protocol", "").strip().upper().startswith("SASL_"):
+        return ("sasl.mechanism", *_OF_MECHANISM.values())
+    mechanism = settings.get("sasl.mechanism", "GSSAPI").strip().upper()
+    return tuple(prefix for name, prefix in _OF_MECHANISM.items() if name != mechanism)
+
+
+def _adjust(found: dict[str, Any], config: type[ClientConfig]) -> None:
+    """Give values that only Java accepts the meaning that they have there."""
+    for name, most in [*found.items()]:
+        least = name.replace("_max_ms", "_ms")
+        if least != name and found.get(least, config.__dataclass_fields__[least].default) > most:
+            found[least] = most
+    if found.get("connections_max_idle_ms", 0) < 0:
+        found["connections_max_idle_ms"] = INT64_MAX  # never
 
 
 def configuration(options: Mapping[str, str], config: type[C], given: dict[str, Any]) -> C:
@@ -237,9 +265,24 @@ _KERBEROS = {
 }
 
 
+def _jaas_entries(jaas: str) -> dict[str, str]:
+    """Return the options in a JAAS line; quotes are double or single."""
+
+    def character(escape: re.Match[str]) -> str:
+        text = escape[1]
+        return chr(int(text, 8)) if text[0] in "01234567" else _JAAS_ESCAPED.get(text, text)
+
+    found = {
+        key: _JAAS_ESCAPE.sub(character, double or single) or bare
+        for key, double, single, bare in _JAAS_ENTRY.findall(jaas)
+    }
+    found.pop("", None)  # comments
+    return found
+
+
 def _login(jaas: str) -> dict[str, Any]:
     """Return the options in a JAAS line of Java's PlainLoginModule, ScramLoginModule or Krb5LoginModule."""
-    entries = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
+    entries = _jaas_entries(jaas)
     if "Krb5LoginModule" in jaas:
         if entries.get("useKeyTab") != "true":
             entries.pop("keyTab", None)
@@ -262,7 +305,7 @@ _EXTENSION = "extension_"
 
 def _oauth_login(jaas: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options from a JAAS line of OAuthBearerLoginModule; separate settings win (KIP-768, KIP-342)."""
-    entries = {key: re.sub(r"\\(.)", r"\1", quoted) or bare for key, quoted, bare in _JAAS_ENTRY.findall(jaas)}
+    entries = _jaas_entries(jaas)
     found: dict[str, Any] = {own: entries[name] for name, own in _OAUTH.items() if name in entries and own not in given}
     extensions = {name.removeprefix(_EXTENSION): text for name, text in entries.items() if name.startswith(_EXTENSION)}
     return {**found, "sasl_oauthbearer_extensions": extensions} if extensions else found

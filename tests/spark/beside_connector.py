@@ -1,8 +1,9 @@
 """`option_cases` on Spark, each by this package and by Spark's connector: ``python -m tests.spark.beside_connector``.
 
 Prints the cases in which the two differ from each other or from the recorded outcome, and fails if there are any. After
-that, each continues from the other's checkpoint. Maven downloads the connector's jars once. PySpark is this Python's,
-or the first one in PYTHONPATH. It is a separate program, since the jars have to be present when the JVM starts.
+that, DataFrames are used in several ways, and each format continues from the other's checkpoint. Maven downloads the
+connector's jars once. PySpark is this Python's, or the first one in PYTHONPATH. It is a separate program, since the
+jars have to be present when the JVM starts.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from aiokafka_lead.spark import FORMAT
 from aiokafka_lead.testing import EmbeddedCluster
@@ -43,7 +45,7 @@ def main() -> None:
         prepare(cluster)
         spark = _session(connector_jars())
         _say(f"PySpark {pyspark.__version__}, connector {_VERSION}")
-        failed = _cases(spark, cluster, given.only, show_errors=given.errors)
+        failed = _cases(spark, cluster, given.only, show_errors=given.errors) + _uses(spark, cluster)
         for first, second in ((FORMAT, _CONNECTOR), (_CONNECTOR, FORMAT)):
             failed += _checkpoint(spark, cluster, first, second)
         spark.stop()
@@ -66,6 +68,71 @@ def _cases(spark: SparkSession, cluster: ClusterThread, only: str, *, show_error
             continue
         different += 1
     _say(f"{len(cases) - different} of {len(cases)} the same")
+    return different
+
+
+Use = Callable[[SparkSession, DataFrame, Callable[[], None]], list[int]]
+
+
+def _united(spark: SparkSession, frame: DataFrame, more: Callable[[], None]) -> list[int]:
+    both = frame.where("partition = 0").union(frame.where("partition = 1"))
+    return [both.count(), both.select("partition").distinct().count()]
+
+
+def _filtered(spark: SparkSession, frame: DataFrame, more: Callable[[], None]) -> list[int]:
+    return [frame.where("offset >= 5").count(), frame.count(), frame.limit(3).count()]
+
+
+def _joined(spark: SparkSession, frame: DataFrame, more: Callable[[], None]) -> list[int]:
+    return [frame.alias("a").join(frame.alias("b"), ["partition", "offset"]).count()]
+
+
+def _again(spark: SparkSession, frame: DataFrame, more: Callable[[], None]) -> list[int]:
+    before = frame.count()
+    more()
+    return [before, frame.count(), frame.where("partition = 0").count()]
+
+
+def _viewed(spark: SparkSession, frame: DataFrame, more: Callable[[], None]) -> list[int]:
+    frame.createOrReplaceTempView("viewed")
+    before = spark.table("viewed").count()
+    more()
+    return [before, spark.sql("select * from viewed").count()]
+
+
+def _cached(spark: SparkSession, frame: DataFrame, more: Callable[[], None]) -> list[int]:
+    before = frame.cache().count()
+    more()
+    return [before, frame.count(), frame.unpersist(blocking=True).count()]
+
+
+_USES: Mapping[Use, tuple[list[int], list[int]]] = {
+    _united: ([20, 2], [20, 2]),
+    _filtered: ([10, 20, 3], [10, 20, 3]),
+    _joined: ([20], [20]),
+    _again: ([20, 20, 10], [20, 30, 20]),
+    _viewed: ([20, 20], [20, 30]),
+    _cached: ([20, 20, 20], [20, 20, 30]),
+}
+"""Numbers returned by this package and by the connector. Two partitions have ten records each, then ten more."""
+
+
+def _uses(spark: SparkSession, cluster: ClusterThread) -> int:
+    """Return the number of uses of a DataFrame with another outcome than the recorded one."""
+    different = 0
+    for number, (use, expected) in enumerate(_USES.items()):
+        for kind, recorded in zip((FORMAT, _CONNECTOR), expected, strict=True):
+            topic = f"used-{number}-{kind}".replace("_", "-")
+            cluster.create_topic(topic, 2)
+            for partition in range(2):
+                fill(cluster, topic, numbered(10), partition=partition)
+            reader = spark.read.format(kind).option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+            frame = reader.option("subscribe", topic).load()
+            found = use(spark, frame, partial(fill, cluster, topic, numbered(10)))
+            if found != recorded:
+                different += 1
+                _say(f"a DataFrame {use.__name__[1:]}, {kind}: {found}, recorded {recorded}")
+    _say(f"{2 * len(_USES) - different} of {2 * len(_USES)} uses of DataFrames as recorded")
     return different
 
 

@@ -94,6 +94,17 @@ def test_columns_that_are_not_there(cluster: ClusterThread, field: StructField, 
         source(cluster, subscribe="t").reader(StructType([field, StructField("topic", StringType())]))
 
 
+def test_schemas_that_would_hide_rows(cluster: ClusterThread) -> None:
+    for fields, words in (
+        ([], "a schema without columns has no rows"),
+        ([StructField("value", BinaryType(), nullable=False)], "column 'value' may be null"),
+    ):
+        for reader in (source(cluster, subscribe="t").reader, source(cluster, subscribe="t").streamReader):
+            with pytest.raises(ValueError, match=words):
+                reader(StructType(fields))
+    source(cluster, subscribe="t").reader(StructType([StructField("offset", LongType(), nullable=False)]))
+
+
 def test_every_record_once_whatever_the_tasks(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic(3)
     for partition in range(3):

@@ -71,6 +71,26 @@ def test_credentials_from_a_jaas_line(module: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("entries", "password"),
+    [
+        ("""username='$ConnectionString' password='Endpoint=sb://x;Key=a"b='""", 'Endpoint=sb://x;Key=a"b='),
+        (r"""username='a' password="it's \\ \ttab \101 \"q\"" """, 'it\'s \\ \ttab A "q"'),
+        ("""username=a /* password='x' */ password='say \\'x\\''""", "say 'x'"),
+        ("username='a' // password='x'\n password='b//c'", "b//c"),
+        ("username='a' password=''", ""),
+    ],
+)
+def test_quotes_in_a_jaas_line(entries: str, password: str) -> None:
+    """Java's JaasConfig has the same outcomes."""
+    given = _given(
+        security__protocol="SASL_SSL",
+        sasl__mechanism="PLAIN",
+        sasl__jaas__config=f"PlainLoginModule required {entries};",
+    )
+    assert client_options(given, ConsumerConfig)["sasl_plain_password"] == password
+
+
+@pytest.mark.parametrize(
     ("entries", "expected"),
     [
         (
@@ -198,6 +218,32 @@ def test_a_mechanism_without_sasl_is_of_no_effect(mechanism: str) -> None:
     for protocol in ({}, {"security__protocol": "PLAINTEXT"}, {"security__protocol": "ssl"}):
         found = client_options(_given(sasl__mechanism=mechanism, **protocol), ConsumerConfig)
         assert "sasl_mechanism" not in found
+        ConsumerConfig.from_options("a:1", found)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (_given(sasl__kerberos__service__name="kafka", sasl__oauthbearer__scope="s"), {}),
+        (
+            _given(security__protocol="SASL_SSL", sasl__mechanism="PLAIN", sasl__kerberos__service__name="kafka"),
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"},
+        ),
+        (_given(client__id="", client__rack=" ", group__id="", group__remote__assignor=""), {}),
+        (_given(retry__backoff__max__ms="50"), {"retry_backoff_max_ms": 50.0, "retry_backoff_ms": 50.0}),
+        (
+            _given(reconnect__backoff__ms="900", reconnect__backoff__max__ms="80"),
+            {"reconnect_backoff_max_ms": 80.0, "reconnect_backoff_ms": 80.0},
+        ),
+        (_given(retry__backoff__max__ms="5000"), {"retry_backoff_max_ms": 5000.0}),
+        (_given(connections__max__idle__ms="-1"), {"connections_max_idle_ms": 2**63 - 1}),
+    ],
+)
+def test_values_that_java_accepts(options: dict[str, str], expected: dict[str, Any]) -> None:
+    """The outcomes were compared with Java's ConsumerConfig 3.9."""
+    found = client_options(options, ConsumerConfig)
+    assert found == expected
+    if "sasl_mechanism" not in found:
         ConsumerConfig.from_options("a:1", found)
 
 

@@ -205,6 +205,18 @@ def test_assigned_partitions_are_not_chosen_twice() -> None:
         batch_options({"kafka.bootstrap.servers": "a:9092", "assign": '{"t":[0]}', "partitions": "0"})
 
 
+@pytest.mark.parametrize("pattern", ["ord[ers", "[a-z&&[^o]]+", "[[:alpha:]]+"])
+def test_patterns_with_another_meaning_in_java(pattern: str) -> None:
+    with pytest.raises(ValueError, match="option 'subscribePattern' is no regular expression of Python: "):
+        batch_options(CaseInsensitiveDict({"kafka.bootstrap.servers": "a:1", "subscribePattern": pattern}))
+
+
+def test_tasks_are_no_members_of_a_group() -> None:
+    for parse in (_batch, _stream):
+        parse(**{"kafka.group.instance.id": "a"})
+        parse(**{"kafka.group.id": "", "kafka.group.instance.id": "a"})
+
+
 def test_no_selection() -> None:
     with pytest.raises(ValueError, match="One of the options"):
         batch_options({"kafka.bootstrap.servers": "a:9092"})

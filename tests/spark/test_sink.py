@@ -158,6 +158,8 @@ def test_other_columns_are_ignored(cluster: ClusterThread, new_topic: NewTopic) 
         ({"kafka.key.serializer": "x"}, "option 'kafka.key.serializer' is not supported"),
         ({"kafka.value.serializer": "x"}, "'kafka.value.serializer' is not supported"),
         ({"kafka.transactional.id": "x"}, "'kafka.transactional.id' is not supported"),
+        ({"kafka.partitioner.class": "x"}, "a Java class cannot run here; a column 'partition'"),
+        ({"kafka.interceptor.classes": "x"}, "a Java class cannot run here"),
         ({"kafka.acks": "2"}, r"^kafka\.acks must be one of"),
         (
             {"kafka.compression.type": "lz4", "kafka.compression.lz4.level": "x"},

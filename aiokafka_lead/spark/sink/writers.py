@@ -33,6 +33,8 @@ _OWNED = {
     "key.serializer": "keys are written as the bytes that they are",
     "value.serializer": "values are written as the bytes that they are",
     "transactional.id": "set the options 'exactlyOnce' and 'transactionalIdPrefix'",
+    "partitioner.class": "a Java class cannot run here; a column 'partition' chooses partitions",
+    "interceptor.classes": "a Java class cannot run here, and could change what is written",
 }
 
 

@@ -28,10 +28,13 @@ __all__ = [
 CHUNK_RECORDS = 16_384
 """Number of records passed to Spark at once, if available: such an Arrow batch costs the JVM little per row."""
 
+_NO_MEMBER = {"group_instance_id": None, "auto_offset_reset": "none", "enable_auto_commit": False}
+
 
 def check_settings(options: Mapping[str, str]) -> None:
     """Raise ValueError for ``kafka.*`` settings that no consumer accepts."""
-    configuration(options, ConsumerConfig, client_options(options, ConsumerConfig))
+    given = client_options(options, ConsumerConfig)
+    configuration(options, ConsumerConfig, {**given, **_NO_MEMBER, "group_id": None})
 
 
 def read_committed(options: Mapping[str, str]) -> bool:
@@ -73,8 +76,7 @@ def _consumer(
     from ...consumer import Consumer
 
     servers, given = bootstrap_servers(options), client_options(options, ConsumerConfig)
-    owned.update(group_id=group_id, group_instance_id=None, auto_offset_reset="none", enable_auto_commit=False)
-    given.update(owned)
+    given.update(owned, **_NO_MEMBER, group_id=group_id)
     # Planned topics exist. A new topic in place of a deleted one would hide the loss.
     given.setdefault("allow_auto_create_topics", False)
     if within_ms is None:

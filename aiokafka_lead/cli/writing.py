@@ -12,6 +12,7 @@ import anyio
 from .._core.producer.delivery import Delivery
 from ..admin import AdminClient, ConfigResource, ConfigResourceType
 from ..errors import ConfigError, ConfigTypeError, KafkaError
+from ..errors.shown import some_of
 from ..producer import Producer
 from ..types import TopicPartition
 from .failures import ExitCode, Failed, exit_code, sentence
@@ -92,7 +93,7 @@ class Writing(Generic[P]):
         try:
             delivery = await self._producer.send(topic, **record)
         except (ConfigError, ConfigTypeError, KafkaError) as error:
-            raise self._failed(source, error) from None
+            raise self._failed(self._name(source), error) from None
         self._pending.append((source, delivery))
 
     async def settle(self, *, leave: int = 0) -> None:
@@ -102,8 +103,10 @@ class Writing(Generic[P]):
             try:
                 await delivery
             except KafkaError as error:
+                failed = self._refused() if error.collateral else []
                 self._pending.popleft()
-                raise self._failed(source, error) from None
+                names = some_of([self._name(each) for each, _ in failed] or [self._name(source)])
+                raise self._failed(names, failed[0][1] if failed else error) from None
             self._pending.popleft()
             self.written += 1
             self._acknowledged(source)
@@ -128,9 +131,15 @@ class Writing(Generic[P]):
             except Failed:
                 continue
 
-    def _failed(self, source: P, error: Exception) -> Failed:
+    def _refused(self) -> list[tuple[P, KafkaError]]:
+        """Return the records that brokers have refused, without others of their batches."""
+        failed = [(source, delivery.exception()) for source, delivery in self._pending if delivery.done()]
+        return [(source, error) for source, error in failed if error is not None and not error.collateral]
+
+    @staticmethod
+    def _failed(names: str, error: Exception) -> Failed:
         wrong = isinstance(error, (ConfigError, ConfigTypeError))
-        return Failed(f"{self._name(source)}: {sentence(error)}", ExitCode.FAILED if wrong else exit_code(error))
+        return Failed(f"{names}: {sentence(error)}", ExitCode.FAILED if wrong else exit_code(error))
 
 
 async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: str) -> None:

@@ -26,13 +26,15 @@ class KafkaError(Exception):
 
     ``code`` is the protocol's error code, or -1 if no broker returned one. ``retriable`` is True if the same call may
     succeed a little later. ``broker`` names the broker that was tried as ``"1 (host:9092)"``, or is None; ``api`` is
-    the name of the request that got no answer, or None.
+    the name of the request that got no answer, or None. ``collateral`` is True for a record that was not written only
+    because brokers refused others of its batch, whose own errors give the reason.
     """
 
     code: ClassVar[int] = -1
     retriable: bool = False
     refreshes_metadata: ClassVar[bool] = False
     api: str | None = None
+    collateral: bool = False
     outcomes: Mapping[Any, Any] | None = None
     """For an admin call about several items: the value or the error of each item."""
 

@@ -143,7 +143,7 @@ def _check(
     rows = list(zip(batch.rows, deliveries, errors, strict=False))
     done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]
     for row, _, error in rows:
-        if error is not None and not isinstance(error, TransactionAbortedError):
+        if error is not None and not error.collateral and not isinstance(error, TransactionAbortedError):
             raise NotPublishedError(done, row, error, is_certain=len(batch.rows) == 1)
     if failure is not None:
         raise NotPublishedError(done, batch.rows[len(deliveries)], failure, is_certain=True)

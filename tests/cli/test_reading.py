@@ -194,6 +194,21 @@ def test_a_copy_or_a_replay_that_stops_names_the_record_and_counts_the_others(
             assert ran.json == [{"topic": "large", "partition": 0, "next": 2, "records": 2}]
 
 
+@pytest.mark.parametrize(("wrong", "named"), [([2], "line 2"), ([2, 4], "line 2, line 4")])
+def test_lines_that_brokers_refuse_are_named(
+    cli: CommandLine, cluster: ClusterThread, wrong: list[int], named: str
+) -> None:
+    """Brokers refuse their whole batch, and say which of its records are wrong."""
+    if "compacted" not in cluster.topic_names():
+        cluster.create_topic("compacted", 1, configs={"cleanup.policy": "compact"})
+    lines = [{"value": "v"} if number in wrong else {"key": "k", "value": "v"} for number in range(1, 6)]
+    ran = cli("produce", "compacted", "--input-json", "-X", "linger_ms=5000", stdin="\n".join(map(json.dumps, lines)))
+    assert ran.code == 1
+    assert f"{named}: " in ran.err
+    assert "line 1" not in ran.err
+    assert "Compacted topic cannot accept message without key" in ran.err
+
+
 def test_copies_keep_keys_headers_and_times(cli: CommandLine, cluster: ClusterThread) -> None:
     cluster.create_topic("from", 2)
     lines: list[dict[str, Any]] = [

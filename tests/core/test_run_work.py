@@ -338,3 +338,21 @@ def test_a_record_that_was_given_up_while_it_was_handled_weighs_nothing_at_its_e
     lanes.hold(held)
     assert lanes.give_up() == 4
     assert lanes.finished(held) == 0
+
+
+def test_partitions_of_retry_topics_diminish_no_share() -> None:
+    """A record on its way to a retry topic holds up its partition after a share's worth of later records."""
+    positions = Positions()
+    positions.assign(
+        [T0, T1, *(TopicPartition(f"t.g.retry.{level}s", number) for level in range(3) for number in (0, 1))]
+    )
+    retry_topics = {f"t.g.retry.{level}s" for level in range(3)}
+    config = RunConfig.from_options({"max_in_hand": 1000, "concurrency": 1})
+    work = Work(config, positions, lambda: None, lambda: None, lambda: 0.0, None, retry_topics)
+    state = positions.require(T0)
+    work.add(state, [record(T0, offset, None) for offset in range(240)], Position(240))
+    slot = work.slot()
+    assert work.take(slot) is not None
+    assert T0 in work
+    work.add(state, [record(T0, offset, None) for offset in range(240, 250)], Position(250))
+    assert T0 not in work

@@ -15,6 +15,7 @@ import pytest
 from aiokafka_lead import DEAD_LETTER_HEADERS, ConsumerRecord, Producer
 from aiokafka_lead.errors import (
     HandlerError,
+    InvalidRecordError,
     KafkaError,
     NotLeaderOrFollowerError,
     TopicAuthorizationFailedError,
@@ -292,6 +293,28 @@ async def test_a_dead_letter_that_is_refused_ends_the_run(cluster: EmbeddedClust
             await consumer.run(handle, retries=0, order="partition", dead_letter_topic="failed")
         assert isinstance(info.value.__cause__, KafkaError)
     assert not await committed(cluster, E0)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_the_record_whose_dead_letter_is_refused_is_named(cluster: EmbeddedCluster, exactly_once: bool) -> None:
+    """A broker refuses the letters of other records together with it."""
+    cluster.create_topic("letters", 1, configs={"cleanup.policy": "compact"})
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for key in (b"a", b"b", None, b"c"):
+            await producer.send_and_wait("events", b"v", key, 0)
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t", linger_ms=100) as producer,
+        runner_of(cluster) as consumer,
+    ):
+
+        async def handle(record: Record, *txn: Any) -> None:
+            raise CannotHandleError
+
+        options: Any = {"exactly_once": producer, "retry_backoff_ms": 1} if exactly_once else {}
+        with anyio.fail_after(30), pytest.raises(HandlerError, match="not accepted by letters") as info:
+            await consumer.run(handle, retries=0, dead_letter_topic="letters", **options)
+    assert info.value.record.offset == 2
+    assert isinstance(info.value.__cause__, InvalidRecordError)
 
 
 async def test_a_dead_letter_topic_that_is_missing_is_told_at_once(cluster: EmbeddedCluster) -> None:

@@ -238,6 +238,13 @@ def test_what_the_broker_refuses_is_named(cluster: ClusterThread, new_topic: New
         write(cluster, rows, topic=topic)
 
 
+def test_a_row_that_the_broker_refuses_with_its_batch_is_named(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(configs={"cleanup.policy": "compact"})
+    rows = table(partition=[0] * 3, key=[b"k", None, b"k"], value=[b"v"] * 3)
+    with pytest.raises(WriteError, match=f"row 1: not written to {topic}-0: InvalidRecordError"):
+        write(cluster, rows, topic=topic)
+
+
 def test_a_producer_serves_many_tasks_and_ends(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     assert connections_end(cluster)

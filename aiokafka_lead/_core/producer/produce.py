@@ -230,4 +230,5 @@ def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceRe
         }
         wrong = len(record_errors)
         error = kind(f"{where}: not written, since {wrong} record(s) of the batch are wrong", broker=sent.label)
+        error.collateral = True
     return PartitionAnswer(batch, error, log_start_offset=answer.log_start_offset, record_errors=record_errors)

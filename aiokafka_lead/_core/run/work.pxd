@@ -38,6 +38,8 @@ cdef class Work:
     cdef object _order_of
     cdef Py_ssize_t _limit
     cdef Py_ssize_t _least_half
+    cdef Py_ssize_t _half
+    cdef object _counted
     cdef Py_ssize_t _unit_bytes
     cdef object _positions
     cdef object _on_room

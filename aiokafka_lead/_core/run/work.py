@@ -14,6 +14,7 @@ from ..consumer.positions import Positions
 from .options import Order, RunConfig
 from .order import Lanes, lanes_for
 from .progress import Progress
+from .retries import Shares
 
 if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
@@ -23,40 +24,6 @@ TAKE_AT_ONCE = 2048
 
 RUN = 8
 """Number of a partition's records that are handed out in one turn."""
-
-TURNS = 10
-"""With one handler, the number of records over which both kinds have their shares."""
-
-
-class Shares:
-    """Decides if a fresh record is next, or one that waits aside, while records of both kinds wait.
-
-    Both kinds have handlers of their own, at least one each. A kind without waiting records leaves its handlers to the
-    other, and gets them back one by one as they finish. A single handler takes both kinds in turn.
-    """
-
-    def __init__(self, concurrency: int, share: float) -> None:
-        """``share`` is the part of the handlers for records that wait aside, from 0 to 1."""
-        self._single = concurrency == 1
-        parts = TURNS if self._single else concurrency
-        self._most = max(1, min(round(parts * share), parts - 1))
-        self._running = 0
-        self._turn = 0
-
-    def aside_is_next(self) -> bool:
-        """Return True if a record that waits aside is next; called for each record while both kinds wait."""
-        if not self._single:
-            return self._running < self._most
-        self._turn = (self._turn + 1) % TURNS
-        return self._turn < self._most
-
-    def began(self) -> None:
-        """Note that a record that has waited aside is being handled."""
-        self._running += 1
-
-    def ended(self) -> None:
-        """Note that its handler has ended."""
-        self._running -= 1
 
 
 class PartitionWork:
@@ -161,6 +128,10 @@ class Work:
         self._order_of = order_of
         self._limit = config.max_in_hand
         self._least_half = max(1, min(config.max_in_hand // 2, 2 * config.concurrency))
+        self._half = 0
+        """Half of a partition's share; partitions of retry topics have few records, and diminish it for no other."""
+        self._counted: object = None
+        """Assignment for which that was calculated."""
         self._unit_bytes = max(1, config.max_in_hand_bytes // config.max_in_hand)
         self._positions = positions
         self._on_room = on_room
@@ -218,7 +189,12 @@ class Work:
         return partition.lanes.count() < half and progress.end.offset - progress.done_to().offset < half
 
     def _half_share(self) -> int:
-        return max(self._least_half, self._limit // max(1, 2 * len(self._positions)))
+        by_topic = self._positions.by_topic
+        if by_topic is not self._counted:  # replaced at each change
+            self._counted = by_topic
+            own = sum(len(states) for topic, states in by_topic.items() if topic not in self._retry_topics)
+            self._half = max(self._least_half, self._limit // max(1, 2 * own))
+        return self._half
 
     def room(self) -> int:
         """Return how many records may be taken now: half a partition's share at most, since all may be of one

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
@@ -24,13 +21,13 @@ from ..._core.share.record import ShareRecord
 from ..._core.tracing import ReadTracing, RunTracing
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
-from ..._values import NamedTuple
 from ...errors import BackgroundTaskError, ConfigTypeError, HandlerError, IllegalStateError, KafkaError
 from ...errors.shown import shown_cause
 from ...types import RecordMetadata
-from ..cancellation import outlives_cancellation, to_the_end
+from ..cancellation import to_the_end
 from ..loop import News, Signal, Waiter
 from .dead_letters import DeadLetters
+from .outgoing import Outgoing, Sending
 from .workers import Slot, Worker, Workers, Workload, timed
 
 if TYPE_CHECKING:
@@ -183,18 +180,6 @@ def _raw(record: Any) -> ConsumerRecord[Any, Any]:
     return raw
 
 
-class Sending(NamedTuple):
-    """Record on its way to another topic. It keeps its slot, and so stays in hand, until it is written there."""
-
-    slot: Any
-    """None in a transaction, whose end settles its records."""
-    record: Any
-    verdict: Verdict
-    error: BaseException | None = None
-    """Its handler's error; None for a record that was not handled, since it follows another one."""
-    attempts: int = 0
-
-
 class WorkersRun(ABC, Generic[S, R]):
     """Run that gives one record after another to workers. Owns the records in hand; its tasks end before it returns."""
 
@@ -211,6 +196,10 @@ class WorkersRun(ABC, Generic[S, R]):
         self._log = judge.log
         self._dead_letters = dead_letters
         self._tasks = anyio.create_task_group()
+        self._waiting = Signal()
+        """Set when another record waits for its due time, or was answered in another topic."""
+        self._outgoing: Outgoing[S] = Outgoing(self._send_traced, self._not_sent, self._waiting.set)
+        """Records on their way to other topics."""
         self._workers = Workers(
             self._tasks,
             work,
@@ -219,19 +208,14 @@ class WorkersRun(ABC, Generic[S, R]):
             self._failed,
             self._end,
             take_over,
+            self._outgoing.hurry,
             slow_s=judge.config.slow_handler_ms / 1000,
             log=judge.log,
         )
         self._room = Signal()
         """Set when more records can be taken than before, or the run may have to end."""
-        self._waiting = Signal()
-        """Set when another record waits for its due time, or was answered in another topic."""
         self._calm = News()
         """Notified when a handler has ended that a task may wait for."""
-        self._sending: set[S] = set()
-        """Slots of records that are on their way to other topics."""
-        self._answers: deque[tuple[Sending, Delivery]] = deque()
-        """Records among these that brokers have accepted or refused."""
         self._failure: BaseException | None = None
         """Error that ends the run."""
         self._stop_at = math.inf
@@ -291,7 +275,7 @@ class WorkersRun(ABC, Generic[S, R]):
         wound_up = False
         try:
             async with self._tasks:
-                for task in (self._go_on_in_time, *tasks):
+                for task in (self._go_on_in_time, self._outgoing.run, *tasks):
                     self._tasks.start_soon(task)
                 try:
                     await self._feed()
@@ -302,10 +286,10 @@ class WorkersRun(ABC, Generic[S, R]):
                     wound_up = True
                 self._tasks.cancel_scope.cancel()
         finally:
-            for sending, delivery in self._answers:
+            for sending, delivery in self._outgoing.answers:
                 if delivery.exception() is None:
                     self._accepted(sending, delivery.result())
-            self._sending.clear()
+            self._outgoing.slots.clear()
             await to_the_end(self._settle_last, "kafka last commit")
         if self._failure is not None:
             raise self._failure
@@ -380,6 +364,7 @@ class WorkersRun(ABC, Generic[S, R]):
         await self._until_calm(unfinished, min(now + CANCELLED_WITHIN_S, (now + self._end_by) / 2))
 
     async def _until_calm(self, at_work: Callable[[], object], deadline: float) -> None:
+        self._outgoing.hurry()
         while at_work():
             left_s = deadline - time.monotonic()
             try:
@@ -412,29 +397,17 @@ class WorkersRun(ABC, Generic[S, R]):
             self._wait(slot, record, error, verdict.wait_s)
             self._waiting.set()
         elif verdict.fate in _SENT:
-            await self._send_away(Sending(slot, record, verdict, error, attempts))
+            self._send_away(Sending(slot, record, verdict, error, attempts))
         else:
             self._leave(slot)
 
-    async def _send_away(self, sending: Sending) -> None:
-        """Send a record to another topic, without waiting until it is written there.
+    def _send_away(self, sending: Sending) -> None:
+        """Send a record to another topic, while its handler is free for others."""
+        self._outgoing.add(sending)
 
-        A task cancelled meanwhile may send it twice.
-        """
-        try:
-            while True:
-                try:
-                    with self._judge.within(sending.record):
-                        delivery = await self._send(sending)
-                    break
-                except asyncio.CancelledError:
-                    if not await outlives_cancellation():
-                        raise
-        except Exception as refusal:
-            self._not_sent(sending, refusal)
-        else:
-            self._sending.add(sending.slot)
-            delivery.add_done_callback(partial(self._answered, sending))
+    async def _send_traced(self, sending: Sending) -> Delivery:
+        with self._judge.within(sending.record):
+            return await self._send(sending)
 
     async def _send(self, sending: Sending) -> Delivery:
         """Send the record's dead letter."""
@@ -442,15 +415,10 @@ class WorkersRun(ABC, Generic[S, R]):
         assert sending.error is not None
         return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts)
 
-    def _answered(self, sending: Sending, delivery: Delivery) -> None:
-        """Have a task settle this: a connection calls it outside of any, where no worker can be made."""
-        self._answers.append((sending, delivery))
-        self._waiting.set()
-
     def _settle_answers(self) -> None:
         """Finish with records that are written to other topics, for which others may have waited."""
-        while self._answers:
-            sending, delivery = self._answers.popleft()
+        while self._outgoing.answers:
+            sending, delivery = self._outgoing.answers.popleft()
             refusal = delivery.exception()
             if refusal is None:
                 self._accepted(sending, delivery.result())
@@ -458,7 +426,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 self._not_sent(sending, refusal)
 
     def _accepted(self, sending: Sending, at: RecordMetadata) -> None:
-        self._sending.discard(sending.slot)
+        self._outgoing.slots.discard(sending.slot)
         self._written(sending, at)
         if sending.error is not None:
             self._judge.sent(sending.verdict.fate, sending.record, sending.error, sending.attempts)
@@ -469,19 +437,21 @@ class WorkersRun(ABC, Generic[S, R]):
         """Note where the record is now."""
 
     def _not_sent(self, sending: Sending, refusal: Exception) -> None:
-        """Send the record again after a refusal that is tolerated; otherwise end the run."""
+        """Send the record again after a refusal that is tolerated, or of other records; otherwise end the run."""
+        if isinstance(refusal, KafkaError) and refusal.collateral:
+            self._outgoing.add(sending)  # without the refused ones, for which the run may end
+            return
         if isinstance(refusal, REFUSALS):
             try:
                 delay_s = self._judge.refusals.bear(refusal, time.monotonic())
             except REFUSALS:
                 pass  # for too long
             else:
-                self._sending.add(sending.slot)
                 self._tasks.start_soon(self._send_later, sending, delay_s, name="kafka letter")
                 return
-        self._sending.discard(sending.slot)
+        self._outgoing.slots.discard(sending.slot)
         self._end(sending.slot, self._judge.refused(sending, refusal))
 
     async def _send_later(self, sending: Sending, delay_s: float) -> None:
         await anyio.sleep(delay_s)
-        await self._send_away(sending)
+        await self._outgoing.send(sending)

@@ -28,8 +28,8 @@ from ...errors import (
 )
 from ...types import OffsetAndMetadata, TopicPartition
 from ..loop import Signal, Waiter
-from .base import Sending
 from .handling import Intake
+from .outgoing import Sending
 from .routing import Routing
 from .transaction_batches import Calls, TransactionBatches
 from .workers import Worker, Workers

@@ -32,10 +32,11 @@ from ...errors.shown import some_of
 from ...types import TopicPartition
 from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
-from .base import CANCELLED_WITHIN_S, IDLE_MS, Judge, Sending
+from .base import CANCELLED_WITHIN_S, IDLE_MS, Judge
 from .batch import Batch, NotSentError
 from .ends import RetryEnds
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
+from .outgoing import Sending
 from .part import BatchPart, RunSource
 from .routing import Routing
 from .transaction_batches import Calls
@@ -311,7 +312,7 @@ class ExactlyOnceRun:
         """Return the error that ends the run because brokers do not accept a record of the batch in another topic."""
         answered = [(sending, delivery.exception()) for sending, delivery in batch.sent if delivery.done()]
         for sending, refusal in [*batch.refused, *answered]:
-            lasts = isinstance(refusal, KafkaError) and not refusal.retriable
+            lasts = isinstance(refusal, KafkaError) and not refusal.retriable and not refusal.collateral
             if refusal is not None and lasts and not isinstance(refusal, (*REFUSALS, TransactionAbortedError)):
                 return self._judge.refused(sending, refusal)
         return None

@@ -24,11 +24,12 @@ from ...errors import KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, RecordMetadata, TopicPartition
 from ..cancellation import Waits
 from ..group.missing import gone
-from .base import Judge, Sending, WorkersRun
+from .base import Judge, WorkersRun
 from .batches import Batches
 from .dead_letters import DeadLetters
 from .ends import RetryEnds
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
+from .outgoing import Sending
 from .routing import Routing
 from .workers import Worker
 
@@ -104,7 +105,9 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         super().__init__(judge, self._work, handle, dead_letters, self._take_over if taken_over else None)
         if routing.batches:
             deserialize = None if as_it_is else self._deserialized
-            self._batches = Batches(routing, judge, self._work, deserialize, self._settle, self._sending, self._waiting)
+            self._batches = Batches(
+                routing, judge, self._work, deserialize, self._settle, self._outgoing.slots, self._waiting
+            )
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
@@ -169,7 +172,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         topic = following.ahead_of(record)
         if topic is None:
             return False
-        await self._send_away(Sending(slot, record, Verdict("later", behind=topic)))
+        self._send_away(Sending(slot, record, Verdict("later", behind=topic)))
         return True
 
     def _attempt(self, slot: HandlerSlot, record: Record, error: BaseException) -> int:
@@ -178,8 +181,11 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         attempts = self._retries.attempt(slot.partition, record, counts=counts)
         return attempts if self._retry_topics is None else attempts + self._retry_topics.attempts(record)
 
-    async def _send(self, sending: Sending) -> Delivery:
+    def _send_away(self, sending: Sending) -> None:
         self._work.passed_on(sending.slot)
+        super()._send_away(sending)
+
+    async def _send(self, sending: Sending) -> Delivery:
         later, record = self._retry_topics, sending.record
         if later is None:
             return await super()._send(sending)
@@ -355,7 +361,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     def _being_sent(self, partitions: Collection[PartitionWork]) -> bool:
         """Return True if records of these partitions are on their way to other topics."""
-        return any(slot.partition in partitions for slot in self._sending)
+        return any(slot.partition in partitions for slot in self._outgoing.slots)
 
     def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker[HandlerSlot]]:
         """Return the workers busy with these partitions."""

@@ -121,7 +121,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         """Release unstarted records, and wait for handlers."""
         self._winding_up = True
         self._jobs.release_waiting()
-        await self._until_ended(self._busy, lambda: self._sending, self._stop_at)
+        await self._until_ended(self._busy, lambda: self._outgoing.slots, self._stop_at)
 
     async def _settle_last(self) -> None:
         engine = self._engine

@@ -110,7 +110,8 @@ class Sending:
         self._unconfirmed -= len(sent)
         outcomes = await sent
         if not {RecordMetadata}.issuperset(map(type, outcomes)):
-            index, error = next((i, o) for i, o in enumerate(outcomes) if isinstance(o, KafkaError))
+            failed = [(index, error) for index, error in enumerate(outcomes) if isinstance(error, KafkaError)]
+            index, error = next((each for each in failed if not each[1].collateral), failed[0])
             raise self._failed(first_row + bulk.indices[index], _description(bulk, error))
 
     def _failed(self, row: int, why: str) -> WriteError:

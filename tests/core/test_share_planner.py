@@ -216,6 +216,24 @@ def test_what_is_not_sent_while_its_lock_holds_is_lost_and_nothing_else() -> Non
     assert early.failure(0) is None
 
 
+def test_the_earlier_delivery_of_a_record_is_lost_to_a_later_one() -> None:
+    """The same broker leads in a new term, and delivers the record again: that lock is not for the former copy."""
+    world = World()
+    earlier = world.acquire((0, 2), (5, 6))
+    world.acquire((9, 9))
+    planned, _ = world.fetch()
+    world.decide(earlier, 0, 1, 4)
+    ((_, later, _),) = world.fetched(planned, [(1, 5)]).arrived
+    assert [earlier.is_open(index) for index in range(5)] == [False, False, False, False, False]
+    assert [isinstance(earlier.failure(index), InvalidRecordStateError) for index in range(5)] == [
+        *(False, True, True, True, False)
+    ]
+    _, request = world.acknowledge()
+    [part] = request.topics[0].partitions
+    assert [(batch.first_offset, batch.last_offset) for batch in part.acknowledgement_batches] == [(0, 0), (6, 6)]
+    assert all(later.is_open(index) for index in range(5))
+
+
 def test_what_the_application_forgets_is_forgotten_when_its_lock_has_run_out() -> None:
     world = World()
     acquired = world.acquire((0, 9))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 
@@ -264,4 +266,14 @@ def test_unknown_options_are_mentioned_once(caplog: pytest.LogCaptureFixture) ->
         "option 'failondatalos' is unknown and has no effect; is 'failOnDataLoss' meant?",
         "option 'colour' is unknown and has no effect",
         "option 'schema.registry.ulr' is unknown and has no effect; is 'schema.registry.url' meant?",
+    ]
+
+
+@pytest.mark.usefixtures("nothing_mentioned")
+def test_ignored_settings_are_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiokafka_lead.spark")
+    _batch(**{f"kafka.{name}": "PEM" for name in ("ssl.cipher.suites", "metrics.num.samples", "ssl.truststore.type")})
+    assert [record.getMessage() for record in caplog.records] == [
+        f"kafka.{name} means nothing to this client and is ignored"
+        for name in ("ssl.cipher.suites", "metrics.num.samples")
     ]

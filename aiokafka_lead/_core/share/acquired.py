@@ -281,6 +281,19 @@ class Acquired:
             return True
         return False
 
+    def lose_to(self, newer: Acquired, error: KafkaError) -> bool:
+        """Lose the records that a newer answer has acquired, too; return True if one of them had been decided."""
+        decided = False
+        for base, held in zip(self.bases, self.ranges, strict=True):
+            for entry in newer.ranges:
+                first, last = max(held.first, entry.first), min(held.last, entry.last)
+                for index in range(base + first - held.first, base + last - held.first + 1):
+                    if self.marks[index] < SETTLED:
+                        decided |= self.marks[index] != OPEN
+                        self.marks[index] = LOST
+                        self.error = error
+        return decided
+
     def lose_expired(self, now: float, error: KafkaError) -> bool:
         """Lose the records that were not acknowledged in time; return True if one of them had been decided."""
         decided = False

@@ -22,6 +22,7 @@ request with acknowledgements makes the broker write the group's state."""
 NO_LIMIT = 1 << 30
 
 EXPIRED = "the acquisition lock ran out before the record was acknowledged: it is delivered again"
+DELIVERED_AGAIN = "the acquisition lock has ended: the record is delivered again"
 UNEXPLAINED = "the broker did not say what became of the acknowledgement"
 
 Settled = Callable[[TopicPartition, KafkaError | None], None]
@@ -83,7 +84,18 @@ class Exchange:
         return iter(self._acquired)
 
     def add(self, acquired: Acquired) -> None:
-        """Add the acquired records of an answer."""
+        """Add the acquired records of an answer.
+
+        Those that were held already are lost in their earlier delivery: their lock has ended, for example with the term
+        of their leader. The broker would take an acknowledgement of that delivery for one of this.
+        """
+        for earlier in self._acquired:
+            if earlier.tp == acquired.tp:
+                error, before = InvalidRecordStateError(DELIVERED_AGAIN), earlier.lost
+                if earlier.lose_to(acquired, error):
+                    self._settled(earlier.tp, error)
+                self._counters.lost(earlier, before)
+        self._tidy()
         self._acquired.append(acquired)
 
     def __contains__(self, acquired: object) -> bool:

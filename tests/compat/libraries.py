@@ -26,7 +26,7 @@ RELEASES = (
     "faststream[kafka]==0.7.8",
     "ktables==2.0.0",
     "taskiq-aio-kafka==1.0.0",
-    "kafka-python<3",  # aiokafka fails with the assignor that taskiq-aio-kafka takes from version 3
+    "kafka-python<2.3",  # aiokafka fails with the assignor that taskiq-aio-kafka takes from version 2.3
     "kstreams==0.34.6",
     "broadcaster==0.3.1",
     "amgi-aiokafka==0.49.0",

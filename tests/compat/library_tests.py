@@ -96,7 +96,20 @@ def _outcomes(python: str, suite: Suite, checkout: Path, client: str, servers: s
     """Return the outcome of each test."""
     paths = os.pathsep.join([str(plugins), str(checkout.resolve() / suite.imports)])
     environment = os.environ | {"CLIENT": client, "SERVERS": servers, "PYTHONPATH": paths}
-    options = ["-p", "lead_trial", "-p", "no:cacheprovider", "-o", "addopts=", "-rA", "-q", "--timeout", "120"]
+    options = [
+        "-p",
+        "lead_trial",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+        "-rA",
+        "-q",
+        "--tb",
+        "native",
+        "--timeout",
+        "120",
+    ]
     done = subprocess.run(
         [python, "-m", "pytest", *options, *suite.options, *suite.paths],
         cwd=checkout / suite.folder,

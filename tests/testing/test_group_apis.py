@@ -8,11 +8,13 @@ from aiokafka_lead import errors
 from aiokafka_lead._wire import encode
 from aiokafka_lead._wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from aiokafka_lead._wire.messages.delete_groups import DeleteGroupsRequest
+from aiokafka_lead._wire.messages.describe_cluster import DescribeClusterRequest
 from aiokafka_lead._wire.messages.describe_groups import DescribeGroupsRequest
 from aiokafka_lead._wire.messages.find_coordinator import FindCoordinatorRequest
 from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from aiokafka_lead._wire.messages.list_groups import ListGroupsRequest
+from aiokafka_lead._wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from aiokafka_lead._wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -29,12 +31,32 @@ from aiokafka_lead._wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from aiokafka_lead.admin import AclOperation
+from aiokafka_lead.admin.acls import operations_of
 from aiokafka_lead.errors import NonEmptyGroupError, NotCoordinatorError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .raw import RawClient, a_cluster, connected
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_clients_may_do_everything_with_groups_topics_and_the_cluster() -> None:
+    async with a_cluster() as (cluster, client):
+        cluster.create_topic("t", 1)
+        await join(client, "t")
+        described = await client.call(DescribeGroupsRequest(groups=["g"], include_authorized_operations=True))
+        assert operations_of(described.groups[0].authorized_operations) == {
+            *(AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE),
+            *(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+        }
+        found = await client.call(DescribeClusterRequest(include_cluster_authorized_operations=True))
+        assert AclOperation.CLUSTER_ACTION in (operations_of(found.cluster_authorized_operations) or ())
+        wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")], include_topic_authorized_operations=True)
+        [topic] = (await client.call(wanted)).topics
+        assert AclOperation.WRITE in (operations_of(topic.topic_authorized_operations) or ())
+        [untold] = (await client.call(DescribeGroupsRequest(groups=["g"]))).groups
+        assert operations_of(untold.authorized_operations) is None
 
 
 async def join(client: RawClient, topic: str) -> tuple[str, int]:

@@ -19,6 +19,7 @@ from .._state.consumer_members import ConsumerMember, Slot
 from .._state.coordinators import GROUP
 from .consumer_group_heartbeat import by_topic, check_consumer_groups
 from .coordinators import check_coordinator
+from .group_admin import tell_operations
 
 _CLASSIC, _CONSUMER = 0, 1
 """Types of members."""
@@ -27,7 +28,9 @@ _CLASSIC, _CONSUMER = 0, 1
 def consumer_group_describe(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(groups=[_describe(context, group_id) for group_id in request.group_ids])
+    groups = [_describe(context, group_id) for group_id in request.group_ids]
+    tell_operations(groups, asked=request.include_authorized_operations)
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def _describe(context: RequestContext, group_id: str) -> DescribedGroup:

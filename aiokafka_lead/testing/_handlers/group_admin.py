@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 from ..._wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ..._wire.messages.describe_groups import (
     DescribedGroup,
@@ -12,6 +15,7 @@ from ..._wire.messages.describe_groups import (
 from ..._wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ...errors import BrokerError, GroupIdNotFoundError
 from .._server.context import RequestContext
+from .._state.acls import GROUP_OPERATIONS
 from .._state.classic_members import PROTOCOL_TYPE
 from .._state.coordinators import GROUP
 from .._state.group_coordinator import GroupCoordinator
@@ -27,7 +31,21 @@ _SHARE = "share"
 
 
 def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[_describe(context, group_id) for group_id in request.groups])
+    groups = [_describe(context, group_id) for group_id in request.groups]
+    tell_operations(groups, asked=request.include_authorized_operations)
+    return DescribeGroupsResponse(groups=groups)
+
+
+class _Described(Protocol):
+    error_code: int
+    authorized_operations: int
+
+
+def tell_operations(groups: Iterable[_Described], *, asked: bool) -> None:
+    """Add what the client may do with each group, if it asked for that (KIP-430)."""
+    for group in groups:
+        if asked and not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
 
 
 def _describe(context: RequestContext, group_id: str) -> DescribedGroup:

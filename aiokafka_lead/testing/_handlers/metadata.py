@@ -32,6 +32,7 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from .._server.context import RequestContext
+from .._state.acls import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from .._state.cluster import MetadataView, check_topic_name
 from .._state.topics import NO_LEADER, TopicView
 
@@ -39,6 +40,17 @@ _TOPIC_IDS_FROM = 10
 
 
 def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    response = _metadata(context, request)
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if request.include_topic_authorized_operations:
+        for topic in response.topics:
+            if not topic.error_code:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return response
+
+
+def _metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     engine = context.engine
     stale = _stale_view(context)
     brokers = engine.state.broker_views() if stale is None else stale.brokers
@@ -137,7 +149,7 @@ def _topic(context: RequestContext, view: TopicView) -> MetadataResponseTopic:
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     state = context.engine.state
     nodes = [node for node in state.nodes.values() if node.registered or request.include_fenced_brokers]
-    return DescribeClusterResponse(
+    response = DescribeClusterResponse(
         endpoint_type=request.endpoint_type,
         cluster_id=state.cluster_id,
         controller_id=state.controller_id,
@@ -152,6 +164,9 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
             for node in nodes
         ],
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
 
 
 def describe_topic_partitions(
@@ -181,6 +196,7 @@ def describe_topic_partitions(
             DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.topic_id,
+                topic_authorized_operations=TOPIC_OPERATIONS,
                 partitions=[
                     DescribeTopicPartitionsResponsePartition(
                         error_code=LeaderNotAvailableError.code if view.leader_id == NO_LEADER else 0,

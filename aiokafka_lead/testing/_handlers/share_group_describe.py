@@ -16,13 +16,16 @@ from .._state.coordinators import GROUP
 from .._state.share_group import ShareMember
 from .consumer_group_heartbeat import by_topic
 from .coordinators import check_coordinator
+from .group_admin import tell_operations
 from .share_group_heartbeat import check_share_groups
 
 _ASSIGNOR = "simple"
 
 
 def share_group_describe(context: RequestContext, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
-    return ShareGroupDescribeResponse(groups=[_describe(context, group_id) for group_id in request.group_ids])
+    groups = [_describe(context, group_id) for group_id in request.group_ids]
+    tell_operations(groups, asked=request.include_authorized_operations)
+    return ShareGroupDescribeResponse(groups=groups)
 
 
 def _describe(context: RequestContext, group_id: str) -> DescribedGroup:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Acls", "Rule", "RuleFilter"]
+__all__ = ["CLUSTER_OPERATIONS", "GROUP_OPERATIONS", "TOPIC_OPERATIONS", "Acls", "Rule", "RuleFilter"]
 
 _ANY = 1
 """Matches every value of an enumeration in a filter."""
 _MATCH, _LITERAL, _PREFIXED = 2, 3, 4
 _WILDCARD = "*"
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
+CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
+GROUP_OPERATIONS = _bits(3, 6, 8, 10, 11)
+"""All operations on a resource, which every client is authorized for (KIP-430; Java: ``AclEntry``)."""
 
 
 class Rule(NamedTuple):

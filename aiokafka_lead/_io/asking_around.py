@@ -33,16 +33,18 @@ class _Asking(Protocol):
 
 async def ask_in_turn(
     brokers: Brokers,
-    nodes: Sequence[int],
+    following: Callable[[Container[int]], int | None],
     ask: Callable[[int], Awaitable[T]],
     timeout_s: float,
     *,
     next_after_s: float,
     next_after_failure: bool,
 ) -> tuple[tuple[int, T] | None, dict[int, KafkaError]]:
-    """Ask these nodes in this order: the next when the one before is slow or, with ``next_after_failure``, has failed.
+    """Ask one node after another: the next when the one before is slow or, with ``next_after_failure``, has failed.
 
-    Returns the first answer with its node, or None, and the errors of the other nodes that were asked.
+    ``following`` returns the next node, given the ones asked so far, or None if there is none at the moment; it is
+    called until all have failed. Returns the first answer with its node, or None, and the errors of the other nodes
+    that were asked.
     """
     deadline = Deadline(timeout_s * 1000)
     answers: list[tuple[int, T]] = []
@@ -55,21 +57,23 @@ async def ask_in_turn(
             answers.append((node_id, await ask(node_id)))
         except KafkaError as error:
             errors[node_id] = error
-            if not isinstance(error, KafkaConnectionError):
+            if not _is_out_of_reach(error):
                 brokers.evaded(node_id, asked_at[node_id])
         progress.set()
 
     async with anyio.create_task_group() as attempts:
         while not answers and not deadline.passed:
-            is_next = len(asked_at) < len(nodes)
-            if asked_at and len(errors) == len(asked_at) and not (is_next and next_after_failure):
+            next_id = following(asked_at)
+            if len(errors) == len(asked_at) and (next_id is None or (asked_at and not next_after_failure)):
                 break
-            if is_next:
-                node_id = nodes[len(asked_at)]
-                asked_at[node_id] = time.monotonic()
-                attempts.start_soon(uninterrupted(attempt), node_id)
-            left_s = deadline.left_s()
-            await progress.wait(min(next_after_s, left_s) if len(asked_at) < len(nodes) else left_s)
+            if next_id is None and next_after_failure:
+                # While another one is silent, a node may be back that could not be reached.
+                next_id = following([node_id for node_id in asked_at if not _is_out_of_reach(errors.get(node_id))])
+            if next_id is not None:
+                errors.pop(next_id, None)
+                asked_at[next_id] = time.monotonic()
+                attempts.start_soon(uninterrupted(attempt), next_id)
+            await progress.wait(min(next_after_s, deadline.left_s()))
         attempts.cancel_scope.cancel()
     answered_by = {node_id for node_id, _ in answers}
     for node_id, at in asked_at.items():
@@ -79,6 +83,16 @@ async def ask_in_turn(
             if passed_s >= next_after_s:
                 brokers.evaded(node_id, at)
     return (answers[0] if answers else None), errors
+
+
+def _is_out_of_reach(error: KafkaError | None) -> bool:
+    return isinstance(error, KafkaConnectionError)
+
+
+def in_order(nodes: Sequence[int]) -> Callable[[Container[int]], int | None]:
+    """Return a function for `ask_in_turn` that returns each of these nodes once."""
+    following = iter(nodes)
+    return lambda asked: next(following, None)
 
 
 async def ask_anyone(
@@ -109,7 +123,7 @@ async def ask_anyone(
 
     nodes = [first] if second is None or second == first else [first, second]
     answer, errors = await ask_in_turn(
-        brokers, nodes, ask_node, deadline.left_s(), next_after_s=SECOND_AFTER_S, next_after_failure=False
+        brokers, in_order(nodes), ask_node, deadline.left_s(), next_after_s=SECOND_AFTER_S, next_after_failure=False
     )
     now = time.monotonic()
     for node_id, error in errors.items():

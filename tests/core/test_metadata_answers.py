@@ -204,7 +204,7 @@ def test_rule_29_topics_and_epochs_outlive_a_rebootstrap() -> None:
     state = knowing((1, 5), (1, 5))
     state.apply_hints([hint(9, 6, endpoint=broker(9))])
     state.rebootstrap(RebootstrapCause.UNAVAILABLE)
-    assert set(state.snapshot.brokers) == {-1}
+    assert state.bootstrapping
     assert leaders(state) == [(9, 6), (1, 5)]
     feed(state, answer(topic((1, 5), (4, 6)), brokers=[1, 4]))
     assert leaders(state) == [(9, 6), (4, 6)]
@@ -217,9 +217,12 @@ def test_rule_24_brokers_known_before_stay_at_hand_until_the_next_answer() -> No
     known = state.snapshot.brokers
     state.rebootstrap(RebootstrapCause.UNAVAILABLE)
     state.rebootstrap(RebootstrapCause.TIMED_OUT)
-    assert state.nodes(at_a_loss=False) == {**state.bootstrap_brokers, **known}
+    assert state.bootstrapping
+    nodes = state.snapshot.brokers.values()
+    assert [node.endpoint for node in nodes] == [("boot", 9092), *(node.endpoint for node in known.values())]
     feed(state, answer(topic((1, 5)), brokers=[1, 4]))
-    assert set(state.nodes(at_a_loss=False)) == {1, 4}
+    assert set(state.snapshot.brokers) == {1, 4}
+    assert not state.former
 
 
 def test_an_answer_tells_which_known_brokers_have_another_address() -> None:
@@ -233,7 +236,7 @@ def test_rule_26_brokers_known_before_are_left_if_one_of_them_asks_for_it() -> N
     state = knowing((1, 5))
     state.rebootstrap(RebootstrapCause.UNAVAILABLE)
     state.rebootstrap(RebootstrapCause.REQUIRED, forget=True)
-    assert set(state.nodes(at_a_loss=True)) == {-1}
+    assert set(state.snapshot.brokers) == {-1}
 
 
 def test_rule_30_another_cluster_fails_by_default() -> None:

@@ -228,6 +228,27 @@ async def test_rule_30_only_metadata_is_asked_of_a_bootstrap_server_that_may_bel
     assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
 
 
+async def test_rule_30_former_brokers_are_asked_for_metadata_only(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster
+) -> None:
+    """Without the check a connection does not say to which cluster it leads."""
+    options: dict[str, Any] = {"metadata_cluster_check_enable": False, "reconnect_backoff_max_ms": 50}
+    async with producer_of(cluster.address(3), retry_backoff_max_ms=60_000, **options) as producer:
+        assert await producer.partitions_for("t") == {0, 1, 2}
+        for broker in cluster.broker_ids:
+            await cluster.kill_broker(broker, failover_delay_ms=60_000)
+        delivery = await producer.send("t", b"0", partition=0)
+        await until(lambda: producer.metrics().metadata.rebootstraps_unavailable)
+        for broker in (1, 2):
+            cluster.lead_astray(broker, broker, stranger)
+            await cluster.start_broker(broker)
+        await until(lambda: stranger.requests.count("Metadata") >= 4)
+        for broker in (1, 2):
+            cluster.lead_astray(broker, broker)
+        assert await all_of([delivery]) == [0]
+    assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
+
+
 @needs_loopbacks
 async def test_rule_30_a_name_with_one_address_in_another_cluster() -> None:
     async with EmbeddedCluster(brokers=1, cluster_id="ours") as ours:

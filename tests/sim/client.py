@@ -40,6 +40,10 @@ class _Round:
         self.asked: dict[int, float] = {}
         """Times at which each broker was asked."""
         self.failed: set[int] = set()
+        self.out_of_reach: set[int] = set()
+        """The ones among these that can be asked again, while another broker is silent."""
+        self.looks = 0
+        """Number of looks for the next broker to ask."""
         self.over = False
 
 
@@ -119,8 +123,11 @@ class SimClient:
     def _ask_next(self, current: _Round) -> None:
         if current.over:
             return
-        states = {n: self.links.state(n) for n in self.links.nodes if n not in current.asked}
-        nodes = [n for n, state in states.items() if state is not NodeState.BACKOFF]
+        states = {n: self.links.state(n) for n in self.links.nodes}
+        at_hand = [n for n, state in states.items() if state is not NodeState.BACKOFF]
+        nodes = [n for n in at_hand if n not in current.asked]
+        if not nodes and current.failed != current.asked.keys():
+            nodes = [n for n in at_hand if n in current.out_of_reach]
         if nodes:
             order = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
             node = min(
@@ -133,11 +140,18 @@ class SimClient:
                     self.timeline.rng.random(),
                 ),
             )
+            current.failed.discard(node)
+            current.out_of_reach.discard(node)
             current.asked[node] = self.timeline.now
             self._ask(current, node)
-            self.timeline.later(HEDGE_AFTER_S, lambda: self._ask_next(current))
         elif current.failed == current.asked.keys():
             self._give_up(current)
+        self._look_again_later(current)
+
+    def _look_again_later(self, current: _Round) -> None:
+        current.looks += 1
+        look = current.looks
+        self.timeline.later(HEDGE_AFTER_S, lambda: self._ask_next(current) if look == current.looks else None)
 
     def _evades(self, node: int) -> bool:
         return self.links.reachability.in_doubt(self._endpoint(node), self.timeline.now)
@@ -171,6 +185,7 @@ class SimClient:
             link.submit(lambda peer, reply: reply(cluster.metadata(peer)), take)
         elif node not in self.links.nodes or self.links.state(node) is NodeState.BACKOFF:
             current.failed.add(node)
+            current.out_of_reach.add(node)
             self._ask_next(current)
         else:
             self.timeline.later(0.001, lambda: self._ask(current, node))
@@ -182,7 +197,9 @@ class SimClient:
             return
         if error is not None:
             current.failed.add(node)
-            if not isinstance(error, KafkaConnectionError):
+            if isinstance(error, KafkaConnectionError):
+                current.out_of_reach.add(node)
+            else:
                 self._evaded(node, endpoint, current.asked[node])
             self._ask_next(current)
             return
@@ -203,7 +220,7 @@ class SimClient:
     def _evaded(self, node: int, endpoint: Endpoint, asked_at: float) -> None:
         reachability = self.links.reachability
         reachability.evaded(endpoint, asked_at, self.timeline.now)
-        if node < 0 and all(self._evades(other) for other in self.links.nodes if other < 0):
+        if all(other < 0 and self._evades(other) for other in self.links.nodes):
             reachability.leave(endpoint, KafkaConnectionError("of no use"))
             self.links.close_lane(node, "control")
 
@@ -238,7 +255,7 @@ class SimClient:
             self._set_nodes()
 
     def _set_nodes(self) -> None:
-        self.links.set_nodes(self.state.nodes(at_a_loss=self._at_a_loss))
+        self.links.set_nodes({**self.snapshot.brokers, **(self.state.outsiders() if self._at_a_loss else {})})
 
     def _apply(self, current: _Round, node: int, endpoint: Endpoint, answer: MetadataResponse) -> bool:
         """Return True if the answer was useful; raises the error of a useless one, unless it leads to a bootstrap."""
@@ -296,7 +313,6 @@ class SimClient:
         self.state.rebootstrap(cause, forget=cause is RebootstrapCause.REQUIRED)
         self._policy.rebootstrapped(self.timeline.now)
         self._publish()
-        self._set_nodes()
         self.request_update()
 
     def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:

@@ -6,12 +6,17 @@ import math
 from collections.abc import Iterable
 from typing import Literal
 
-from ...errors import ClusterIdMismatchError, KafkaError
+from ...errors import ClusterIdMismatchError, KafkaError, RebootstrapRequiredError
 from ..backoff import Backoff
 from .metrics import RebootstrapCause
 from .reachability import Endpoint
 
 RecoveryStrategy = Literal["rebootstrap", "none"]
+
+
+def leads_to_bootstrap(error: KafkaError, node_id: int) -> bool:
+    """Return True if this error of a node's answer makes a bootstrap due."""
+    return isinstance(error, RebootstrapRequiredError) or (isinstance(error, ClusterIdMismatchError) and node_id >= 0)
 
 
 class RebootstrapPolicy:

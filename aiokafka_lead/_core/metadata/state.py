@@ -66,7 +66,7 @@ class MetadataState:
         self.counters = MetadataCounters()
         self.snapshot = ClusterSnapshot(brokers=self.bootstrap_brokers)
         self.former: Mapping[int, Broker] = {}
-        """While `bootstrapping`, the brokers known before, at other addresses: they may be back first."""
+        """While `bootstrapping`, the addresses of the brokers known before, as further bootstrap servers."""
         self.may_change_cluster = False
         """True if an answer from another cluster is taken, not refused."""
         self._hint_policy = leader_hint_policy
@@ -83,10 +83,6 @@ class MetadataState:
     def outsiders(self) -> dict[int, Broker]:
         """Return the bootstrap servers at addresses of no known broker: they may lead to brokers that know better."""
         return _at_other_addresses(self.bootstrap_brokers, self.snapshot.brokers)
-
-    def nodes(self, *, at_a_loss: bool) -> dict[int, Broker]:
-        """Return the nodes that metadata is asked of; the known brokers may be ``at_a_loss``."""
-        return {**self.snapshot.brokers, **self.former, **(self.outsiders() if at_a_loss else {})}
 
     # --- metadata answers --------------------------------------------------------------------------------------------
 
@@ -198,16 +194,22 @@ class MetadataState:
     def rebootstrap(self, cause: RebootstrapCause, *, forget: bool = False) -> None:
         """Reset the brokers to the bootstrap servers; topics and epochs stay (KIP-899).
 
-        The brokers known until now become `former` ones, unless the cluster demands to ``forget`` them (KIP-1102).
+        The brokers known until now become `former` ones, unless the cluster demands to ``forget`` them (KIP-1102): they
+        may be back first.
         """
         self.counters.count(cause)
         if forget:
             self.former = {}
         elif not self.bootstrapping:
-            self.former = _at_other_addresses(self.snapshot.brokers, self.bootstrap_brokers)
+            lowest_id = -len(self.bootstrap_brokers)
+            elsewhere = _at_other_addresses(self.snapshot.brokers, self.bootstrap_brokers)
+            self.former = {
+                lowest_id - number: Broker(lowest_id - number, broker.host, broker.port)
+                for number, broker in enumerate(elsewhere.values(), 1)
+            }
         self._epochs.unpin_all()
         self._answered = {}
-        self._publish(self.snapshot.topics, self.bootstrap_brokers, controller_id=-1)
+        self._publish(self.snapshot.topics, {**self.bootstrap_brokers, **self.former}, controller_id=-1)
 
     def _check_cluster(self, cluster_id: str | None) -> str | None:
         """Return the former cluster's id if this is another one: then all but the numbers of partitions is forgotten.

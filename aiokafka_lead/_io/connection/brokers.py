@@ -238,13 +238,13 @@ class Brokers:
     def evaded(self, node_id: int, asked_at: float) -> None:
         """Count a node's failure to answer a request that any node can answer; `least_loaded` soon prefers other nodes.
 
-        If all bootstrap servers are in doubt, their next connection may lead to another broker: their names have
-        several addresses, or belong to a load balancer.
+        If there are only bootstrap servers, and all are in doubt, the next connection may lead to another broker: their
+        names have several addresses, or belong to a load balancer.
         """
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.evaded(node.endpoint, asked_at, time.monotonic())
-            if node_id < 0 and all(self.in_doubt(other) for other in self._nodes if other < 0):
+            if all(other < 0 and self.in_doubt(other) for other in self._nodes):
                 error = KafkaConnectionError("it has no answer to what any broker knows")
                 self._reachability.leave(node.endpoint, error)
                 self._reconnect(node, error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 import anyio
 
@@ -19,7 +19,7 @@ from ..._core.metadata.answer import MetadataReader
 from ..._core.metadata.metrics import RebootstrapCause
 from ..._core.metadata.moved import Listeners, MetadataListener
 from ..._core.metadata.reachability import NodeState
-from ..._core.metadata.rebootstrap import RebootstrapPolicy
+from ..._core.metadata.rebootstrap import RebootstrapPolicy, leads_to_bootstrap
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
@@ -40,11 +40,12 @@ from ...errors import (
 )
 from ...errors.base import own_copy
 from ...metrics import MetadataMetrics
+from ..asking_around import in_order
 from ..connection.brokers import Brokers
 from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
-from .ask import Answer, ask, candidates, describe, final_error, leads_elsewhere, reachable, unusable
+from .ask import Answer, ask, candidates, describe, final_error, reachable, unusable
 from .topic_lookups import TopicLookups, not_known
 
 REFRESH_AT_LEAST_S = 1.0
@@ -225,7 +226,7 @@ class MetadataActor:
             self._schedule.started(now)
             servers = list(self.snapshot.brokers)
             nodes = candidates(self._brokers, servers) or servers
-            outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
+            outcome = await ask(self._brokers, self._reader, in_order(nodes), self._request(plan), deadline.left_s())
             if outcome.answer is None:
                 failure = unusable(self._state.bootstrap_brokers, outcome.errors)
                 if not isinstance(failure, BootstrapResolutionError) or time.monotonic() >= resolved_by:
@@ -238,7 +239,7 @@ class MetadataActor:
             error = await self._apply(plan, outcome.answer)
             if error is None:
                 return
-            if not isinstance(error, RebootstrapRequiredError):
+            if not leads_to_bootstrap(error, outcome.answer.node_id):
                 self._failed({outcome.answer.node_id: error})
             if deadline.passed:
                 raise unusable(self._state.bootstrap_brokers, {outcome.answer.node_id: error})
@@ -300,21 +301,22 @@ class MetadataActor:
         timeout_s = min(self._request_timeout_s, max(self._policy.times_out_at() - now, REFRESH_AT_LEAST_S))
         deadline = Deadline(timeout_s * 1000)
         errors: dict[int, KafkaError] = {}
-        known, former = self.snapshot.brokers, self._state.former.keys()
         denying = self._topics.doubted(plan.topics or (), now)
-        avoid = (former, *self._schedule.least_trusted(self._brokers.nodes, denying, full=plan.full))
-        while not deadline.passed and (nodes := self._candidates(errors, avoid)):
-            # A broker's backoff may have ended by the time that all other brokers have failed.
-            outcome = await ask(self._brokers, self._reader, nodes, self._request(plan), deadline.left_s())
+        avoid = (self._state.former.keys(), *self._schedule.least_trusted(self._brokers.nodes, denying, full=plan.full))
+
+        def following(asked: Container[int]) -> int | None:
+            nodes = [node_id for node_id in self._brokers.nodes if node_id not in errors and node_id not in asked]
+            return next(iter(candidates(self._brokers, nodes, avoid)), None)
+
+        while not deadline.passed and following(()) is not None:
+            outcome = await ask(self._brokers, self._reader, following, self._request(plan), deadline.left_s())
             errors.update(outcome.errors)
             if outcome.answer is not None:
                 error = await self._apply(plan, outcome.answer, errors)
                 if error is None:
                     return
                 node_id = outcome.answer.node_id
-                if isinstance(error, RebootstrapRequiredError) or (
-                    isinstance(error, ClusterIdMismatchError) and node_id >= 0 and node_id in known
-                ):
+                if leads_to_bootstrap(error, node_id):
                     break
                 if node_id < 0 and self._brokers.leave(node_id, error):
                     continue  # the name of this bootstrap server has another address, which may lead to a better one
@@ -333,16 +335,15 @@ class MetadataActor:
 
     def _see_strangers(self, errors: Mapping[int, KafkaError]) -> None:
         """Raise the error of bootstrap servers that belong to another cluster, or take that one from now on."""
-        servers = [error for node_id, error in errors.items() if node_id < 0]
-        everywhere = all(leads_elsewhere(self._brokers, node, errors.get(node)) for node in self._brokers.nodes)
+        servers = [error for node_id, error in errors.items() if node_id in self._state.bootstrap_brokers]
+        everywhere = all(
+            isinstance(errors.get(node_id), ClusterIdMismatchError) and self._brokers.all_left(node_id)
+            for node_id in self._brokers.nodes
+        )
         stranger = self._policy.stranger(servers, time.monotonic(), self._patience_s, everywhere=everywhere)
         if stranger is not None and not self._adopts:
             raise stranger
         self._state.may_change_cluster |= stranger is not None
-
-    def _candidates(self, tried: Container[int], avoid: Sequence[Set[int]]) -> list[int]:
-        """Return the nodes that can be asked now and have not been asked."""
-        return candidates(self._brokers, [node_id for node_id in self._brokers.nodes if node_id not in tried], avoid)
 
     def _request(self, plan: _Plan) -> MetadataRequest:
         # Only look-ups create topics: a refresh must not restore a deleted topic.
@@ -371,7 +372,7 @@ class MetadataActor:
                     raise
                 self._state.may_change_cluster = True
                 return await self._apply(plan, answer, unhelpful)
-            if answer.node_id < 0 or self._state.bootstrapping:
+            if answer.node_id < 0:
                 return error
             # A known broker's address now belongs to another cluster: let the bootstrap servers decide.
             self._count_failure({answer.node_id: error})
@@ -439,21 +440,18 @@ class MetadataActor:
         self._state.rebootstrap(cause, forget=cause is RebootstrapCause.REQUIRED and not misled)
         self._policy.rebootstrapped(now)
         self._publish()
-        self._set_nodes()
         self.request_update()
 
     def _on_node(self, node_id: int) -> None:
         """Handle a node that became ready, was lost, could not be connected to, or has room again."""
-        broker = self.snapshot.brokers.get(node_id) or self._state.former.get(node_id)
+        broker = self.snapshot.brokers.get(node_id)
         if broker is None:
             return
         state = self._brokers.state(node_id)
         if state is NodeState.READY:
             self._policy.led_right(broker.endpoint)
-        elif (
-            not self._state.bootstrapping
-            and isinstance(self._brokers.last_error(node_id), MisroutedConnectionError)
-            and self._policy.misled(broker.endpoint)
+        elif isinstance(self._brokers.last_error(node_id), MisroutedConnectionError) and self._policy.misled(
+            broker.endpoint
         ):
             if self._refreshing is not None:
                 self._refreshing.cancel()
@@ -491,8 +489,9 @@ class MetadataActor:
         self._listeners.notify(snapshot, moved)
 
     def _set_nodes(self) -> None:
-        """Keep connections to the known brokers, and to others that may know better (rules 24 and 33)."""
-        self._brokers.set_nodes(self._state.nodes(at_a_loss=self._at_a_loss and self._policy.enabled))
+        """Keep connections to the known brokers and, while these are at a loss, to bootstrap servers (rule 33)."""
+        beside = self._state.outsiders() if self._at_a_loss and self._policy.enabled else {}
+        self._brokers.set_nodes({**self.snapshot.brokers, **beside})
 
     # --- texts -------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from random import random
 
 from ..._core.metadata.answer import ClusterAnswer, MetadataReader
@@ -13,11 +13,9 @@ from ..._values import NamedTuple
 from ..._wire.messages.metadata import MetadataRequest
 from ...errors import (
     BootstrapResolutionError,
-    ClusterIdMismatchError,
     KafkaConnectionError,
     KafkaError,
     MalformedMessageError,
-    MisroutedConnectionError,
     RequestTimedOutError,
     TokenProviderError,
     UnresolvedHostError,
@@ -84,20 +82,14 @@ def reachable(brokers: Brokers, nodes: Iterable[int], since: float) -> bool:
     )
 
 
-def leads_elsewhere(brokers: Brokers, node_id: int, error: KafkaError | None) -> bool:
-    """Return True if the node's address leads to another cluster, or not to this broker; ``error`` is its last answer.
-
-    Each address of a bootstrap server's name has to.
-    """
-    if node_id < 0:
-        return isinstance(error, ClusterIdMismatchError) and brokers.all_left(node_id)
-    return isinstance(error or brokers.last_error(node_id), (ClusterIdMismatchError, MisroutedConnectionError))
-
-
 async def ask(
-    brokers: Brokers, reader: MetadataReader, nodes: Sequence[int], request: MetadataRequest, timeout_s: float
+    brokers: Brokers,
+    reader: MetadataReader,
+    following: Callable[[Container[int]], int | None],
+    request: MetadataRequest,
+    timeout_s: float,
 ) -> Outcome:
-    """Return the first answer of these nodes, asked in this order: the next once one has failed or is slow."""
+    """Return the first answer; see `ask_in_turn`. The next node is asked once one has failed or is slow."""
     deadline = Deadline(timeout_s * 1000)
 
     async def ask_node(node_id: int) -> ClusterAnswer:
@@ -124,7 +116,7 @@ async def ask(
         return cluster
 
     answer, errors = await ask_in_turn(
-        brokers, nodes, ask_node, timeout_s, next_after_s=HEDGE_AFTER_S, next_after_failure=True
+        brokers, following, ask_node, timeout_s, next_after_s=HEDGE_AFTER_S, next_after_failure=True
     )
     return Outcome(None if answer is None else Answer(*answer), errors)
 

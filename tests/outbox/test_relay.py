@@ -80,8 +80,8 @@ async def test_relays_share_the_shards(client: Client, engine: AsyncEngine, outb
         return None not in owners and sorted(map(owners.count, {*owners})) == [2, 2]
 
     async with (
-        relaying(outbox, engine, client, lease_ms=1_500) as first,
-        relaying(outbox, engine, client, lease_ms=1_500) as second,
+        relaying(outbox, engine, client, lease_ms=6_000) as first,
+        relaying(outbox, engine, client, lease_ms=6_000) as second,
     ):
         await until(are_shared)
         await put(engine, outbox, *[b"%d" % number for number in range(50)], key=None)

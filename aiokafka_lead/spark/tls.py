@@ -33,7 +33,7 @@ def tls_options(settings: Mapping[str, str]) -> dict[str, Any]:
     """
     for store in ("truststore", "keystore"):
         kind = settings.get(f"ssl.{store}.type", "PEM").strip().upper()
-        if kind not in ("PEM", "PKCS12"):
+        if kind not in ("PEM", "PKCS12", "JKS"):  # what a store is its content shows: Java reads PKCS #12 as JKS, too
             raise ValueError(f"option 'kafka.ssl.{store}.type' must be PEM or PKCS12, not {kind}: convert the store")
     for one, other in _EXCLUSIVE:
         if one in settings and other in settings:

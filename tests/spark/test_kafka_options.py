@@ -199,6 +199,10 @@ def test_errors_of_certificates_name_option_and_file(tmp_path: Path) -> None:
             {"ssl__truststore__location": str(junk)},
             rf"truststore.location' \({junk}\): this is a Java key store .JKS., convert",
         ),
+        (
+            {"ssl__keystore__type": "JKS", "ssl__keystore__location": str(junk)},
+            "this is a Java key store .JKS., convert",
+        ),
         ({"ssl__truststore__certificates": "junk"}, "'kafka.ssl.truststore.certificates': there is no cert"),
         ({"ssl__keystore__location": "/no/such/file"}, r"keystore.location' \(/no/such/file\): No such file"),
         ({"ssl__keystore__location": str(junk)}, "convert it: keytool"),
@@ -236,6 +240,7 @@ def test_a_mechanism_without_sasl_is_of_no_effect(mechanism: str) -> None:
             {"reconnect_backoff_max_ms": 80.0, "reconnect_backoff_ms": 80.0},
         ),
         (_given(retry__backoff__max__ms="5000"), {"retry_backoff_max_ms": 5000.0}),
+        (_given(security__protocol="SSL", ssl__truststore__type="JKS"), {"security_protocol": "SSL"}),
         (_given(connections__max__idle__ms="-1"), {"connections_max_idle_ms": 2**63 - 1}),
     ],
 )
@@ -253,7 +258,7 @@ def test_values_that_java_accepts(options: dict[str, str], expected: dict[str, A
         (_given(request__timeout__ms="soon"), "'kafka.request.timeout.ms'"),
         (_given(check__crcs="yes"), "'kafka.check.crcs'"),
         (_given(security__protocol="SASL_SSL", sasl__jaas__config="nonsense"), "LoginModule"),
-        (_given(security__protocol="SSL", ssl__truststore__type="JKS"), "must be PEM or PKCS12"),
+        (_given(security__protocol="SSL", ssl__truststore__type="BKS"), "must be PEM or PKCS12"),
     ],
 )
 def test_refused(options: dict[str, str], words: str) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import heapq
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..._records import ConsumerRecord
 from ..backoff import Backoff
-
-if TYPE_CHECKING:
-    from .work import PartitionWork
 
 Record = ConsumerRecord[Any, Any]
 
@@ -18,7 +15,19 @@ TURNS = 10
 """With one handler, the number of records over which both kinds have their shares."""
 
 
-class Retries:
+class _Partition(Protocol):
+    """Partition with records in hand; see `PartitionWork`."""
+
+    @property
+    def attempts(self) -> dict[int, int]:
+        """Number of times handlers have raised, by the offset of a record in hand."""
+        ...
+
+
+P = TypeVar("P", bound=_Partition)
+
+
+class Retries(Generic[P]):
     """Counts each record's attempts, and keeps it until its backoff has passed.
 
     A waiting record stays in hand, so that no commit passes it, and holds up its lane: its key with order "key", its
@@ -27,16 +36,16 @@ class Retries:
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
-        self._waiting: list[tuple[float, int, PartitionWork, Record]] = []
+        self._waiting: list[tuple[float, int, P, Record]] = []
         """Heap of waiting records by due time."""
         self._sequence = count()
 
-    def attempt(self, partition: PartitionWork, record: Record, *, counts: bool) -> int:
+    def attempt(self, partition: P, record: Record, *, counts: bool) -> int:
         """Count a handler's failure if ``counts``; return the record's number of attempts."""
         attempts = partition.attempts[record.offset] = partition.attempts.get(record.offset, 0) + counts
         return attempts
 
-    def wait(self, partition: PartitionWork, record: Record, now: float, delay_s: float | None) -> None:
+    def wait(self, partition: P, record: Record, now: float, delay_s: float | None) -> None:
         """Have the record handled again after this delay, or after its backoff if it is None."""
         if delay_s is None:
             delay_s = self._backoff.delay_s(partition.attempts[record.offset])
@@ -46,9 +55,9 @@ class Retries:
         """Return the due time of the first waiting record."""
         return self._waiting[0][0] if self._waiting else None
 
-    def due(self, now: float) -> list[tuple[PartitionWork, Record]]:
+    def due(self, now: float) -> list[tuple[P, Record]]:
         """Remove the records whose backoff has passed, and return them."""
-        found: list[tuple[PartitionWork, Record]] = []
+        found: list[tuple[P, Record]] = []
         while self._waiting and self._waiting[0][0] <= now:
             _, _, partition, record = heapq.heappop(self._waiting)
             found.append((partition, record))

@@ -84,7 +84,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             routing.order_of(config.order),
             routing.retry_topics or (),
         )
-        self._retries = Retries(Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
+        self._retries: Retries[PartitionWork] = Retries(Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
         self._committing = anyio.Lock()
         self._again_at = 0.0
         """Time at which unchanged positions in retry partitions are committed, too."""

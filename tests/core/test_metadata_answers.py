@@ -212,31 +212,11 @@ def test_rule_29_topics_and_epochs_outlive_a_rebootstrap() -> None:
     assert state.counters.snapshot().rebootstraps_unavailable == 1
 
 
-def test_rule_24_brokers_known_before_stay_at_hand_until_the_next_answer() -> None:
-    state = knowing((1, 5))
-    known = state.snapshot.brokers
-    state.rebootstrap(RebootstrapCause.UNAVAILABLE)
-    state.rebootstrap(RebootstrapCause.TIMED_OUT)
-    assert state.bootstrapping
-    nodes = state.snapshot.brokers.values()
-    assert [node.endpoint for node in nodes] == [("boot", 9092), *(node.endpoint for node in known.values())]
-    feed(state, answer(topic((1, 5)), brokers=[1, 4]))
-    assert set(state.snapshot.brokers) == {1, 4}
-    assert not state.former
-
-
 def test_an_answer_tells_which_known_brokers_have_another_address() -> None:
     state = knowing((1, 5))
     elsewhere = answer(topic((1, 5)), brokers=[1, broker(2, port=9003), broker(3, port=9002), broker(4)])
     assert state.apply(read_whole(elsewhere, VERSION), 0.0, None).moved == {2, 3}
     assert not state.apply(read_whole(elsewhere, VERSION), 0.0, None).moved
-
-
-def test_rule_26_brokers_known_before_are_left_if_one_of_them_asks_for_it() -> None:
-    state = knowing((1, 5))
-    state.rebootstrap(RebootstrapCause.UNAVAILABLE)
-    state.rebootstrap(RebootstrapCause.REQUIRED, forget=True)
-    assert set(state.snapshot.brokers) == {-1}
 
 
 def test_rule_30_another_cluster_fails_by_default() -> None:

@@ -155,37 +155,6 @@ async def test_rule_30_bootstrap_servers_that_cannot_be_reached_are_waited_for_a
 
 
 @SHARED
-async def test_rule_30_known_brokers_go_on_if_all_bootstrap_servers_lead_to_another_cluster(
-    cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool
-) -> None:
-    quick = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 50, "reconnect_backoff_max_ms": 50}  # patience: 0.1 s
-    servers = cluster.address(3)
-    async with (
-        producer_of(servers, shared=shared, **quick) as producer,
-        consumer_of(servers, "t", shared=shared, **quick) as consumer,
-    ):
-        for partition in PARTITIONS:
-            await producer.send_and_wait("t", b"%d" % partition, partition=partition)
-        assert {await next_number(consumer) for _ in PARTITIONS} == {0, 1, 2}
-        for broker in (1, 3):
-            cluster.lead_astray(broker, broker, stranger)
-        deliveries = [
-            await producer.send("t", b"%d" % (3 + partition), partition=partition) for partition in PARTITIONS
-        ]
-        assert await all_of(deliveries[1:2]) == [1]
-        assert await next_number(consumer) == 4
-        refused_before = refused(stranger)
-        await until(lambda: refused(stranger) > refused_before + 20)
-        await producer.send_and_wait("t", b"6", partition=1)
-        assert await next_number(consumer) == 6
-        for broker in (1, 3):
-            cluster.lead_astray(broker, broker)
-        assert await all_of(deliveries) == [1, 1, 1]
-        assert {await next_number(consumer), await next_number(consumer)} == {3, 5}
-    assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
-
-
-@SHARED
 async def test_rule_30_only_metadata_is_asked_of_a_bootstrap_server_that_may_belong_to_another_cluster(
     cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool
 ) -> None:
@@ -225,27 +194,6 @@ async def test_rule_30_only_metadata_is_asked_of_a_bootstrap_server_that_may_bel
                 await cluster.start_broker(broker)
             assert await all_of([delivery]) == [0]
             assert "t" in await admin.list_topics()
-    assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
-
-
-async def test_rule_30_former_brokers_are_asked_for_metadata_only(
-    cluster: EmbeddedCluster, stranger: EmbeddedCluster
-) -> None:
-    """Without the check a connection does not say to which cluster it leads."""
-    options: dict[str, Any] = {"metadata_cluster_check_enable": False, "reconnect_backoff_max_ms": 50}
-    async with producer_of(cluster.address(3), retry_backoff_max_ms=60_000, **options) as producer:
-        assert await producer.partitions_for("t") == {0, 1, 2}
-        for broker in cluster.broker_ids:
-            await cluster.kill_broker(broker, failover_delay_ms=60_000)
-        delivery = await producer.send("t", b"0", partition=0)
-        await until(lambda: producer.metrics().metadata.rebootstraps_unavailable)
-        for broker in (1, 2):
-            cluster.lead_astray(broker, broker, stranger)
-            await cluster.start_broker(broker)
-        await until(lambda: stranger.requests.count("Metadata") >= 4)
-        for broker in (1, 2):
-            cluster.lead_astray(broker, broker)
-        assert await all_of([delivery]) == [0]
     assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
 
 

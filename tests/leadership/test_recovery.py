@@ -79,34 +79,6 @@ async def test_rule_24_the_bootstrap_swap_consumer() -> None:
         assert consumer.metrics().metadata.rebootstraps_unavailable >= 1
 
 
-@pytest.mark.parametrize("silent", [False, True], ids=["down", "silent"])
-async def test_rule_24_known_brokers_that_come_back_are_found_without_a_bootstrap_server(silent: bool) -> None:
-    """The only bootstrap server stays down, or accepts connections and never answers."""
-    patient = {**QUICK, "socket_connection_setup_timeout_ms": 120_000}
-    async with EmbeddedCluster(brokers=3) as cluster:
-        cluster.create_topic("t", assignments=[[1], [2]])
-        servers = cluster.address(3)
-        async with producer_of(servers, **patient) as producer, consumer_of(servers, "t", **patient) as consumer:
-            for partition in (0, 1):
-                await producer.send_and_wait("t", b"%d" % partition, partition=partition)
-            assert {await next_number(consumer), await next_number(consumer)} == {0, 1}
-            for broker in (1, 2, 3):
-                await cluster.kill_broker(broker, failover_delay_ms=60_000)
-            deliveries = [
-                await producer.send("t", b"%d" % (2 + partition), partition=partition) for partition in (0, 1)
-            ]
-            await until(lambda: producer.metrics().metadata.rebootstraps_unavailable)
-            await until(lambda: consumer.metrics().metadata.rebootstraps_unavailable)
-            if silent:
-                unanswered = cluster.faults.add(broker=3, drop=True)
-                await cluster.start_broker(3)
-                await until(lambda: unanswered.struck >= 2)
-            await cluster.start_broker(2)
-            await cluster.start_broker(1)
-            assert await all_of(deliveries) == [1, 1]
-            assert {await next_number(consumer), await next_number(consumer)} == {2, 3}
-
-
 async def test_rule_24_with_none_nobody_comes_back_before_the_broker_does() -> None:
     none = {**QUICK, "metadata_recovery_strategy": "none"}
     async with (

@@ -113,7 +113,7 @@ class SimClient:
             self._policy.attempted(now)
             self._schedule.started(now, full=full)
             denying = self._topics.doubted([TOPIC], now)
-            avoid = (self.state.former.keys(), *self._schedule.least_trusted(self.links.nodes, denying, full=full))
+            avoid = self._schedule.least_trusted(self.links.nodes, denying, full=full)
             current = self._round = _Round(avoid, full=full)
             self.timeline.later(self._request_timeout_s, lambda: self._give_up(current))
             self._ask_next(current)
@@ -310,7 +310,7 @@ class SimClient:
     def _rebootstrap(self, cause: RebootstrapCause) -> None:
         if cause is not RebootstrapCause.UNAVAILABLE:
             self.links.close_all(RebootstrapError())
-        self.state.rebootstrap(cause, forget=cause is RebootstrapCause.REQUIRED)
+        self.state.rebootstrap(cause)
         self._policy.rebootstrapped(self.timeline.now)
         self._publish()
         self.request_update()

@@ -64,20 +64,18 @@ Consumer
 Rebootstrap
     24. ``metadata_recovery_strategy="rebootstrap"`` (default): the client goes back to its bootstrap servers when no
         known broker is ready, connecting or connectable. A broker in reconnect backoff is unavailable, and so is one
-        that has just refused a connection while another one is made; a busy one is not. (KIP-899) Until a broker has
-        answered, the former known ones are asked after the bootstrap servers: they may be back first, or the names of
-        the servers lead astray. (franz-go, librdkafka; Java forgets them)
+        that has just refused a connection while another one is made; a busy one is not. (KIP-899)
     25. Backoffs survive a rebootstrap, each cycle is one line in the log, and names are resolved at every connect.
     26. After ``metadata_recovery_rebootstrap_trigger_ms`` without metadata since the first attempt, and at once with
         error REBOOTSTRAP_REQUIRED, the client goes back as well; under "none" that error is a failure with backoff.
-        After this error, former known brokers are not asked again. (KIP-1102)
+        (KIP-1102)
     27. In these two cases every connection is closed, and what is in flight fails retriably. (KIP-1102)
     28. A metadata answer without brokers is no success.
     29. Batches and topics are kept: `send` does not block, and nothing is lost.
     30. Another cluster id than the known one is refused, by default: ``cluster_id_mismatch``. Epochs and topic ids
         mean nothing in another cluster. One address in another cluster does not prove that the client's own is gone:
-        the error is raised, or the other cluster is adopted, once all bootstrap servers, at all their addresses, and
-        all former brokers lead there; those that cannot be reached are waited for as long as patience lasts (rule 33).
+        the error is raised, or the other cluster is adopted, once all bootstrap servers, at all their addresses, lead
+        there; those that cannot be reached are waited for as long as patience lasts (rule 33).
         A bootstrap server is asked for metadata only. (KIP-899)
     31. The admin client goes back, too. (KIP-1102)
 

@@ -105,7 +105,7 @@ class RebootstrapPolicy:
 
         ``errors`` come from bootstrap servers. One address in another cluster is no proof that the client's own is
         gone: other addresses may lead to it. But unreachable ones are waited for no longer than patience lasts.
-        ``everywhere``: none is unreachable, nor is a former broker.
+        ``everywhere``: none is unreachable.
         """
         strangers = [error for error in errors if isinstance(error, ClusterIdMismatchError)]
         if not strangers:

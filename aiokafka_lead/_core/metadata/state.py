@@ -65,8 +65,6 @@ class MetadataState:
         """The bootstrap servers as nodes -1, -2, ..."""
         self.counters = MetadataCounters()
         self.snapshot = ClusterSnapshot(brokers=self.bootstrap_brokers)
-        self.former: Mapping[int, Broker] = {}
-        """While `bootstrapping`, the addresses of the brokers known before, as further bootstrap servers."""
         self.may_change_cluster = False
         """True if an answer from another cluster is taken, not refused."""
         self._hint_policy = leader_hint_policy
@@ -82,7 +80,9 @@ class MetadataState:
 
     def outsiders(self) -> dict[int, Broker]:
         """Return the bootstrap servers at addresses of no known broker: they may lead to brokers that know better."""
-        return _at_other_addresses(self.bootstrap_brokers, self.snapshot.brokers)
+        taken = {broker.endpoint for broker in self.snapshot.brokers.values()}
+        servers = self.bootstrap_brokers
+        return {node_id: server for node_id, server in servers.items() if server.endpoint not in taken}
 
     # --- metadata answers --------------------------------------------------------------------------------------------
 
@@ -159,7 +159,6 @@ class MetadataState:
                 else:
                     del topics[name]
         self._answered = brokers
-        self.former = {}
         self.counters.refreshes += 1
         known_brokers = self.snapshot.brokers
         self._publish(
@@ -191,25 +190,12 @@ class MetadataState:
             self._epochs.unpin_address(node_id)
             self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: answered})
 
-    def rebootstrap(self, cause: RebootstrapCause, *, forget: bool = False) -> None:
-        """Reset the brokers to the bootstrap servers; topics and epochs stay (KIP-899).
-
-        The brokers known until now become `former` ones, unless the cluster demands to ``forget`` them (KIP-1102): they
-        may be back first.
-        """
+    def rebootstrap(self, cause: RebootstrapCause) -> None:
+        """Reset the brokers to the bootstrap servers; topics and epochs stay (KIP-899)."""
         self.counters.count(cause)
-        if forget:
-            self.former = {}
-        elif not self.bootstrapping:
-            lowest_id = -len(self.bootstrap_brokers)
-            elsewhere = _at_other_addresses(self.snapshot.brokers, self.bootstrap_brokers)
-            self.former = {
-                lowest_id - number: Broker(lowest_id - number, broker.host, broker.port)
-                for number, broker in enumerate(elsewhere.values(), 1)
-            }
         self._epochs.unpin_all()
         self._answered = {}
-        self._publish(self.snapshot.topics, {**self.bootstrap_brokers, **self.former}, controller_id=-1)
+        self._publish(self.snapshot.topics, self.bootstrap_brokers, controller_id=-1)
 
     def _check_cluster(self, cluster_id: str | None) -> str | None:
         """Return the former cluster's id if this is another one: then all but the numbers of partitions is forgotten.
@@ -322,11 +308,6 @@ def _moved(former: Mapping[int, Broker], brokers: Mapping[int, Broker]) -> Colle
         return ()
     known = former.keys() & brokers.keys()
     return {node_id for node_id in known if former[node_id].endpoint != brokers[node_id].endpoint}
-
-
-def _at_other_addresses(brokers: Mapping[int, Broker], than: Mapping[int, Broker]) -> dict[int, Broker]:
-    taken = {broker.endpoint for broker in than.values()}
-    return {node_id: broker for node_id, broker in brokers.items() if broker.endpoint not in taken}
 
 
 def _usable(endpoint: Broker, leader_id: int) -> bool:

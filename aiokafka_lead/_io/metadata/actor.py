@@ -302,7 +302,7 @@ class MetadataActor:
         deadline = Deadline(timeout_s * 1000)
         errors: dict[int, KafkaError] = {}
         denying = self._topics.doubted(plan.topics or (), now)
-        avoid = (self._state.former.keys(), *self._schedule.least_trusted(self._brokers.nodes, denying, full=plan.full))
+        avoid = self._schedule.least_trusted(self._brokers.nodes, denying, full=plan.full)
 
         def following(asked: Container[int]) -> int | None:
             nodes = [node_id for node_id in self._brokers.nodes if node_id not in errors and node_id not in asked]
@@ -437,7 +437,7 @@ class MetadataActor:
         self._log.info("bootstrapping again (%s) from %s", cause.name, servers)
         if cause is not RebootstrapCause.UNAVAILABLE and not misled:
             self._brokers.close_all(RebootstrapError())
-        self._state.rebootstrap(cause, forget=cause is RebootstrapCause.REQUIRED and not misled)
+        self._state.rebootstrap(cause)
         self._policy.rebootstrapped(now)
         self._publish()
         self.request_update()

@@ -120,13 +120,13 @@ class SimClient:
 
     # --- a refresh ---------------------------------------------------------------------------------------------------
 
-    def _ask_next(self, current: _Round) -> None:
+    def _ask_next(self, current: _Round, *, again: bool = False) -> None:
         if current.over:
             return
         states = {n: self.links.state(n) for n in self.links.nodes}
         at_hand = [n for n, state in states.items() if state is not NodeState.BACKOFF]
         nodes = [n for n in at_hand if n not in current.asked]
-        if not nodes and current.failed != current.asked.keys():
+        if not nodes and again and current.failed != current.asked.keys():
             nodes = [n for n in at_hand if n in current.out_of_reach]
         if nodes:
             order = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
@@ -151,7 +151,9 @@ class SimClient:
     def _look_again_later(self, current: _Round) -> None:
         current.looks += 1
         look = current.looks
-        self.timeline.later(HEDGE_AFTER_S, lambda: self._ask_next(current) if look == current.looks else None)
+        self.timeline.later(
+            HEDGE_AFTER_S, lambda: self._ask_next(current, again=True) if look == current.looks else None
+        )
 
     def _evades(self, node: int) -> bool:
         return self.links.reachability.in_doubt(self._endpoint(node), self.timeline.now)

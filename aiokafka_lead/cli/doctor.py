@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import anyio
 import typer
 
-from ..admin import AdminClient, BrokerDescription, ConfigResource, ConfigResourceType, TopicDescription
+from .._core.metadata.types import Broker, ClusterSnapshot
+from ..admin import AdminClient, ConfigResource, ConfigResourceType, TopicDescription
 from ..config import ClientConfig
 from ..errors import (
     ClusterAuthorizationFailedError,
@@ -94,7 +95,7 @@ async def _bootstrap(session: Session, config: ClientConfig, findings: Findings)
         try:
             async with session.admin(bootstrap_servers=where) as admin:
                 elapsed = (time.perf_counter() - began) * 1000
-                cluster_id = (await admin.describe_cluster()).cluster_id
+                cluster_id = _view(admin).cluster_id
         except KafkaError as error:
             findings.append(await login_failure(error, config, where, host, port))
             continue
@@ -141,21 +142,30 @@ async def _reachable(where: str, host: str, port: int, called: str, findings: Fi
 
 
 async def _cluster(session: Session, admin: AdminClient, findings: Findings, seconds: float) -> None:
-    cluster = await admin.describe_cluster()
-    names = ", ".join(str(broker.node_id) for broker in cluster.brokers)
+    cluster = _view(admin)
+    names = ", ".join(map(str, sorted(cluster.brokers)))
     findings.ok(f"cluster {cluster.cluster_id}: brokers {names}; controller {cluster.controller_id}")
     local = all(_is_local(host) for host, _ in session.config().bootstrap_servers)
-    for broker in cluster.brokers:
+    usable = [
         await _broker(session, broker, cluster.cluster_id, local, findings)
-    await _versions(admin, findings)
-    await _clock(admin, findings)
-    await _replicas(admin, {broker.node_id for broker in cluster.brokers}, findings, seconds)
+        for _, broker in sorted(cluster.brokers.items())
+    ]
+    if any(usable):
+        await _versions(admin, findings)
+        await _clock(admin, findings)
+        await _replicas(admin, set(cluster.brokers), findings, seconds)
 
 
-async def _broker(
-    session: Session, broker: BrokerDescription, cluster_id: str | None, local: bool, findings: Findings
-) -> None:
-    """Check that a broker's advertised address works from here: clients use it, whatever address they began with."""
+def _view(admin: AdminClient) -> ClusterSnapshot:
+    """Return the bootstrap server's answer. A request for the same may find no broker at its advertised address."""
+    return admin._client.metadata.snapshot
+
+
+async def _broker(session: Session, broker: Broker, cluster_id: str | None, local: bool, findings: Findings) -> bool:
+    """Check that a broker's advertised address works from here: clients use it, whatever address they began with.
+
+    Return True if it answers there, however slowly.
+    """
     where = _address(broker.host, broker.port)
     called = f"advertised listener of broker {broker.node_id}"
     cure = (
@@ -167,14 +177,14 @@ async def _broker(
     if direct and not await _reachable(where, broker.host, broker.port, called, mine):
         hint = "; that is this machine itself, and the broker is elsewhere" if _is_local(broker.host) != local else ""
         findings.error(mine[-1].what + hint, cure)
-        return
+        return False
     round_trip_ms = 0.0
     try:
         async with session.admin(bootstrap_servers=where, metadata_cluster_check_enable=False) as admin:
-            there = (await admin.describe_cluster()).cluster_id
+            there = _view(admin).cluster_id
             if there != cluster_id:
                 findings.error(f"{called} {where} leads to another cluster, {there}", cure)
-                return
+                return False
             answering = await _answering(admin, broker.node_id)
             round_trip_ms = await _round_trip_ms(admin, broker.node_id)
         if answering is None:
@@ -183,18 +193,19 @@ async def _broker(
         answering = "another broker"
     except KafkaError as error:
         findings.append(await login_failure(error, session.config(), where, broker.host, broker.port))
-        return
+        return False
     if answering is not None:
         findings.error(
             f"{called} {where} leads to {answering}",
             f"a name, proxy or load balancer leads there by mistake: have {where} lead to broker {broker.node_id}",
         )
-        return
+        return False
     text = f"{called} {where}: round trip {round_trip_ms:.1f} ms"
     if round_trip_ms > _SLOW_MS:
         findings.warning(text, "records are acknowledged no faster than that: move the client nearer, or batch more")
     else:
         findings.ok(text)
+    return True
 
 
 async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:

@@ -22,7 +22,6 @@ request with acknowledgements makes the broker write the group's state."""
 NO_LIMIT = 1 << 30
 
 EXPIRED = "the acquisition lock ran out before the record was acknowledged: it is delivered again"
-DELIVERED_AGAIN = "the acquisition lock has ended: the record is delivered again"
 UNEXPLAINED = "the broker did not say what became of the acknowledgement"
 
 Settled = Callable[[TopicPartition, KafkaError | None], None]
@@ -91,7 +90,7 @@ class Exchange:
         """
         for earlier in self._acquired:
             if earlier.tp == acquired.tp:
-                error, before = InvalidRecordStateError(DELIVERED_AGAIN), earlier.lost
+                error, before = InvalidRecordStateError(EXPIRED), earlier.lost
                 if earlier.lose_to(acquired, error):
                     self._settled(earlier.tp, error)
                 self._counters.lost(earlier, before)

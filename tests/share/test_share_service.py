@@ -58,7 +58,6 @@ async def test_share_consumers_share_all_but_a_connection_to_each_leader(cluster
 
 
 async def test_a_fetch_that_a_broker_holds_keeps_no_other_client_waiting(cluster: EmbeddedCluster) -> None:
-    held = cluster.faults.add("ShareFetch", hold=True)
     async with (
         Client(cluster.bootstrap_servers) as client,
         client.producer() as producer,
@@ -66,6 +65,8 @@ async def test_a_fetch_that_a_broker_holds_keeps_no_other_client_waiting(cluster
         member(client, "others") as others,
         anyio.create_task_group() as tasks,
     ):
+        held = cluster.faults.add("ShareFetch", hold=True)
+        cluster.requests.clear()
         for waiting in (jobs, others):
             tasks.start_soon(partial(waiting.getmany, timeout_ms=30_000))
         await cluster.wait_for_requests("ShareFetch", count=6)

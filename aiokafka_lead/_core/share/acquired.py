@@ -289,9 +289,7 @@ class Acquired:
                 first, last = max(held.first, entry.first), min(held.last, entry.last)
                 for index in range(base + first - held.first, base + last - held.first + 1):
                     if self.marks[index] < SETTLED:
-                        decided |= self.marks[index] != OPEN
-                        self.marks[index] = LOST
-                        self.error = error
+                        decided |= self._lose_at(index, error)
         return decided
 
     def lose_expired(self, now: float, error: KafkaError) -> bool:
@@ -300,9 +298,14 @@ class Acquired:
         for match in list(_HELD_RUN.finditer(self.marks)):
             for index in range(*match.span()):
                 if now >= self.renewed.get(index, (0.0, 0.0))[1]:
-                    decided |= self.marks[index] != OPEN
-                    self.marks[index] = LOST
-                    self.error = error
+                    decided |= self._lose_at(index, error)
+        return decided
+
+    def _lose_at(self, index: int, error: KafkaError) -> bool:
+        """Lose one record; return True if it had been decided."""
+        decided = self.marks[index] != OPEN
+        self.marks[index] = LOST
+        self.error = error
         return decided
 
     def _change(self, span: Span, event: str) -> None:

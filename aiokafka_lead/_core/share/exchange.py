@@ -88,14 +88,24 @@ class Exchange:
         Those that were held already are lost in their earlier delivery: their lock has ended, for example with the term
         of their leader. The broker would take an acknowledgement of that delivery for one of this.
         """
-        for earlier in self._acquired:
-            if earlier.tp == acquired.tp:
-                error, before = InvalidRecordStateError(EXPIRED), earlier.lost
-                if earlier.lose_to(acquired, error):
-                    self._settled(earlier.tp, error)
-                self._counters.lost(earlier, before)
-        self._tidy()
+        same = [earlier for earlier in self._acquired if earlier.tp == acquired.tp]
+        if self._lose_each(same, lambda earlier, error: earlier.lose_to(acquired, error)):
+            self._tidy()
         self._acquired.append(acquired)
+
+    def _lose_each(self, held: Iterable[Acquired], lose: Callable[[Acquired, KafkaError], bool]) -> bool:
+        """Lose records whose locks have ended; return True if there are any.
+
+        ``lose`` returns True if one of them had been decided.
+        """
+        any_lost = False
+        for acquired in held:
+            error, before = InvalidRecordStateError(EXPIRED), acquired.lost
+            if lose(acquired, error):
+                self._settled(acquired.tp, error)
+            self._counters.lost(acquired, before)
+            any_lost |= acquired.lost > before
+        return any_lost
 
     def __contains__(self, acquired: object) -> bool:
         return any(acquired is one for one in self._acquired)
@@ -145,12 +155,7 @@ class Exchange:
     def drop_expired(self, now: float) -> None:
         """Lose the records whose lock expired before they were acknowledged. Not while a request is in flight."""
         expired = [acquired for acquired in self._acquired if now >= acquired.gone_at]
-        for acquired in expired:
-            error, before = InvalidRecordStateError(EXPIRED), acquired.lost
-            if acquired.lose_expired(now, error):
-                self._settled(acquired.tp, error)
-            self._counters.lost(acquired, before)
-        if expired:
+        if self._lose_each(expired, lambda acquired, error: acquired.lose_expired(now, error)):
             self._tidy()
 
     def take(

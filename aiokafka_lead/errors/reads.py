@@ -64,7 +64,7 @@ class LogTruncationError(FetchOffsetOutOfRangeError):
     """Records before the position are no longer part of the log, and auto_offset_reset is "none" (KIP-320).
 
     Happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs from the
-    records already read, and ``diverging_epoch`` the leader epoch before it; None if the broker no longer knows.
+    records already read, and ``diverging_epoch`` the leader epoch before it, if the broker knows.
     """
 
     def __init__(

@@ -95,6 +95,21 @@ async def test_rule_33_positions_are_confirmed_by_another_leader(cluster: Embedd
         assert await next_number(consumer) == 1
 
 
+async def test_rule_22_a_leader_that_does_not_know_the_epoch_shows_no_loss(cluster: EmbeddedCluster) -> None:
+    """Nothing is read again, and nothing is raised without a reset policy."""
+    cluster.max_versions |= {"Fetch": 11, "OffsetForLeaderEpoch": 3}
+    await fill(cluster, 2)
+    async with consumer_of(cluster, "t", auto_offset_reset="none", **QUICK) as consumer:
+        consumer.seek(T0, 0)
+        assert [await next_number(consumer) for _ in range(2)] == [0, 1]
+        # Leader epoch and end offset are the last fields.
+        rule = cluster.faults.add("OffsetForLeaderEpoch", after=True, garbage=lambda answer: answer[:-12] + b"\xff" * 12)
+        cluster.move_leader("t", to=2)
+        await fill(cluster, 1, first=2)
+        assert await next_number(consumer) == 2
+        assert rule.struck
+
+
 async def test_an_error_without_explanation_is_raised_once_the_others_have_nothing_to_say(
     cluster: EmbeddedCluster,
 ) -> None:

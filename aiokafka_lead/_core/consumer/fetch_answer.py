@@ -288,42 +288,36 @@ class AnswerReader:
 
     def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
         """Handle the answer to OffsetForLeaderEpoch by the leader of ``leader_epoch``; -1 if it does not know."""
-        unknown = end_offset < 0 or epoch < 0
-        if not unknown and end_offset >= state.fetch_offset:
+        if end_offset < 0 or epoch < 0 or end_offset >= state.fetch_offset:
+            # A leader that knows nothing of an epoch has shown no loss (Java resets the position). Apache Kafka answers so
+            # only if it keeps no epochs for the log; one that has lost the records names the end of the epoch.
             state.validated(leader_epoch)
         elif self._believe(state):
-            self._truncated(state, -1 if unknown else end_offset, epoch)
+            self._truncated(state, end_offset, epoch)
         else:
             state.validate_later()
 
     def _truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle the loss of records before the position from the log; -1 if the broker does not know the end."""
+        """Handle the loss of records before the position from the log."""
         self._counters.truncations += 1
         tp, offset = state.tp, state.fetch_offset
-        policy = self._positions.policy_of(state, self._options.reset_policy)
-        if policy is None:
-            known = end_offset >= 0
+        if self._positions.policy_of(state, self._options.reset_policy) is None:
             self._prefetch.fail(
                 state,
                 LogTruncationError(
-                    f"the log of {tp} was truncated before offset {offset}"
-                    + (f", it differs from offset {end_offset} on" if known else "")
-                    + '; auto_offset_reset is "none", so seek to go on',
+                    f"the log of {tp} was truncated before offset {offset}, it differs from offset {end_offset} on"
+                    '; auto_offset_reset is "none", so seek to go on',
                     topic=tp.topic,
                     partition=tp.partition,
                     offset=offset,
-                    diverging_offset=end_offset if known else None,
-                    diverging_epoch=epoch if known and epoch >= 0 else None,
+                    diverging_offset=end_offset,
+                    diverging_epoch=epoch if epoch >= 0 else None,
                 ),
             )
             return
         self._prefetch.drop(state)
-        if end_offset < 0:
-            self._log.warning("the log of %s was truncated before offset %d: resetting to %s", tp, offset, policy.name)
-            state.reset(policy)
-        else:
-            self._log.warning("the log of %s was truncated before offset %d: going on from %d", tp, offset, end_offset)
-            state.move(end_offset, epoch)
+        self._log.warning("the log of %s was truncated before offset %d: going on from %d", tp, offset, end_offset)
+        state.move(end_offset, epoch)
 
     # --- errors ------------------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ Metadata
 Consumer
     22. Only the partition that failed moves, from the instant of the error, whatever is buffered: its preferred
         replica is cleared and its position checked against the leader epoch (KIP-320; from Fetch 12 on by the fetch
-        itself).
+        itself). A leader that does not know the epoch has shown no loss: reading goes on. (Java resets the position)
     23. UNKNOWN_LEADER_EPOCH says that the broker is behind the client: a backoff, and no refresh while patience with
         it lasts (rule 33). (KIP-320)
 

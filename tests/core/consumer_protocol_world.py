@@ -59,6 +59,8 @@ class Group:
         epoch: int,
         assignment: dict[UUID, list[int]] | None = None,
         interval_s: float = INTERVAL_S,
+        *,
+        reconnected: bool = False,
     ) -> None:
         target = None
         if assignment is not None:
@@ -74,7 +76,7 @@ class Group:
             heartbeat_interval_ms=int(interval_s * 1000),
             assignment=target,
         )
-        self.member.heartbeat_answered(request, response, None, self.now)
+        self.member.heartbeat_answered(request, response, None, self.now, reconnected=reconnected)
 
     def refuse(self, request: ConsumerGroupHeartbeatRequest, error: type[KafkaError]) -> None:
         response = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message="so it is")

@@ -220,6 +220,35 @@ def test_a_heartbeat_without_an_answer_is_followed_by_a_full_one() -> None:
     assert group.member.owned == events(0)
 
 
+def test_a_coordinator_behind_a_new_connection_repeats_the_target_in_answer_to_all_fields() -> None:
+    """The earlier one may have been another cluster's, and an equal epoch does not show it."""
+    group = Group()
+    group.assigned(0)
+    group.now += INTERVAL_S
+    group.answer(group.beat(), 1, reconnected=True)
+    complete = group.beat()
+    assert complete.subscribed_topic_names == ["events"]
+    assert complete.rebalance_timeout_ms == 10_000
+    assert complete.topic_partitions is not None
+    group.answer(complete, 1, {EVENTS: [1]})
+    assert group.member.heartbeat_at() == group.now + INTERVAL_S
+    assert group.member.step(group.now) == Revoke(events(0), 8.0)
+
+
+def test_a_member_whose_target_has_unknown_topics_sends_all_fields() -> None:
+    group = Group()
+    group.answer(group.beat(), 1, {UUID(int=99): [0]})
+    for _ in range(2):
+        group.now += INTERVAL_S
+        complete = group.beat()
+        assert (complete.subscribed_topic_names, complete.topic_partitions) == (["events"], [])
+        group.answer(complete, 1)
+    group.now += INTERVAL_S
+    group.answer(group.beat(), 1, {EVENTS: [0]})
+    group.now += INTERVAL_S
+    assert group.beat().subscribed_topic_names is None
+
+
 def test_a_coordinator_that_loads_is_asked_again() -> None:
     group = Group()
     group.refuse(group.beat(), CoordinatorLoadInProgressError)

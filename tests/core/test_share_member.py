@@ -55,7 +55,13 @@ class Group:
         return request
 
     def answer(
-        self, request: Request[Any], epoch: int = 1, partitions: list[int] | None = None, error: int = 0
+        self,
+        request: Request[Any],
+        epoch: int = 1,
+        partitions: list[int] | None = None,
+        error: int = 0,
+        *,
+        reconnected: bool = False,
     ) -> None:
         assignment = None
         if partitions is not None:
@@ -63,7 +69,7 @@ class Group:
         response = ShareGroupHeartbeatResponse(
             error_code=error, member_epoch=epoch, heartbeat_interval_ms=5000, assignment=assignment
         )
-        self.member.heartbeat_answered(request, response, None, self.now)
+        self.member.heartbeat_answered(request, response, None, self.now, reconnected=reconnected)
 
 
 def test_it_joins_and_tells_what_is_new() -> None:
@@ -80,6 +86,18 @@ def test_it_joins_and_tells_what_is_new() -> None:
     third = group.beat()
     assert third.subscribed_topic_names == ["jobs", "more"]
     group.answer(third, 4, [1])
+    assert group.member.assignment() == {jobs(1): JOBS}
+
+
+def test_a_coordinator_behind_a_new_connection_repeats_the_target_in_answer_to_all_fields() -> None:
+    group = Group(client_rack="r")
+    group.answer(group.beat(), 3, [0, 1])
+    group.answer(group.beat(), 3, reconnected=True)
+    began = group.now
+    complete = group.beat()
+    assert group.now == began
+    assert (complete.member_epoch, complete.rack_id, complete.subscribed_topic_names) == (3, "r", ["jobs"])
+    group.answer(complete, 3, [1])
     assert group.member.assignment() == {jobs(1): JOBS}
 
 

@@ -103,7 +103,9 @@ async def test_rule_22_a_leader_that_does_not_know_the_epoch_shows_no_loss(clust
         consumer.seek(T0, 0)
         assert [await next_number(consumer) for _ in range(2)] == [0, 1]
         # Leader epoch and end offset are the last fields.
-        rule = cluster.faults.add("OffsetForLeaderEpoch", after=True, garbage=lambda answer: answer[:-12] + b"\xff" * 12)
+        rule = cluster.faults.add(
+            "OffsetForLeaderEpoch", after=True, garbage=lambda answer: answer[:-12] + b"\xff" * 12
+        )
         cluster.move_leader("t", to=2)
         await fill(cluster, 1, first=2)
         assert await next_number(consumer) == 2

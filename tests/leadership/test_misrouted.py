@@ -12,7 +12,7 @@ import pytest
 from aiokafka_lead import Client, Consumer, Producer, ShareConsumer, TopicPartition
 from aiokafka_lead.admin import AdminClient, NewTopic, OffsetSpec
 from aiokafka_lead.errors import ClusterIdMismatchError, KafkaError
-from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
 from ..names import STRANGE, needs_loopbacks, resolving
 from ..share.support import configure
@@ -98,6 +98,36 @@ async def test_rule_35_reading_goes_on_when_the_address_is_right_again(
         with anyio.fail_after(10):
             assert await next_number(consumer) == 1
     assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share"])
+async def test_rule_35_without_the_check_a_member_outgrows_the_assignment_of_another_cluster(kind: str) -> None:
+    """Both coordinators have the member at the same epoch: they repeat its target only if it sends all fields."""
+    groups = GroupOptions(consumer_heartbeat_interval_ms=50, share_heartbeat_interval_ms=50)
+    async with EmbeddedCluster(3, groups=groups) as ours, EmbeddedCluster(3, groups=groups) as theirs:
+        for each in (ours, theirs):
+            each.create_topic("t", partitions=1)
+        coordinator = ours.coordinator("g")
+        ours.create_topic("u", assignments=[[coordinator % 3 + 1]])
+        options: dict[str, Any] = {"bootstrap_servers": ours.bootstrap_servers, "metadata_cluster_check_enable": False}
+        reader: Consumer[Any, Any] | ShareConsumer[Any, Any]
+        if kind == "share":
+            await configure(ours.bootstrap_servers, "g")
+            reader = ShareConsumer("u", group_id="g", **options)
+        else:
+            reader = Consumer("u", group_id="g", group_protocol="consumer", auto_offset_reset="earliest", **options)
+        async with Producer(ours.bootstrap_servers) as producer, reader:
+            records = aiter(reader)
+            await producer.send_and_wait("u", b"0")
+            assert (await anext(records)).value == b"0"
+            ours.lead_astray(coordinator, coordinator, theirs)
+            api = f"{kind.capitalize()}GroupHeartbeat"
+            await until(lambda: theirs.requests.count(api) >= 5)
+            ours.lead_astray(coordinator, coordinator)
+            await producer.send_and_wait("u", b"1")
+            with anyio.fail_after(20):
+                while (await anext(records)).value != b"1":
+                    pass  # the first one was not committed
 
 
 async def test_rule_35_share_consumers_and_administrators_are_not_misled_either(

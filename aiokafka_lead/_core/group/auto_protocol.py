@@ -146,9 +146,15 @@ class AutoProtocolMember:
         return self._member.heartbeat(now)
 
     def heartbeat_answered(
-        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+        self,
+        request: Request[Any],
+        response: Response | None,
+        error: KafkaError | None,
+        now: float,
+        *,
+        reconnected: bool = False,
     ) -> None:
-        self._member.heartbeat_answered(request, response, error, now)
+        self._member.heartbeat_answered(request, response, error, now, reconnected=reconnected)
         self._look(now)
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:

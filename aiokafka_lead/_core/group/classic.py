@@ -445,7 +445,13 @@ class ClassicMember:
         return heartbeat_request(self._group_id, identity)
 
     def heartbeat_answered(
-        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+        self,
+        request: Request[Any],
+        response: Response | None,
+        error: KafkaError | None,
+        now: float,
+        *,
+        reconnected: bool = False,
     ) -> None:
         """See `GroupMember.heartbeat_answered`. Ignores answers for an earlier generation."""
         self._schedule.heartbeat_out = False

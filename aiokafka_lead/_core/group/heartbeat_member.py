@@ -351,7 +351,13 @@ class HeartbeatMember(ABC):
         return request
 
     def heartbeat_answered(
-        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+        self,
+        request: Request[Any],
+        response: Response | None,
+        error: KafkaError | None,
+        now: float,
+        *,
+        reconnected: bool = False,
     ) -> None:
         """Take in the answer to a heartbeat, or why there is none."""
         if request is not self._sent:
@@ -360,8 +366,15 @@ class HeartbeatMember(ABC):
         failure = refusal(response, error)
         if failure is not None:
             self._failed(failure, now)
-        else:
-            self._accepted(response)
+            return
+        self._accepted(response)
+        if reconnected:
+            # The target may come from a server that is the coordinator no longer, or never was. A coordinator repeats it
+            # only in answer to all fields, and an equal epoch does not show the difference.
+            self._forget_told()
+            self._schedule.hurry(now)
+        elif self._target.unnamed:
+            self._forget_told()
 
     def _accepted(self, response: Any) -> None:
         """Take in the answer to an accepted heartbeat."""

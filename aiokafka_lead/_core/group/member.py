@@ -161,9 +161,15 @@ class GroupMember(Protocol):
         ...
 
     def heartbeat_answered(
-        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+        self,
+        request: Request[Any],
+        response: Response | None,
+        error: KafkaError | None,
+        now: float,
+        *,
+        reconnected: bool = False,
     ) -> None:
-        """Take in the outcome of a heartbeat."""
+        """Take in the outcome of a heartbeat. ``reconnected``: by another connection than the one before."""
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
         """Take in the coordinator's refusal of a commit under this identity."""

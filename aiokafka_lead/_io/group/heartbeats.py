@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..._core.group.classic_protocol import error_code, fitted
 from ..._wire import Request, Response
 from ...errors import KafkaError, error_for_code
+from ..connection.connection import Connection
 from ..deadline import Deadline
 from ..loop import Signal
 from .coordinators import CoordinatorKind, Coordinators
@@ -21,6 +22,8 @@ class GroupCoordinator:
     def __init__(self, coordinators: Coordinators, group_id: str) -> None:
         self._coordinators = coordinators
         self.group_id = group_id
+        self.connection: Connection | None = None
+        """Connection of the last request that the coordinator did not hold."""
 
     @property
     def node_id(self) -> int | None:
@@ -51,6 +54,8 @@ class GroupCoordinator:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, self.group_id, deadline, lane)
         except KafkaError as failure:
             return None, failure
+        if not held:
+            self.connection = connection
         asked_at = time.monotonic()
         response: Any = None
         error: KafkaError | None = None
@@ -76,7 +81,13 @@ class _Member(Protocol):
     def heartbeat_timeout_s(self) -> float: ...
     def heartbeat(self, now: float) -> Request[Any] | None: ...
     def heartbeat_answered(
-        self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float
+        self,
+        request: Request[Any],
+        response: Response | None,
+        error: KafkaError | None,
+        now: float,
+        *,
+        reconnected: bool = False,
     ) -> None: ...
 
 
@@ -109,12 +120,13 @@ class Heartbeats:
             request = member.heartbeat(now)
             if request is None:
                 continue
-            self.asking = True
+            self.asking, earlier = True, self._coordinator.connection
             response, error = await self._coordinator.ask(request, member.heartbeat_timeout_s())
             self.asking = False
+            reconnected = earlier is not None and self._coordinator.connection is not earlier
             if error is None and response is not None and not response.error_code:
                 self.last_at, self.confirmed_at = time.monotonic(), now
-            member.heartbeat_answered(request, response, error, time.monotonic())
+            member.heartbeat_answered(request, response, error, time.monotonic(), reconnected=reconnected)
             if member.unknown_topics:
                 self._request_metadata()
             notify()

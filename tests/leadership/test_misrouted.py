@@ -100,6 +100,34 @@ async def test_rule_35_reading_goes_on_when_the_address_is_right_again(
     assert {record.api for record in stranger.requests.select()} <= BOOTSTRAP
 
 
+@SHARED
+@pytest.mark.parametrize("protocol", [None, "classic", "consumer"])
+async def test_rule_35_an_address_that_led_astray_is_checked_though_its_brokers_cannot(
+    cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool, protocol: str | None
+) -> None:
+    """As Kafka before 4.4: the first answer to Metadata shows the other cluster, and nothing is sent there after that."""
+    for each in (cluster, stranger):
+        each.max_versions["ApiVersions"] = 4
+    group: dict[str, Any] = {} if protocol is None else {"group_id": "g", "group_protocol": protocol}
+    misled = 1 if protocol is None else cluster.coordinator("g")
+    async with (
+        Producer(cluster.bootstrap_servers) as producer,
+        consumer_of(cluster, "t", shared=shared, **group) as consumer,
+    ):
+        await producer.send_and_wait("t", b"0", partition=0)
+        assert await next_number(consumer) == 0
+        cluster.lead_astray(misled, misled, stranger)
+        await until(lambda: consumer.metrics().metadata.rebootstraps_required >= 1)
+        before = len(stranger.requests.select())
+        await until(lambda: stranger.requests.count("ApiVersions") >= 20)
+        asked = {record.api for record in stranger.requests.select()[before:]}
+        cluster.lead_astray(misled, misled)
+        await producer.send_and_wait("t", b"1", partition=0)
+        while await next_number(consumer) != 1:
+            pass  # the first one, if it was not committed
+    assert asked <= BOOTSTRAP
+
+
 @pytest.mark.parametrize("kind", ["consumer", "share"])
 async def test_rule_35_without_the_check_a_member_outgrows_the_assignment_of_another_cluster(kind: str) -> None:
     """Both coordinators have the member at the same epoch: they repeat its target only if it sends all fields."""

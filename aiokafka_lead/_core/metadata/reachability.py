@@ -93,6 +93,7 @@ class Reachability:
         """True if some broker has accepted the login, which all of them share."""
         self._evasions: dict[Endpoint, Trust] = {}
         self._ready_at: dict[Endpoint, float] = {}
+        self._astray: set[Endpoint] = set()
 
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
         """Record a failure before a connection was ready. Makes the error retriable if it may pass: `final_error`."""
@@ -171,6 +172,15 @@ class Reachability:
         """Return True if other brokers should be asked before the one at this address."""
         evasions = self._evasions.get(endpoint)
         return evasions is not None and evasions.in_doubt(now, self._patience_s)
+
+    def led_astray(self, endpoint: Endpoint) -> None:
+        """Record that the address has led to another cluster."""
+        if len(self._astray) < REMEMBERED_ADDRESSES:
+            self._astray.add(endpoint)
+
+    def has_led_astray(self, endpoint: Endpoint) -> bool:
+        """Return True if the address has ever led to another cluster: an old connection to that one may outlive it."""
+        return endpoint in self._astray
 
     def retry_at(self, endpoint: Endpoint) -> float:
         """Return when a connection may be opened; 0.0 if it may be now."""

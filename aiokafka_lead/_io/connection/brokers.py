@@ -19,7 +19,7 @@ from ..deadline import Deadline
 from ..loop import Spawner
 from .connection import Connection
 from .failures import timeout_kind
-from .handshake import Security
+from .handshake import Expected, Security
 from .link import Link, LinkContext
 from .settings import AnyLane, ConnectionSettings, Lane
 from .transport import way_of
@@ -72,7 +72,7 @@ class Brokers:
             hot=hot,
             reachability=self._reachability,
             way=way_of(config),
-            cluster_id=lambda: self.cluster_id,
+            expected=self._expected,
             tasks=tasks,
             notify=self._notify,
             connected=self._connected,
@@ -83,8 +83,8 @@ class Brokers:
         """Links of removed nodes, until their requests in flight are answered."""
         self._listeners: list[Callable[[int], None]] = []
         self.cluster_id: str | None = None
-        """The cluster that known brokers must belong to: they refuse connections meant for another one (KIP-1242). None
-        disables the check."""
+        """Cluster to which known brokers must belong; None disables all checks of that."""
+        self._brokers_check = config.metadata_cluster_check_enable
         self.connections_made = 0
         """Number of connections that became ready so far."""
         self.last_offer: ApiVersions | None = None
@@ -92,6 +92,11 @@ class Brokers:
         self.on_connected: Callable[[], None] | None = None
         """Called when a connection became ready, after these were set."""
         self._closed_by: KafkaError | None = None
+
+    def _expected(self, endpoint: Endpoint) -> Expected | None:
+        if self.cluster_id is None:
+            return None
+        return Expected(self.cluster_id, self._brokers_check, self._reachability.has_led_astray(endpoint))
 
     # --- the nodes ---
 
@@ -234,6 +239,10 @@ class Brokers:
         """Return True if a connection to the node became ready at this time or later."""
         node = self._nodes.get(node_id)
         return node is not None and self._reachability.ready_since(node.endpoint, at)
+
+    def led_astray(self, node_id: int) -> None:
+        """Have each new connection to the node's address checked, since it has led to another cluster."""
+        self._reachability.led_astray(self._nodes[node_id].endpoint)
 
     def evaded(self, node_id: int, asked_at: float) -> None:
         """Count a node's failure to answer a request that any node can answer; `least_loaded` soon prefers other nodes.

@@ -11,6 +11,7 @@ from ..._options.version import __version__
 from ..._values import NamedTuple
 from ..._wire import ApiVersions, Request, make_codecs
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ..._wire.messages.metadata import MetadataRequest
 from ...config import ClientConfig
 from ...errors import (
     KafkaConnectionError,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from .login import Login
 
 SOFTWARE_NAME = "aiokafka-lead"
+
+FIRST_VERSION_WITH_CLUSTER_ID = 2
+"""First version of Metadata that names the cluster."""
 
 
 class Security(NamedTuple):
@@ -51,19 +55,30 @@ class Security(NamedTuple):
         return cls(tls, new_login(config, tasks), presents)
 
 
+class Expected(NamedTuple):
+    """Cluster to which a connection has to lead, and how that is checked."""
+
+    cluster_id: str
+    broker_checks: bool
+    """True to have the broker refuse if it is another one, or belongs to another cluster (KIP-1242, Kafka 4.4)."""
+    has_led_astray: bool
+    """True to ask for the id of its cluster, since the address has led to another one: any broker answers that."""
+
+
 async def shake_hands(
     connection: Connection,
     security: Security,
     hot: Iterable[type[Request[Any]]] = (),
-    cluster_id: str | None = None,
+    expected: Expected | None = None,
 ) -> None:
     """Make an open connection ready, and the codecs of ``hot`` requests, or raise `KafkaError`.
 
-    With a ``cluster_id`` the broker is asked to refuse if it is another one, or belongs to another cluster: then
-    `MisroutedConnectionError` is raised. Brokers before Kafka 4.4 do not know that question.
+    Raises `MisroutedConnectionError` if a check shows that this is not the ``expected`` cluster, or another broker.
     """
+    if connection.node_id < 0:
+        expected = None  # bootstrap servers have no known broker ids, and may belong to any cluster
     connection.stage = "ApiVersions"
-    versions = await _negotiate(connection, security, cluster_id)
+    versions = await _negotiate(connection, security, expected)
     offered = (request for request in hot if versions.supports(request))
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
     session = ENDLESS
@@ -73,14 +88,17 @@ async def shake_hands(
         connection.stage = f"SASL {security.login.mechanism}"
         lifetime_ms, asked_at = await authenticate(connection, versions, security.login)
         session = session_of(lifetime_ms, asked_at, time.monotonic())
+    if expected is not None and expected.has_led_astray:
+        connection.stage = "Metadata"
+        await _confirm(connection, versions, expected.cluster_id)
     connection.become_ready(versions, authenticated=security.login is not None, session=session)
 
 
-async def _negotiate(connection: Connection, security: Security, cluster_id: str | None) -> ApiVersions:
+async def _negotiate(connection: Connection, security: Security, expected: Expected | None) -> ApiVersions:
     """Ask with the latest version, and with lower ones as long as the broker does not know them (KIP-511)."""
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-    if cluster_id is not None and connection.node_id >= 0:  # bootstrap servers have no known broker ids
-        request.cluster_id, request.node_id = cluster_id, connection.node_id
+    if expected is not None and expected.broker_checks:
+        request.cluster_id, request.node_id = expected.cluster_id, connection.node_id
     version = ApiVersionsRequest.MAX_VERSION
     try:
         response = await connection.exchange(request, version)
@@ -99,7 +117,8 @@ async def _negotiate(connection: Connection, security: Security, cluster_id: str
         text = f"the broker refuses every version of ApiVersions, from {ApiVersionsRequest.MAX_VERSION} down to 0"
         raise UnsupportedVersionError(text, broker=connection.label)
     if response.error_code == RebootstrapRequiredError.code and request.cluster_id is not None:
-        text = f"the address leads to another broker than {request.node_id}, or to another cluster than {cluster_id}"
+        broker, cluster = request.node_id, request.cluster_id
+        text = f"the address leads to another broker than {broker}, or to another cluster than {cluster}"
         raise MisroutedConnectionError(text, broker=connection.label)
     raise_for_code(response.error_code, "the broker refused ApiVersions", connection.label)
     return ApiVersions.from_response(response)
@@ -111,3 +130,14 @@ def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
         if api.api_key == ApiVersionsRequest.API_KEY and 0 <= api.max_version < asked:
             return api.max_version
     return 0
+
+
+async def _confirm(connection: Connection, versions: ApiVersions, cluster_id: str) -> None:
+    """Raise `MisroutedConnectionError` if the broker belongs to another cluster."""
+    version = versions.version_for(MetadataRequest)
+    if version < FIRST_VERSION_WITH_CLUSTER_ID:
+        return  # version 0 also means all topics by none
+    found = (await connection.exchange(MetadataRequest(topics=[]), version)).cluster_id
+    if found not in (None, cluster_id):
+        text = f"the address leads to another cluster than {cluster_id}: to {found}"
+        raise MisroutedConnectionError(text, broker=connection.label)

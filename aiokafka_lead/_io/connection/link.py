@@ -24,7 +24,7 @@ from ...errors.shown import shown
 from ..loop import Spawner, Waiter, sleep_until, uninterrupted
 from .connection import Connection
 from .failures import RESOLVING, of_addresses, timeout_kind
-from .handshake import Security, shake_hands
+from .handshake import Expected, Security, shake_hands
 from .renewal import Renewal
 from .settings import AnyLane, ConnectionSettings
 from .transport import AddressInfo, Way, dial, resolve
@@ -40,8 +40,8 @@ class LinkContext(NamedTuple):
     reachability: Reachability
     way: Way | None
     """The way to brokers; None connects to them directly."""
-    cluster_id: Callable[[], str | None]
-    """The cluster that known brokers must belong to; None if they are not asked (KIP-1242)."""
+    expected: Callable[[Endpoint], Expected | None]
+    """Returns the cluster to which an address has to lead; None if that is not known, or does not matter."""
     tasks: Spawner
     notify: Callable[[int], None]
     """Called with the node's id whenever `Link.state` or the room on its connection has changed."""
@@ -365,7 +365,7 @@ class Link:
         connection.opening_s = time.monotonic() - began
         group.start_soon(uninterrupted(transport.run))
         connection.opened(transport)
-        await shake_hands(connection, self._context.security, self._context.hot, self._context.cluster_id())
+        await shake_hands(connection, self._context.security, self._context.hot, self._context.expected(self.endpoint))
         self._context.connected(connection.versions)
 
     def _became_ready(self, connection: Connection) -> bool:

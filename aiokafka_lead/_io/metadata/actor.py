@@ -101,7 +101,6 @@ class MetadataActor:
         self._errors: Mapping[int, KafkaError] = {}
         """Errors of the last refresh without an answer, by node id."""
         self._adopts = config.cluster_id_mismatch != "fail"
-        self._checks_cluster = config.metadata_cluster_check_enable and self._policy.enabled
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._refreshing: anyio.CancelScope | None = None
         """Ends the latest refresh, which may wait for a frozen broker."""
@@ -375,6 +374,7 @@ class MetadataActor:
             if answer.node_id < 0:
                 return error
             # A known broker's address now belongs to another cluster: let the bootstrap servers decide.
+            self._brokers.led_astray(answer.node_id)
             self._count_failure({answer.node_id: error})
             self._rebootstrap(RebootstrapCause.OTHER_CLUSTER)
             return error
@@ -482,7 +482,7 @@ class MetadataActor:
             return
         self.snapshot = snapshot
         if snapshot.brokers is not former.brokers:
-            self._brokers.cluster_id = snapshot.cluster_id if self._checks_cluster else None
+            self._brokers.cluster_id = snapshot.cluster_id if self._policy.enabled else None
             self._set_nodes()
         newer, self._newer = self._newer, Waiter()
         newer.set_result(snapshot)

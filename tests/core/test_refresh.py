@@ -148,6 +148,13 @@ def test_refreshes_take_no_more_than_half_of_the_time() -> None:
     assert plan.due_at() == 2.0
 
 
+def test_the_time_of_silent_brokers_does_not_delay_the_next_refresh() -> None:
+    plan = schedule()
+    plan.started(1.0)
+    plan.succeeded(4.0, ANY, changed=True, complete=False, asked_at=3.5)
+    assert plan.due_at() == 4.5
+
+
 def test_failures_back_off_by_the_retry_backoff() -> None:
     plan = schedule()
     now, waits = 0.0, []

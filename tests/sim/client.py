@@ -39,6 +39,8 @@ class _Round:
         """False for a lookup of a topic that is not known yet."""
         self.asked: dict[int, float] = {}
         """Times at which each broker was asked."""
+        self.sent: dict[int, float] = {}
+        """Times at which the requests were sent, on connections."""
         self.failed: set[int] = set()
         self.out_of_reach: set[int] = set()
         """The ones among these that can be asked again, while another broker is silent."""
@@ -168,6 +170,7 @@ class SimClient:
         link = self.links.ready(node, "control")
         if link is not None:
             self.requests.count()
+            current.sent[node] = self.timeline.now
             cluster, endpoint = self._cluster, link.endpoint
             waiting = [True]
 
@@ -287,6 +290,7 @@ class SimClient:
             full=current.full,
             unhelpful=current.asked.keys() - {node},
             out_of_reach=out_of_reach,
+            asked_at=current.sent[node],
         )
         self._publish()
         if self.snapshot.partition_count(TOPIC):

@@ -93,9 +93,13 @@ class Dial:
                 lambda: self._refused(address) if target is Route.REFUSED else self._accepted(address),
             )
         elif target.running:
-            target.serve(lambda: self._later(self._timeline.latency(), lambda: self._accepted(address)))
+            stage = self._stage  # a frozen broker may serve this when the client has given up
+            target.serve(lambda: self._answer(address) if stage == self._stage else None)
         else:
             self._later(self._timeline.latency(), lambda: self._refused(address))
+
+    def _answer(self, address: str) -> None:
+        self._later(self._timeline.latency(), lambda: self._accepted(address))
 
     def _refused(self, address: str) -> None:
         self._search.refused(address, KafkaConnectionError("refused"))

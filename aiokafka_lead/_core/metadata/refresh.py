@@ -226,13 +226,16 @@ class RefreshSchedule:
         moved: Collection[int] = (),
         unhelpful: Iterable[int] = (),
         out_of_reach: Iterable[int] = (),
+        asked_at: float | None = None,
     ) -> None:
-        """Record an answer; ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`.
+        """Record an answer to a request sent at ``asked_at``, or when the refresh started.
+
+        ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`.
 
         Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
         about again.
         """
-        took = self._finish(now)
+        began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:
             del self._rows[reason]  # it was about another address: more questions could lead back to that
         self._failures = 0
@@ -263,19 +266,21 @@ class RefreshSchedule:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
-        # Never closer together than they take: large answers must not keep the event loop busy.
+        # Never closer together than they take: large answers must not keep the event loop busy. The time before that, in
+        # which others were silent or the broker was connected to, cost nothing.
+        took = now - (began if asked_at is None else asked_at)
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
     def failed(self, now: float) -> None:
         """Record a refresh without an answer: try again after the backoff."""
-        self.stopped(now)
+        self.stopped()
         self._failures += 1
         self.request(STALE)
         self._not_before = now + self._retry_backoff.delay_s(self._failures)
 
-    def stopped(self, now: float) -> None:
+    def stopped(self) -> None:
         """Record that a refresh was stopped before its end: its reasons remain."""
-        self._finish(now)
+        self._finish()
         for row in self._rows.values():
             row.wanted = row.wanted or row.asked
             row.asked = False
@@ -318,8 +323,8 @@ class RefreshSchedule:
         limit_s = patience_of(longest_ms) if reason.is_doubt else longest_ms / 1000
         return now - row.not_before > limit_s
 
-    def _finish(self, now: float) -> float:
+    def _finish(self) -> float:
+        """End the current refresh; return its start."""
         assert self._under_way is not None
-        took = now - self._under_way
-        self._under_way = None
-        return took
+        began, self._under_way = self._under_way, None
+        return began

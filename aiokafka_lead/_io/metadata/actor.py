@@ -268,7 +268,7 @@ class MetadataActor:
                     self._refreshing = refreshing
                     await self._refresh(plan)
                 if refreshing.cancelled_caught:
-                    self._schedule.stopped(time.monotonic())
+                    self._schedule.stopped()
 
     def close(self, error: KafkaError) -> None:
         """Raise this error from every waiting call, and from every later one."""
@@ -401,6 +401,7 @@ class MetadataActor:
             full=plan.full,
             unhelpful=unhelpful,
             out_of_reach=out_of_reach,
+            asked_at=answer.asked_at,
         )
         self.full_answers += plan.full
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)

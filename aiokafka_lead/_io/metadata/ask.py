@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from random import random
 
@@ -37,6 +38,8 @@ class Answer(NamedTuple):
 
     node_id: int
     cluster: ClusterAnswer
+    asked_at: float
+    """Time at which the request was sent (``time.monotonic()``)."""
 
 
 class Outcome(NamedTuple):
@@ -92,13 +95,14 @@ async def ask(
     """Return the first answer; see `ask_in_turn`. The next node is asked once one has failed or is slow."""
     deadline = Deadline(timeout_s * 1000)
 
-    async def ask_node(node_id: int) -> ClusterAnswer:
+    async def ask_node(node_id: int) -> tuple[ClusterAnswer, float]:
         while True:
             connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=deadline.left_ms())
             version = connection.versions.version_for(MetadataRequest)
             # A bootstrap server's name may have an address that accepts connections and freezes.
             patience_ms = brokers.patience_s(node_id) * 1000 if node_id < 0 else math.inf
             timeout_ms = min(patience_ms, deadline.left_ms())
+            asked_at = time.monotonic()
             try:
                 frame = await connection.answer(request, timeout_ms=timeout_ms, version=version, raw=True)
                 break
@@ -113,12 +117,12 @@ async def ask(
             raise KafkaConnectionError(error.message, broker=connection.label) from error
         if cluster.throttle_time_ms > 0:
             connection.mute(cluster.throttle_time_ms / 1000)
-        return cluster
+        return cluster, asked_at
 
     answer, errors = await ask_in_turn(
         brokers, following, ask_node, timeout_s, next_after_s=HEDGE_AFTER_S, next_after_failure=True
     )
-    return Outcome(None if answer is None else Answer(*answer), errors)
+    return Outcome(None if answer is None else Answer(answer[0], *answer[1]), errors)
 
 
 def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:

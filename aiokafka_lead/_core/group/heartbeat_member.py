@@ -369,8 +369,8 @@ class HeartbeatMember(ABC):
             return
         self._accepted(response)
         if reconnected:
-            # The target may come from a server that is the coordinator no longer, or never was. A coordinator repeats it
-            # only in answer to all fields, and an equal epoch does not show the difference.
+            # The target may come from a server that no longer is the coordinator, or never was. A coordinator repeats
+            # it only in answer to all fields, and an equal epoch does not show the difference.
             self._forget_told()
             self._schedule.hurry(now)
         elif self._target.unnamed:

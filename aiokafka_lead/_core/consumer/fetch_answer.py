@@ -289,8 +289,8 @@ class AnswerReader:
     def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
         """Handle the answer to OffsetForLeaderEpoch by the leader of ``leader_epoch``; -1 if it does not know."""
         if end_offset < 0 or epoch < 0 or end_offset >= state.fetch_offset:
-            # A leader that knows nothing of an epoch has shown no loss (Java resets the position). Apache Kafka answers so
-            # only if it keeps no epochs for the log; one that has lost the records names the end of the epoch.
+            # A leader that knows nothing of an epoch has shown no loss (Java resets the position). Apache Kafka answers
+            # so only if it keeps no epochs for the log; one that has lost the records names the end of the epoch.
             state.validated(leader_epoch)
         elif self._believe(state):
             self._truncated(state, end_offset, epoch)

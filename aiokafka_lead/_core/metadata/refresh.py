@@ -266,8 +266,8 @@ class RefreshSchedule:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
-        # Never closer together than they take: large answers must not keep the event loop busy. The time before that, with
-        # silent brokers and connects, cost nothing.
+        # Never closer together than they take: large answers must not keep the event loop busy. The time before that,
+        # with silent brokers and connects, cost nothing.
         took = now - (began if asked_at is None else asked_at)
         self._not_before = now + max(took, self._spacing.delay_s(1))
 

@@ -105,7 +105,7 @@ async def test_rule_35_reading_goes_on_when_the_address_is_right_again(
 async def test_rule_35_an_address_that_led_astray_is_checked_though_its_brokers_cannot(
     cluster: EmbeddedCluster, stranger: EmbeddedCluster, shared: bool, protocol: str | None
 ) -> None:
-    """As Kafka before 4.4: Metadata shows the other cluster, and nothing is sent there after that."""
+    """Brokers before Kafka 4.4: Metadata shows the other cluster, and nothing is sent there after that."""
     for each in (cluster, stranger):
         each.max_versions["ApiVersions"] = 4
     group: dict[str, Any] = {} if protocol is None else {"group_id": "g", "group_protocol": protocol}

@@ -180,8 +180,8 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_recovery_rebootstrap_trigger_ms: float
     """Bootstrap again after this time without metadata (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
-    """Make brokers refuse a connection meant for another broker or cluster, from Kafka 4.4 on (True, KIP-1242); not
-    with a ``metadata_recovery_strategy`` of ``"none"``."""
+    """Make brokers refuse a connection meant for another broker or cluster, from Kafka 4.4 on, and ask older ones for
+    their cluster (True, KIP-1242); not with a ``metadata_recovery_strategy`` of ``"none"``."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
     """Action when every bootstrap server leads to another cluster than before (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]

@@ -116,8 +116,8 @@ Addresses
         client then goes back to its bootstrap servers, once until that address has led to its broker again, and keeps
         its connections to others; after that it tries the address with a backoff, and asks for metadata. Not under
         the strategy "none". (KIP-1242)
-        Older brokers cannot refuse. Once a known broker's address has answered Metadata for another cluster, all
-        connections are closed, and each new one to that address asks for the cluster before anything else. (Java has
-        no such check) A member of a group may have joined there: it sends all fields to the coordinator behind each
-        new connection, and while it does not know the topics that it was assigned, so that its target is repeated.
+        Older brokers cannot refuse: they are asked for their cluster. (Java does not) Without the check this is done
+        for an address that has answered Metadata for another cluster. A member of a group may have joined there: it
+        sends all fields to the coordinator behind each new connection, and while it does not know the topics that it
+        was assigned, so that its target is repeated.
 """

@@ -84,7 +84,7 @@ class Brokers:
         self._listeners: list[Callable[[int], None]] = []
         self.cluster_id: str | None = None
         """Cluster to which known brokers must belong; None disables all checks of that."""
-        self._brokers_check = config.metadata_cluster_check_enable
+        self._checks_cluster = config.metadata_cluster_check_enable
         self.connections_made = 0
         """Number of connections that became ready so far."""
         self.last_offer: ApiVersions | None = None
@@ -96,7 +96,7 @@ class Brokers:
     def _expected(self, endpoint: Endpoint) -> Expected | None:
         if self.cluster_id is None:
             return None
-        return Expected(self.cluster_id, self._brokers_check, self._reachability.has_led_astray(endpoint))
+        return Expected(self.cluster_id, self._checks_cluster, self._reachability.has_led_astray(endpoint))
 
     # --- the nodes ---
 

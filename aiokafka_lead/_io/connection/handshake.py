@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 SOFTWARE_NAME = "aiokafka-lead"
 
+FIRST_VERSION_THAT_REFUSES = 5
+"""First version of ApiVersions that names the broker and the cluster, so that others refuse (KIP-1242)."""
+
 FIRST_VERSION_WITH_CLUSTER_ID = 2
 """First version of Metadata that names the cluster."""
 
@@ -59,10 +62,11 @@ class Expected(NamedTuple):
     """Cluster to which a connection has to lead, and how that is checked."""
 
     cluster_id: str
-    broker_checks: bool
-    """True to have the broker refuse if it is another one, or belongs to another cluster (KIP-1242, Kafka 4.4)."""
+    checked: bool
+    """True to have the broker refuse if it is another one, or belongs to another cluster (KIP-1242); brokers before
+    Kafka 4.4 cannot, and are asked for the id of their cluster."""
     has_led_astray: bool
-    """True to ask for the id of its cluster, since the address has led to another one: any broker answers that."""
+    """True to ask for that in any case, since the address has led to another cluster."""
 
 
 async def shake_hands(
@@ -88,16 +92,18 @@ async def shake_hands(
         connection.stage = f"SASL {security.login.mechanism}"
         lifetime_ms, asked_at = await authenticate(connection, versions, security.login)
         session = session_of(lifetime_ms, asked_at, time.monotonic())
-    if expected is not None and expected.has_led_astray:
-        connection.stage = "Metadata"
-        await _confirm(connection, versions, expected.cluster_id)
+    if expected is not None:
+        refuses = versions.version_for(ApiVersionsRequest) >= FIRST_VERSION_THAT_REFUSES
+        if expected.has_led_astray or (expected.checked and not refuses):
+            connection.stage = "Metadata"
+            await _confirm(connection, versions, expected.cluster_id)
     connection.become_ready(versions, authenticated=security.login is not None, session=session)
 
 
 async def _negotiate(connection: Connection, security: Security, expected: Expected | None) -> ApiVersions:
     """Ask with the latest version, and with lower ones as long as the broker does not know them (KIP-511)."""
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-    if expected is not None and expected.broker_checks:
+    if expected is not None and expected.checked:
         request.cluster_id, request.node_id = expected.cluster_id, connection.node_id
     version = ApiVersionsRequest.MAX_VERSION
     try:

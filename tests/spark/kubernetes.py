@@ -41,7 +41,7 @@ class LocalKubernetes:
         self.folder = self._processes.folder
         self._home = lean_home(self.folder / "spark")
         self._objects: dict[tuple[str, str], Object] = {}
-        """By kind (as in paths: "pods") and name."""
+        """Objects by kind (as in paths: "pods") and name."""
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._changed = threading.Condition()
         self.pods: list[Object] = []

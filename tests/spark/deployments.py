@@ -37,6 +37,7 @@ class SparkCluster(Protocol):
         environment: Mapping[str, str],
     ) -> subprocess.CompletedProcess[str]:
         """Run a program in a folder, to its end; the result has the output of the driver."""
+        ...
 
 
 def on_a_cluster(test: Callable[..., None]) -> Callable[..., None]:

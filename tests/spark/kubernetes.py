@@ -255,8 +255,8 @@ class _Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):  # of a client that has ended
             super().handle()
 
-    def log_message(self, *_: object) -> None:
-        pass
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
 
     def do_GET(self) -> None:
         kind, name, query = self._asked()

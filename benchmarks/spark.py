@@ -263,24 +263,29 @@ def _trigger(spark: SparkSession, given: argparse.Namespace, partitions: int) ->
     """Time micro-batches of a query that is triggered every 200 ms while records arrive."""
     cases: dict[str, dict[str, str]] = {FORMAT: {}, f"{FORMAT}, maxTasks=1": {"maxTasks": "1"}, _CONNECTOR: {}}
     found = {
-        name: _durations(spark, given, name.partition(",")[0], partitions, more)
+        name: _micro_batches(spark, given, name.partition(",")[0], partitions, more)
         for name, more in cases.items()
         if name.partition(",")[0] in given.formats
     }
     shown = {
-        name: f"{median(durations):.0f} ms, {sum(one <= _TRIGGER_MS for one in durations) / len(durations):.0%} in time"
-        for name, durations in found.items()
+        name: f"{one.seconds * 1000:.0f} ms, {in_time:.0%} in time, CPU {one.cpu_s * 1000:.0f} ms"
+        for name, (one, in_time) in found.items()
     }
     for name in [one for one in found if one != _CONNECTOR]:
-        ratio = f"{median(found[name]) / median(found[_CONNECTOR]):.2f}" if _CONNECTOR in found else ""
-        both = [shown[name], *([shown[_CONNECTOR]] if _CONNECTOR in found else [])]
-        yield [f"trigger of {_TRIGGER_MS} ms{name.removeprefix(FORMAT)}", partitions, *both, ratio, ""]
+        title, ratios = f"trigger of {_TRIGGER_MS} ms{name.removeprefix(FORMAT)}", ["", ""]
+        if _CONNECTOR in found:
+            mine, theirs = found[name][0], found[_CONNECTOR][0]
+            ratios = [f"{mine.seconds / theirs.seconds:.2f}", f"{mine.cpu_s / theirs.cpu_s:.2f}"]
+        yield [title, partitions, *(shown[one] for one in (name, _CONNECTOR) if one in found), *ratios]
 
 
-def _durations(
+def _micro_batches(
     spark: SparkSession, given: argparse.Namespace, kind: str, partitions: int, more: Mapping[str, str]
-) -> list[float]:
-    """Return the durations of micro-batches with records, in milliseconds."""
+) -> tuple[Cost, float]:
+    """Return the median duration of micro-batches with records, the mean processor time, and the share in time.
+
+    The processor time includes the producer that writes the records.
+    """
     topic = f"benchmark-spark-stream-{os.getpid()}-{partitions}-{kind}-{len(more)}".replace("_", "-")
     _topic(given, topic, partitions)
     reader = spark.readStream.format(kind).option("kafka.bootstrap.servers", given.bootstrap)
@@ -304,13 +309,18 @@ def _durations(
         query = writer.trigger(processingTime=f"{_TRIGGER_MS} milliseconds").start()
         feeding.start()
         try:
-            while len(full()) < _WARM_BATCHES + given.batches:
+            while (warm := len(full())) < _WARM_BATCHES:
                 query.awaitTermination(1)  # raises the query's error
-            return full()[_WARM_BATCHES:]
+            began_cpu_s = _cpu_s()
+            while len(full()) < warm + given.batches:
+                query.awaitTermination(1)
+            cpu_s, durations = _cpu_s() - began_cpu_s, full()[warm:]
         finally:
             over.set()
             feeding.join()
             query.stop()
+    in_time = sum(one <= _TRIGGER_MS for one in durations) / len(durations)
+    return Cost(median(durations) / 1000, cpu_s / len(durations)), in_time
 
 
 def _memory(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:

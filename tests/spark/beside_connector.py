@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from aiokafka_lead.spark import FORMAT
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.thread import ClusterThread
 
+from .maven import fetched_jars
 from .option_cases import CASES
 from .option_cluster import prepare
 from .option_runs import end, outcome
@@ -154,20 +153,9 @@ def _checkpoint(spark: SparkSession, cluster: ClusterThread, first: str, second:
     return not same
 
 
-def connector_jars() -> Iterable[Path]:
+def connector_jars() -> Sequence[Path]:
     """Return the connector's jars and their dependencies; Maven downloads them once."""
-    target = _ROOT / ".cache" / "spark" / f"connector-{_VERSION}"
-    if not target.is_dir():
-        partial = target.with_name(f"{target.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        pom = Path(__file__).with_name("connector_pom.xml")
-        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-        subprocess.run(
-            [*command, f"-Dconnector.version={_VERSION}", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"],
-            check=True, timeout=600,
-        )  # fmt: skip
-        partial.rename(target)
-    return sorted(target.glob("*.jar"))
+    return fetched_jars("connector", _VERSION)
 
 
 def _session(jars: Iterable[Path]) -> SparkSession:

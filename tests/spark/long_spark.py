@@ -35,7 +35,7 @@ import confluent_kafka
 from aiokafka_lead import AdminClient
 from aiokafka_lead.admin import TransactionState
 
-from .standalone import SETTINGS, StandaloneSpark, checkout, command_of, descendants, kill
+from .standalone import LOCAL_SETTINGS, StandaloneSpark, checkout, command_of, descendants, kill
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +58,7 @@ class Driver:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master).appName(shape)
-        for name, value in {**SETTINGS, "spark.decommission.enabled": "true", "spark.api.mode": mode}.items():
+        for name, value in {**LOCAL_SETTINGS, "spark.decommission.enabled": "true", "spark.api.mode": mode}.items():
             builder = builder.config(name, value)
         self._spark: SparkSession = builder.getOrCreate()
         self._servers = {"kafka.bootstrap.servers": bootstrap}

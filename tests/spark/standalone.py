@@ -20,9 +20,7 @@ _START_TIMEOUT_S = 240
 _PROGRAM_TIMEOUT_S = 500
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": _QUICK_JVM,
-    "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.executor.extraJavaOptions": _QUICK_JVM,
     "spark.executor.memory": "512m",
@@ -33,6 +31,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 """Settings of every driver."""
+LOCAL_SETTINGS = {**SETTINGS, "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""Settings of drivers outside the cluster, on this machine."""
 
 
 def lean_home(folder: Path) -> Path:
@@ -54,6 +54,31 @@ def checkout() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(paths)}
 
 
+def bare_environment() -> dict[str, str]:
+    """Return what Java and the shell need of this process's environment: what executors import comes from elsewhere."""
+    kept = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
+    return {name: os.environ[name] for name in kept if name in os.environ}
+
+
+def run_submit(
+    master: str,
+    program: Path,
+    *arguments: str,
+    settings: Mapping[str, str],
+    options: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+) -> subprocess.CompletedProcess[str]:
+    """Run a program by the ``spark-submit`` of ``SPARK_HOME`` in a folder, to its end."""
+    command = [f"{environment['SPARK_HOME']}/bin/spark-submit", "--master", master, *options]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    return subprocess.run(
+        [*command, str(program), *arguments], cwd=folder, env=environment,
+        capture_output=True, text=True, timeout=_PROGRAM_TIMEOUT_S, check=False,
+    )  # fmt: skip
+
+
 class StandaloneSpark:
     """Starts the processes and finds them again. All methods block.
 
@@ -64,10 +89,8 @@ class StandaloneSpark:
         self._processes = Processes()
         self.folder = self._processes.folder
         self._home = lean_home(self.folder / "spark")
-        # Of this process only what Java and the shell need: what executors import comes from elsewhere.
-        kept = ("HOME", "JAVA_HOME", "LANG", "PATH", "TMPDIR")
         self.environment = {
-            **{name: os.environ[name] for name in kept if name in os.environ},
+            **bare_environment(),
             "SPARK_HOME": str(self._home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
@@ -128,12 +151,9 @@ class StandaloneSpark:
         environment: Mapping[str, str],
     ) -> subprocess.CompletedProcess[str]:
         """Run a program by ``spark-submit`` in a folder, to its end."""
-        command = [str(self._home / "bin/spark-submit"), "--master", self.url, *options]
-        for name, value in SETTINGS.items():
-            command += ["--conf", f"{name}={value}"]
-        return subprocess.run(
-            [*command, str(program), *arguments], cwd=folder, env={**self.environment, **environment},
-            capture_output=True, text=True, timeout=_PROGRAM_TIMEOUT_S, check=False,
+        return run_submit(
+            self.url, program, *arguments, settings=LOCAL_SETTINGS, options=options, folder=folder,
+            environment={**self.environment, **environment},
         )  # fmt: skip
 
     def executors(self) -> list[int]:

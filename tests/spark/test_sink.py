@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from aiokafka_lead.spark.sink.task import WriteError
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .support import connections_end, fill, numbered, read, source, table, write
+from .support import connections_end, fill, numbered, read, source, stored_values, table, write
 
 NewTopic = Callable[..., str]
 
@@ -62,6 +62,16 @@ def test_rows_choose_topic_and_partition(cluster: ClusterThread, new_topic: NewT
     assert write(cluster, rows) == 5
     assert [stored(cluster, one, p) for p in range(3)] == [[(None, b"c")], [], [(None, b"a"), (None, b"d")]]
     assert [stored(cluster, other, p) for p in range(2)] == [[], [(None, b"b"), (None, b"e")]]
+
+
+def test_rows_without_a_partition_overtake_no_others(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic, other = new_topic(), new_topic()
+    write(cluster, table(value=numbered(7), key=[b"k"] * 7, partition=[None, 0, None, None, 0, 0, None]), topic=topic)
+    write(cluster, table(topic=[topic, other] * 3, value=numbered(6, 7), partition=[None, 0, 0, None, None, 0]))
+    assert stored_values(cluster, topic) == [*numbered(7), b"7", b"9", b"11"]
+    assert stored_values(cluster, other) == [b"8", b"10", b"12"]
+    with pytest.raises(WriteError, match="row 3: topic is null"):
+        write(cluster, table(topic=[topic, topic, topic, None], value=numbered(4), partition=[0, None, 0, 0]))
 
 
 def test_the_option_wins_over_the_column(cluster: ClusterThread, new_topic: NewTopic) -> None:

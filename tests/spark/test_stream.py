@@ -232,6 +232,10 @@ def test_rows_of_a_small_micro_batch_go_to_spark_with_its_plan(cluster: ClusterT
     for more in ({"maxTasks": "2", "minPartitions": "2"}, {"maxTasks": "1", "includeHeaders": "true"}):
         reader = stream_reader(cluster, **options, **more)
         assert planned(reader, reader.initialOffset())[2] == runner.PREFETCHED_RECORDS_NOT_FOUND
+    quick = stream_reader(cluster, **options)
+    end, *answer = planned(quick, quick.initialOffset())
+    assert answer == [2, runner.PREFETCHED_RECORDS_NOT_FOUND]
+    assert planned(quick, end)[1:] == (1, runner.NON_EMPTY_PYARROW_RECORD_BATCHES), "one task is enough for them"
     # A task waits for a leader, and raises errors.
     held = cluster.faults.add("Fetch", hold=True)
     late = stream_reader(cluster, **options, maxTasks="1")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise, repeat
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -49,18 +50,24 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
     """Divide the batch's rows by topic and partition. Raises `RowError` for a null topic or header key."""
-    for topic, partition, indices in _targets(batch, columns):
-        rows = batch if len(indices) == batch.num_rows else batch.take(pa.array(indices, pa.int64()))
-        keys = None if columns.key is None else rows.column(columns.key)
-        headers = None if columns.headers is None else rows.column(columns.headers)
-        typed = () if columns.typed is None else columns.typed.schemas
+    if isinstance(columns.topic, int) and (topics := batch.column(columns.topic)).null_count:
+        raise RowError(pc.index(topics.is_null(), True).as_py(), "topic is null; is the option 'topic' missing?")
+    every = range(batch.num_rows)
+    keys = None if columns.key is None else batch.column(columns.key)
+    headers = None if columns.headers is None else batch.column(columns.headers)
+    typed = () if columns.typed is None else columns.typed.schemas
+    every_value = _contents(batch.column(columns.value), every, typed="value" in typed)
+    no_keys = keys is None or keys.null_count == len(keys)
+    every_key = None if no_keys else _contents(keys, every, typed="key" in typed)
+    every_header = None if headers is None or headers.null_count == len(headers) else _headers(headers, every)
+    for topic, partition, rows in _targets(batch, columns):
         yield Bulk(
             topic,
             partition,
-            indices,
-            _contents(rows.column(columns.value), indices, typed="value" in typed),
-            None if keys is None or keys.null_count == len(keys) else _contents(keys, indices, typed="key" in typed),
-            None if headers is None or headers.null_count == len(headers) else _headers(headers, indices),
+            rows,
+            every_value if len(rows) == len(every) else [every_value[row] for row in rows],
+            None if every_key is None else [every_key[row] for row in rows],
+            None if every_header is None else [every_header[row] for row in rows],
         )
 
 
@@ -68,19 +75,36 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
     """Yield each topic and partition of the batch, with its rows in order."""
     by: dict[str, pa.Array] = {}
     if isinstance(columns.topic, int):
-        by["topic"] = topics = batch.column(columns.topic)
-        if topics.null_count:
-            raise RowError(pc.index(topics.is_null(), True).as_py(), "topic is null; is the option 'topic' missing?")
+        by["topic"] = batch.column(columns.topic)
     if columns.partition is not None:
         by["partition"] = batch.column(columns.partition)
     if not by:
         yield str(columns.topic), None, range(batch.num_rows)
+        return
+    if columns.partition is not None and 0 < by["partition"].null_count < batch.num_rows:
+        yield from _mixed(batch, columns)
         return
     rows = pa.table({**by, "row": pa.array(range(batch.num_rows), pa.int64())})
     # One thread: the rows of a group stay in order.
     groups = rows.group_by(list(by), use_threads=False).aggregate([("row", "list")])
     for group in groups.to_pylist():
         yield group.get("topic", columns.topic), group.get("partition"), group["row_list"]
+
+
+def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
+    """Do the same where only some rows have a partition: the key of another may choose the same one.
+
+    So neither kind of rows overtakes the other.
+    """
+    partitions = batch.column(columns.partition).to_pylist()
+    topics = batch.column(columns.topic).to_pylist() if isinstance(columns.topic, int) else repeat(columns.topic)
+    targets = enumerate(zip(topics, partitions, strict=False))
+    for _, run in groupby(targets, key=lambda row: row[1][1] is None):
+        groups: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
+        for row, target in run:
+            groups[target].append(row)
+        for (topic, partition), rows in groups.items():
+            yield topic, partition, rows
 
 
 def _contents(column: pa.Array, indices: Sequence[int], *, typed: bool = False) -> list[Any]:

@@ -29,14 +29,17 @@ class RangePartition(InputPartition):
         self.ranges = ranges
 
 
-def partitions_of(ranges: Iterable[OffsetRange], parsed: SourceOptions) -> list[RangePartition]:
-    """Return the tasks that read these ranges."""
+def partitions_of(
+    ranges: Iterable[OffsetRange], parsed: SourceOptions, *, at_once: int | None = None
+) -> list[RangePartition]:
+    """Return the tasks that read these ranges; ``at_once`` is the number of simultaneous tasks that is enough."""
+    cores = _cores()
     tasks = plan_tasks(
         ranges,
         min_partitions=parsed.min_partitions,
         max_records=parsed.max_records_per_partition,
         max_tasks=parsed.max_tasks,
-        cores=_cores(),
+        cores=cores if at_once is None else min(cores, at_once),
     )
     return [RangePartition(task) for task in tasks]
 

@@ -32,6 +32,7 @@ from ...types import TopicPartition
 from .bounds import is_certain
 from .limits import capped, samples, waits
 from .options import SourceOptions, stream_options
+from .pace import Pace
 from .partition import RangePartition, partitions_of
 from .progress import Progress, between, report
 from .ranges import OffsetRange
@@ -86,6 +87,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._sampled_at = -math.inf
         self._tries_from = -math.inf
         """Time from which the planner tries to read small micro-batches."""
+        self._pace = Pace()
         self._rows: list[pa.RecordBatch] | None = None
         """Rows of the planned micro-batch, if they are read already."""
 
@@ -121,6 +123,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next micro-batch: ``start`` for none."""
+        self._pace.ended(time.monotonic())
         begun = self._begun(start)
         self._ask().commit(begun)
         self._latest = ends = self._ends(begun)
@@ -135,7 +138,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch: always the same ones."""
+        """Return the tasks of a micro-batch: always the same offsets, in as many tasks as it needs now."""
         ends = Progress.from_json(end)
         begun = self._begun(start) if ends.began is None else Progress(ends.began, ends.topic_ids)
         if begun.initial and not is_certain(self.parsed.starting, begun.offsets):
@@ -150,7 +153,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ask().check_lacking(lacking)
         ranges, losses = between(begun, ends, self._ask().earliest(begun.unknown_in(ends)))
         report(losses, fail=self.parsed.fail_on_data_loss)
-        tasks = partitions_of(ranges, self.parsed)
+        offsets = sum(found.size for found in ranges)
+        tasks = partitions_of(ranges, self.parsed, at_once=self._pace.tasks_for(offsets, time.monotonic()))
+        self._pace.began(len(tasks), offsets, time.monotonic())
         if len(tasks) == 1 and self._read_at_once(tasks[0].ranges):
             self.__class__ = _ReaderWithRows
         return tasks

@@ -27,7 +27,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # What of the tests runs (tests/conftest.py), and in how many processes.
 SUITE := test
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 2)
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 4)
 
 # An environment that forbids Python to write bytecode has each process of the tests compile all sources.
 export PYTHONDONTWRITEBYTECODE :=
@@ -38,7 +38,7 @@ TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4 \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline docs quick pytest-quick test test-all \
+.PHONY: help demo pipeline docs quick pytest-quick test pytest-suite test-all \
 	lint ruff format-check mypy pyright imports generated prose fmt fuzz prove bench build dist clean
 
 help:
@@ -69,20 +69,23 @@ quick: $(DEV) $(BUILT)
 pytest-quick:
 	$(PY) -m pytest --suite=quick --numprocesses=auto --dist=worksteal -q
 
-# With ARGS the checks, and all tests of a path. Else all tests of the suite in two processes more than there are processors,
-# since they wait for much of their time; tests/conftest.py says what goes where. Pytest ends with 1 when tests have failed.
-# In continuous integration these run once more, alone and by name: one that passes then is a flaky test, to be mended, and
-# no reason to refuse a change.
+# With ARGS the checks, and all tests of a path. Else all tests of the suite, in four processes more than there are processors
+# (tests/conftest.py says what goes where), and the checks beside them: tests wait for much of their time.
 test: $(DEV) $(BUILT)
-	@$(TOGETHER) lint
 ifdef ARGS
+	@$(TOGETHER) lint
 	$(PY) -m pytest $(ARGS)
 else
+	@nice $(TOGETHER) lint & checks=$$!; $(MAKE) --no-print-directory pytest-suite; tests=$$?; wait $$checks && exit $$tests
+endif
+
+# Pytest ends with 1 when tests have failed. In continuous integration these run once more, alone and by name: one that
+# passes then is a flaky test, to be mended, and no reason to refuse a change.
+pytest-suite:
 	@run="$(PY) -m pytest --suite=$(SUITE)"; \
 	$$run --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
 	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
 	$$run --last-failed --last-failed-no-failures=none --verbose; }
-endif
 
 test-all:
 	@$(MAKE) --no-print-directory SUITE=all test

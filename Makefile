@@ -15,6 +15,7 @@ DEMO   := $(VENV)/.installed-demo
 SPARK  := $(VENV)/.installed-spark
 DEV    := $(VENV)/.installed-dev
 DOCS   := $(VENV)/.installed-docs
+COLLECTED := $(VENV)/.collected
 SCRIPTS := .cache/mermaid .cache/iframe-worker
 
 # node and npm, by pip where the system has none or an old one.
@@ -81,7 +82,7 @@ endif
 
 # Pytest ends with 1 when tests have failed. In continuous integration these run once more, alone and by name: one that
 # passes then is a flaky test, to be mended, and no reason to refuse a change.
-pytest-suite:
+pytest-suite: $(COLLECTED)
 	@run="$(PY) -m pytest --suite=$(SUITE)"; \
 	$$run --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
 	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
@@ -188,6 +189,10 @@ $(DOCS): $(CORE)
 	@$(EDITABLE) '.[docs]'
 	@$(NODE)
 	@touch $@
+
+# Pytest compiles what it collects. In a new clone each process of the tests would do that for all files.
+$(COLLECTED): $(DEV) $(BUILT) $(shell find tests -name '*.py')
+	@$(PY) -m pytest --collect-only -qq >/dev/null; touch $@
 
 # For the reader's browser: one draws the diagrams, the other lets the search work on pages that are opened from a folder.
 .cache/mermaid: PACKED := @mermaid-js/tiny@11.17.2

@@ -34,12 +34,12 @@ PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 4)
 export PYTHONDONTWRITEBYTECODE :=
 
 # Side by side, and what each says in one piece (macOS has a make that cannot).
-TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4 \
-	$(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4
+IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline docs quick pytest-quick test pytest-suite test-all \
+.PHONY: help demo pipeline docs quick pytest-quick test pytest-suite checks test-all \
 	lint ruff format-check mypy pyright imports generated prose fmt fuzz prove bench build dist clean
 
 help:
@@ -65,7 +65,7 @@ pipeline: $(SPARK) $(BUILT)
 	@$(PY) -m examples.pipeline $(ARGS)
 
 quick: $(DEV) $(BUILT)
-	@$(TOGETHER) mypy pytest-quick ruff format-check imports generated prose
+	@$(TOGETHER) $(IN_PIECES) mypy pytest-quick ruff format-check imports generated prose
 
 pytest-quick:
 	$(PY) -m pytest --suite=quick --numprocesses=auto --dist=worksteal -q
@@ -74,11 +74,15 @@ pytest-quick:
 # (tests/conftest.py says what goes where), and the checks beside them: tests wait for much of their time.
 test: $(DEV) $(BUILT)
 ifdef ARGS
-	@$(TOGETHER) lint
+	@$(TOGETHER) $(IN_PIECES) lint
 	$(PY) -m pytest $(ARGS)
 else
-	@nice $(TOGETHER) lint & checks=$$!; $(MAKE) --no-print-directory pytest-suite; tests=$$?; wait $$checks && exit $$tests
+	@$(TOGETHER) pytest-suite checks
 endif
+
+# With the priority of most tests, which is lower than that of Kafka and Spark.
+checks:
+	@nice $(MAKE) --no-print-directory $(IN_PIECES) lint
 
 # Pytest ends with 1 when tests have failed. In continuous integration these run once more, alone and by name: one that
 # passes then is a flaky test, to be mended, and no reason to refuse a change.

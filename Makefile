@@ -15,6 +15,7 @@ DEMO   := $(VENV)/.installed-demo
 SPARK  := $(VENV)/.installed-spark
 DEV    := $(VENV)/.installed-dev
 DOCS   := $(VENV)/.installed-docs
+COLLECTED := $(VENV)/.collected
 SCRIPTS := .cache/mermaid .cache/iframe-worker
 
 # node and npm, by pip where the system has none or an old one.
@@ -27,18 +28,18 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # What of the tests runs (tests/conftest.py), and in how many processes.
 SUITE := test
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 2)
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 4)
 
 # An environment that forbids Python to write bytecode has each process of the tests compile all sources.
 export PYTHONDONTWRITEBYTECODE :=
 
 # Side by side, and what each says in one piece (macOS has a make that cannot).
-TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4 \
-	$(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+TOGETHER := $(MAKE) --no-print-directory --keep-going --jobs=4
+IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo pipeline docs quick pytest-quick test test-all \
+.PHONY: help demo pipeline docs quick pytest-quick test pytest-suite checks test-all \
 	lint ruff format-check mypy pyright imports generated prose fmt fuzz prove bench build dist clean
 
 help:
@@ -64,25 +65,32 @@ pipeline: $(SPARK) $(BUILT)
 	@$(PY) -m examples.pipeline $(ARGS)
 
 quick: $(DEV) $(BUILT)
-	@$(TOGETHER) mypy pytest-quick ruff format-check imports generated prose
+	@$(TOGETHER) $(IN_PIECES) mypy pytest-quick ruff format-check imports generated prose
 
 pytest-quick:
 	$(PY) -m pytest --suite=quick --numprocesses=auto --dist=worksteal -q
 
-# With ARGS the checks, and all tests of a path. Else all tests of the suite in two processes more than there are processors,
-# since they wait for much of their time; tests/conftest.py says what goes where. Pytest ends with 1 when tests have failed.
-# In continuous integration these run once more, alone and by name: one that passes then is a flaky test, to be mended, and
-# no reason to refuse a change.
+# With ARGS the checks, and all tests of a path. Else all tests of the suite, in four processes more than there are processors
+# (tests/conftest.py says what goes where), and the checks beside them: tests wait for much of their time.
 test: $(DEV) $(BUILT)
-	@$(TOGETHER) lint
 ifdef ARGS
+	@$(TOGETHER) $(IN_PIECES) lint
 	$(PY) -m pytest $(ARGS)
 else
+	@$(TOGETHER) pytest-suite checks
+endif
+
+# With the priority of most tests, which is lower than that of Kafka and Spark.
+checks:
+	@nice $(MAKE) --no-print-directory $(IN_PIECES) lint
+
+# Pytest ends with 1 when tests have failed. In continuous integration these run once more, alone and by name: one that
+# passes then is a flaky test, to be mended, and no reason to refuse a change.
+pytest-suite: $(COLLECTED)
 	@run="$(PY) -m pytest --suite=$(SUITE)"; \
 	$$run --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder || { test $$? -eq 1 -a "$$CI" = true || exit 1; \
 	echo "Tests have failed. They run once more, alone; those that pass now are flaky, and are to be mended:"; \
 	$$run --last-failed --last-failed-no-failures=none --verbose; }
-endif
 
 test-all:
 	@$(MAKE) --no-print-directory SUITE=all test
@@ -185,6 +193,10 @@ $(DOCS): $(CORE)
 	@$(EDITABLE) '.[docs]'
 	@$(NODE)
 	@touch $@
+
+# Pytest compiles what it collects. In a new clone each process of the tests would do that for all files.
+$(COLLECTED): $(DEV) $(BUILT) $(shell find tests -name '*.py')
+	@$(PY) -m pytest --collect-only -qq >/dev/null; touch $@
 
 # For the reader's browser: one draws the diagrams, the other lets the search work on pages that are opened from a folder.
 .cache/mermaid: PACKED := @mermaid-js/tiny@11.17.2

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.anyio
 
 ALWAYS = 1_000_000
 QUICK: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 100}
+COUNTED: dict[str, Any] = {"retry_backoff_ms": 100, "retry_backoff_max_ms": 10_000}
+"""For tests that count: a busy machine needs many backoffs of 20 ms to connect and ask another broker."""
 WHOLE = pytest.mark.parametrize("whole", [False, True], ids=["of the partition", "of the request"])
 
 
@@ -31,7 +33,7 @@ def isolate(cluster: EmbeddedCluster, broker: int) -> None:
 
 
 def single(cluster: EmbeddedCluster, **options: Any) -> ShareConsumer:
-    return consumer(cluster.bootstrap_servers, "single", **QUICK, **options)
+    return consumer(cluster.bootstrap_servers, "single", **{**QUICK, **options})
 
 
 @WHOLE
@@ -39,7 +41,7 @@ def single(cluster: EmbeddedCluster, **options: Any) -> ShareConsumer:
 async def test_records_come_from_another_leader(cluster: EmbeddedCluster, code: int, whole: bool) -> None:
     old = cluster.leader("single", 0)
     await fill(cluster.bootstrap_servers, "single", 1)
-    async with single(cluster) as jobs:
+    async with single(cluster, **COUNTED) as jobs:
         assert values(await take(jobs, 1)) == [0]
         rule = cluster.faults.add("ShareFetch", broker=old, error_code=code, whole=whole)
         isolate(cluster, old)

@@ -108,6 +108,8 @@ _COMMON = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # Followers serve consumers of their rack (KIP-392).
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    # Every 5 minutes the controller would give leaderships back to brokers that were restarted, amid other tests.
+    "auto.leader.rebalance.enable": "false",
     # A dead broker is fenced after this; the default of 9 s makes tests of crashes wait.
     "broker.heartbeat.interval.ms": "1000",
     "broker.session.timeout.ms": "5000",

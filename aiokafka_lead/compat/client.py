@@ -62,6 +62,11 @@ class AIOKafkaClient:
         await self._native.stop()
 
     @property
+    def _ssl_context(self) -> Any:
+        """Return the context of TLS, as given. Tests of kstreams read it."""
+        return self._native.config.ssl_context
+
+    @property
     def hosts(self) -> list[tuple[str, int]]:
         """Return the bootstrap servers."""
         return list(self._native.config.bootstrap_servers)

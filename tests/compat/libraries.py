@@ -42,6 +42,13 @@ FOR_TESTS = (
     "redis",
     "pytest-httpserver",
     "opentelemetry-test-utils==0.66b1",
+    "faststream[nats,rabbit]",  # as the rest, for FastStream's tests
+    "dirty-equals",
+    "email-validator",
+    "fastapi",
+    "httpx",
+    "psutil",
+    "pydantic-settings",
 )
 
 TASKIQ = """

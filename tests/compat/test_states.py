@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -364,6 +365,22 @@ async def test_the_listener_of_a_subscription(cluster: EmbeddedCluster) -> None:
     reader, listener = consumer(cluster, group_id="g"), Listener()
     reader.subscribe(["events"], listener=listener)
     assert reader._subscription._listener is listener
+    await reader.stop()
+
+
+async def test_options_are_attributes_with_an_underscore(cluster: EmbeddedCluster) -> None:
+    context = ssl.create_default_context()
+    reader = AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        fetch_max_wait_ms=10,
+        auto_offset_reset="earliest",
+        security_protocol="SSL",
+        ssl_context=context,
+    )
+    assert (reader._fetch_max_wait_ms, reader._auto_offset_reset, reader._enable_auto_commit) == (10, "earliest", True)
+    assert reader._client._ssl_context is context
+    with pytest.raises(AttributeError, match="_sasl_plain_password"):
+        _ = reader._sasl_plain_password
     await reader.stop()
 
 

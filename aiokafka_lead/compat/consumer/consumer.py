@@ -94,13 +94,11 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         client_rack: str | None = None,
     ) -> None:
         """Check the options, without connecting. Raises ValueError or TypeError."""
-        options = consumer_options(locals())
-        self._belongs_to(deprecated(loop, api_version))
+        given = dict(locals())
+        options = consumer_options(given)
+        self._belongs_to(deprecated(loop, api_version), given)
         self._group_id = group_id
         """Read by tracers, FastStream and kstreams."""
-        self._enable_auto_commit = enable_auto_commit
-        """Read by ddtrace and kstreams."""
-        self._request_timeout_ms = request_timeout_ms
         self._convert = Converter(key_deserializer, value_deserializer)
         self._made_with: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **options}
         self._create()

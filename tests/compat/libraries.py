@@ -38,6 +38,7 @@ FOR_TESTS = (
     "pytest",
     "pytest-asyncio",
     "pytest-timeout",
+    "pytest-rerunfailures",
     "hypothesis",
     "redis",
     "pytest-httpserver",

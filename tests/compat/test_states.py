@@ -379,6 +379,9 @@ async def test_options_are_attributes_with_an_underscore(cluster: EmbeddedCluste
     )
     assert (reader._fetch_max_wait_ms, reader._auto_offset_reset, reader._enable_auto_commit) == (10, "earliest", True)
     assert reader._client._ssl_context is context
+    writer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, ssl_context=context)
+    assert writer.client._ssl_context is context
+    await writer.stop()
     with pytest.raises(AttributeError, match="_sasl_plain_password"):
         _ = reader._sasl_plain_password
     await reader.stop()

@@ -122,7 +122,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             reader.replace_listener(NothingInHand(account))
         self._in_order = reader.records()
         """Every record, shared by all tasks that read one by one."""
-        self._client = client_of(self._native._client, self._made_with["bootstrap_servers"])
+        self._client = client_of(self._native._client, self._made_with["bootstrap_servers"], self._ssl_context)
         self._subscription = SubscriptionState(self._native)
         """FastStream reads its ``topics``."""
         self._coordinator = None if self._group_id is None else GroupCoordinator(self._native, self._group_id)

@@ -93,7 +93,7 @@ class AIOKafkaProducer(Life):
         self._native = Producer(bootstrap_servers, **options)
         self._append = self._native._append
         """Accepts records that can be taken at once, without a coroutine."""
-        self.client = client_of(self._native._client, bootstrap_servers)
+        self.client = client_of(self._native._client, bootstrap_servers, self._ssl_context)
         self._metadata = self.client.cluster
         """The producer's view of topics; read by kstreams."""
 

@@ -154,6 +154,8 @@ async def test_a_start_may_be_tried_again_after_it_has_failed() -> None:
 
 async def test_choices_of_partitions_exclude_each_other(cluster: EmbeddedCluster) -> None:
     reader = consumer(cluster, "events", group_id="g")
+    with pytest.raises(ValueError, match="not a valid pattern"):
+        reader.subscribe(pattern="^(ev(")
     with pytest.raises(IllegalStateError, match="mutually exclusive"):
         reader.subscribe(pattern="ev")
     async with reader:

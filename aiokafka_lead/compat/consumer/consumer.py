@@ -179,15 +179,16 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise TypeError("You can't provide both `topics` and `pattern`")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise TypeError("listener should be an instance of ConsumerRebalanceListener")
+        wanted = _checked_topics(topics) if pattern is None else _beginning(pattern)
+        self._refuse_unless(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
         calls = None
         if listener is not None and self._group_id is not None:
             calls = ListenerCalls(listener, lambda: self._native.assignment(), self._is_leaving)
-        self._refuse_unless(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
         before = self._native.subscription()
-        if pattern is None:
-            self._native.subscribe(_checked_topics(topics), listener=calls)
+        if isinstance(wanted, set):
+            self._native.subscribe(wanted, listener=calls)
         else:
-            self._native.subscribe(pattern=_beginning(pattern), listener=calls)
+            self._native.subscribe(pattern=wanted, listener=calls)
         self._wants.set()
         if calls is not None and self._native.assignment() and self._native.subscription() == before:
             # Unlike in aiokafka this causes no rebalance, but the listener has to learn the current assignment.

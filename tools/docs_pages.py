@@ -82,7 +82,7 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 
 
 def in_order(reference: re.Match[str]) -> str:
-    """Put a client's own calls before those of every client: the reference would sort all by their lines."""
+    """Put the calls of a client first, and then those that all clients have: mkdocstrings would mix them."""
     client = resolve_name(reference[1])
     if not issubclass(client, Facade):
         return reference[0]

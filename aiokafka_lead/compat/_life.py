@@ -36,13 +36,13 @@ class Life:
     """True once stopped, None until the options are checked. FastStream reads it."""
     _source_traceback: Any = None
     _loop: asyncio.AbstractEventLoop
-    _given: Mapping[str, Any] = {}
+    _options_given: Mapping[str, Any] = {}
     """Options as given; libraries read them as attributes, such as ``_fetch_max_wait_ms``."""
 
     def _belongs_to(self, loop: asyncio.AbstractEventLoop, given: Mapping[str, Any]) -> None:
         """Call this from ``__init__``, with the arguments."""
         self._loop = loop
-        self._given = {name: value for name, value in given.items() if name not in _NOT_KEPT}
+        self._options_given = {name: value for name, value in given.items() if name not in _NOT_KEPT}
         if loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(2))
 
@@ -51,8 +51,8 @@ class Life:
 
     def __getattr__(self, name: str) -> Any:
         option = name.removeprefix("_")
-        if name != option and option in self._given:
-            return self._given[option]
+        if name != option and option in self._options_given:
+            return self._options_given[option]
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name.startswith("_") and not name.startswith("__"):
             text += ": this is aiokafka_lead.compat, whose guide (From aiokafka) says what there is instead"

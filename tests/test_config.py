@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from aiokafka_lead import Producer, config
+from aiokafka_lead import AdminClient, Client, Consumer, Producer, ShareConsumer, config
 from aiokafka_lead.config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from aiokafka_lead.errors import ConfigError, ConfigTypeError
 
@@ -53,10 +53,11 @@ def test_bootstrap_servers_that_name_no_server(given: Any) -> None:
         ClientConfig.from_options(given, {})
 
 
-def test_a_dict_of_options_as_other_clients_take_it() -> None:
+@pytest.mark.parametrize("client", [Producer, Consumer, ShareConsumer, AdminClient, Client])
+def test_a_dict_of_options_as_other_clients_take_it(client: Any) -> None:
     secret = "MARKED"
     with pytest.raises(ConfigTypeError, match=r"arguments here: bootstrap_servers=\.\.\., sasl_password") as caught:
-        Producer({"bootstrap.servers": "localhost:9092", "sasl.password": secret})
+        client({"bootstrap.servers": "localhost:9092", "sasl.password": secret})
     assert secret not in everything(caught.value)
 
 

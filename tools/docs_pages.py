@@ -2,14 +2,18 @@
 
 ``python -m tools.docs_pages`` writes ``docs/options.md`` and ``docs/errors.md``. With ``--check`` it fails if they
 differ from the sources, or if a link of any document leads nowhere. As a hook of mkdocs (``make docs``) it adds the
-pages, pictures and scripts from elsewhere in the repository.
+pages, pictures and scripts from elsewhere in the repository, and fails if the site's search does not find its pages.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import html
+import json
+import os
 import re
+import subprocess
 import sys
 import unicodedata
 from collections import Counter
@@ -17,11 +21,13 @@ from collections.abc import Iterator
 from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiokafka_lead import errors
 from aiokafka_lead._core.run.options import RunConfig
 from aiokafka_lead._core.share.run_options import ShareRunConfig
+from aiokafka_lead._io.facade import Facade
 from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
 from aiokafka_lead.config.share import ShareConsumerConfig
 
@@ -41,6 +47,17 @@ SCRIPTS = {
 
 One draws the diagrams, the other lets the search work on pages that are opened from a folder.
 """
+FOUND = {
+    "SASL_SSL": "security.html",
+    "docker": "deployment.html",
+    "graceful shutdown": "deployment.html",
+    "share group": "queues.html",
+    "exactly once": "delivery.html",
+    "dead letter": "run.html",
+    "prometheus": "observability.html",
+    "DeliveryTimeoutError": "errors.html",
+}
+"""Searches of readers, each with a page that has to be among the first three."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -58,22 +75,53 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Redirect links out of the folder of documents to their copies in the site."""
+    """Redirect links out of the folder of documents to their copies in the site; order the calls of clients."""
     markdown = markdown.replace("](../aiokafka_lead/spark/README.md", "](spark.md")
-    return markdown.replace("](../benchmarks/results/", "](pictures/")
+    markdown = markdown.replace("](../benchmarks/results/", "](pictures/")
+    return re.sub(r"^::: (\S+)$", in_order, markdown, flags=re.MULTILINE)
+
+
+def in_order(reference: re.Match[str]) -> str:
+    """Put the calls of a client first, and then those that all clients have: mkdocstrings would mix them."""
+    client = resolve_name(reference[1])
+    if not issubclass(client, Facade):
+        return reference[0]
+    names = {name: None for kind in client.__mro__ for name in vars(kind) if name[0] != "_"}
+    members = f"[{', '.join(['__init__', *names])}]"
+    return f"{reference[0]}\n    options: {{ group_by_category: false, members: {members} }}"
 
 
 def on_post_page(output: str, page: Page, **_: object) -> str:
-    """Add Mermaid to pages with diagrams: the theme would load it from another site."""
+    """Add Mermaid to pages with diagrams: the theme would load it from another site. Let long names break in tables."""
+    output = re.sub(r"<code>(\w{12,})</code>(?=</td>)", with_breaks, output)
     if 'class="mermaid"' not in output:
         return output
     script = f'<script src="{page.url.count("/") * "../"}mermaid.tiny.js"></script>'
     return output.replace("</body>", f"{script}</body>")
 
 
+def with_breaks(name: re.Match[str]) -> str:
+    """Return a name that may break at its words, in a narrow table."""
+    return f"<code>{re.sub(r'(?<=_)(?=[a-z])|(?<=[a-z])(?=[A-Z])', '<wbr>', name[1])}</code>"
+
+
+def on_post_build(config: MkDocsConfig, **_: object) -> None:
+    """Fail if readers' searches do not find the pages that answer them. Node runs the theme's own search."""
+    environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    command = ["node", str(ROOT / "tools" / "site_search.mjs"), config.site_dir, *FOUND]
+    pages = json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
+    if missed := {query: pages[query][:3] for query, page in FOUND.items() if page not in pages[query][:3]}:
+        raise ValueError(f"the search finds other pages first: {missed}")
+
+
 def cell(text: str) -> str:
     """Return a docstring as a table's cell: one line, with names in Markdown."""
     return re.sub(r"\s+", " ", text.replace("``", "`").replace("|", "\\|")).strip()
+
+
+def code(text: str) -> str:
+    """Return a type as a table's cell: in Markdown's own code, a bar would end the cell."""
+    return f"<code>{html.escape(text, quote=False).replace('|', '&#124;')}</code>"
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
@@ -132,7 +180,7 @@ def options_page() -> str:
     for title, names in sections.items():
         rows = [row for name in names for row in classes.get(name, [])]
         lines += ["", f"## {title}", "", "| option | type | meaning |", "|---|---|---|"]
-        lines += [f'| <a id="{row.name}"></a>`{row.name}` | `{cell(row.kind)}` | {cell(row.text)} |' for row in rows]
+        lines += [f'| <a id="{row.name}"></a>`{row.name}` | {code(row.kind)} | {cell(row.text)} |' for row in rows]
     known = {row.name for rows in classes.values() for row in rows}
     for config in (ProducerConfig, ConsumerConfig, ShareConsumerConfig, AdminConfig, RunConfig, ShareRunConfig):
         missing = config.__dataclass_fields__.keys() - known - {"bootstrap_servers"}
@@ -210,11 +258,14 @@ def errors_page() -> str:
         ),
     }
     for title, members in groups.items():
-        lines += ["", f"## {title}", "", "| error | code | goes away | meaning | what to do |", "|---|--:|---|---|---|"]
+        numbered = any(error.code != -1 for error in members)
+        lines += ["", f"## {title}", "", f"| error |{' code |' * numbered} goes away | meaning | what to do |"]
+        lines.append(f"|---|{'--:|' * numbered}---|---|---|")
         for error in members:
             meaning = (error.__doc__ or "").partition("\n\n")[0]
             goes = "yes" if error.retriable else ""
-            lines.append(f"| `{error.__name__}` | {error.code} | {goes} | {cell(meaning)} | {advice(error)} |")
+            code_of = f" {error.code} |" if numbered else ""
+            lines.append(f"| `{error.__name__}` |{code_of} {goes} | {cell(meaning)} | {advice(error)} |")
     return "\n".join(lines) + "\n"
 
 

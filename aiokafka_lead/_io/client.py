@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
+from .._options.checks import no_options
 from .._wire import Request, Response
 from ..config import ClientConfig
 from ..errors import (
@@ -208,9 +209,12 @@ def configured(
     bootstrap_servers: BootstrapServers | None,
     client: SharedClient | None,
     options: Mapping[str, Any],
+    *topics: str,
     **more: Any,
 ) -> tuple[C, Client | None]:
     """Check the options of a client with its own connections or ``client``'s; return the parent, too."""
+    for topic in topics:
+        no_options("topics", topic)
     if client is None:
         if bootstrap_servers is None:
             raise ConfigTypeError("bootstrap_servers, or a Client to share connections with, is needed")

@@ -241,11 +241,16 @@ _PROXIES = ("http", "socks4", "socks5")
 _SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
-def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
-    """Parse ``"host:port,host2"``, or an iterable of such strings; the port defaults to 9092, IPv6 needs brackets."""
+def no_options(name: str, value: Any) -> None:
+    """Refuse a dict of options, as confluent-kafka takes them; the error has the keyword arguments to write instead."""
     if isinstance(value, Mapping):
         names = ", ".join(f"{str(key).replace('.', '_')}=..." for key in value)
-        raise ConfigTypeError(f"{name} must be like 'host:9092'; a dict's options are keyword arguments here: {names}")
+        raise ConfigTypeError(f"{name} must be str, not a dict; its options are keyword arguments here: {names}")
+
+
+def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
+    """Parse ``"host:port,host2"``, or an iterable of such strings; the port defaults to 9092, IPv6 needs brackets."""
+    no_options(name, value)
     if isinstance(value, str):
         items: Iterable[Any] = value.split(",")
     elif isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):

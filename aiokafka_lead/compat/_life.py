@@ -6,13 +6,16 @@ import asyncio
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from .util import get_running_loop
 
 __all__ = ["Life", "start_or_renew"]
+
+_NOT_KEPT = {"self", "topics", "sasl_plain_password"}
+"""Arguments that are no options, and the secret one."""
 
 
 async def start_or_renew(native: Any, renew: Callable[[], None]) -> None:
@@ -33,10 +36,13 @@ class Life:
     """True once stopped, None until the options are checked. FastStream reads it."""
     _source_traceback: Any = None
     _loop: asyncio.AbstractEventLoop
+    _options_given: Mapping[str, Any] = {}
+    """Options as given; libraries read them as attributes, such as ``_fetch_max_wait_ms``."""
 
-    def _belongs_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Call this from ``__init__``."""
+    def _belongs_to(self, loop: asyncio.AbstractEventLoop, given: Mapping[str, Any]) -> None:
+        """Call this from ``__init__``, with the arguments."""
         self._loop = loop
+        self._options_given = {name: value for name, value in given.items() if name not in _NOT_KEPT}
         if loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(2))
 
@@ -44,6 +50,9 @@ class Life:
         assert self._loop is get_running_loop(), "Please create objects with the same loop as running with"
 
     def __getattr__(self, name: str) -> Any:
+        option = name.removeprefix("_")
+        if name != option and option in self._options_given:
+            return self._options_given[option]
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name.startswith("_") and not name.startswith("__"):
             text += ": this is aiokafka_lead.compat, whose guide (From aiokafka) says what there is instead"

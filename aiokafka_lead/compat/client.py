@@ -27,6 +27,8 @@ class AIOKafkaClient:
     """The bootstrap servers as given; tracers read them."""
     _client_id: str
     """The client id sent to brokers; tracers read it."""
+    _ssl_context: Any
+    """The context of TLS as given; tests of kstreams read it."""
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class AIOKafkaClient:
         if unknown:
             raise TypeError(f"AIOKafkaClient() got an unexpected keyword argument {unknown[0]!r}")
         native = client_options(CLIENT | {"client_id": "aiokafka-0.14.0"} | options)
+        self._ssl_context = options.get("ssl_context")
         self._adopt(Client(ClientConfig.from_options(bootstrap_servers, native)), bootstrap_servers)
 
     def _adopt(self, native: Client, bootstrap_servers: str | list[str]) -> None:
@@ -129,8 +132,9 @@ class AllTopics(ClusterMetadata):
         return {name for name, topic in self._all.items() if not (exclude_internal_topics and topic.is_internal)}
 
 
-def client_of(native: Client, bootstrap_servers: str | list[str]) -> AIOKafkaClient:
+def client_of(native: Client, bootstrap_servers: str | list[str], ssl_context: Any) -> AIOKafkaClient:
     """Return the `AIOKafkaClient` of a producer, a consumer or an admin client."""
     client = AIOKafkaClient.__new__(AIOKafkaClient)
+    client._ssl_context = ssl_context
     client._adopt(native, bootstrap_servers)
     return client

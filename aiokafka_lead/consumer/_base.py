@@ -84,7 +84,7 @@ class ConsumerBase(Facade, Generic[K, V]):
 
         With a ``client`` it uses the connections of this client, as `Client.consumer` does.
         """
-        config, parent = configured(ConsumerConfig, bootstrap_servers, client, options)
+        config, parent = configured(ConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config
         self._client = Client(config, HOT_REQUESTS, parent)
         self._client.facade = type(self).__name__

@@ -112,7 +112,7 @@ class ShareConsumer(Facade, Generic[K, V]):
 
         With a ``client`` it uses the connections of this client, as `Client.share_consumer` does.
         """
-        config, parent = configured(ShareConsumerConfig, bootstrap_servers, client, options)
+        config, parent = configured(ShareConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config
         self._client = Client(config, HOT_REQUESTS, parent)
         self._client.facade = type(self).__name__

@@ -38,10 +38,18 @@ FOR_TESTS = (
     "pytest",
     "pytest-asyncio",
     "pytest-timeout",
+    "pytest-rerunfailures",
     "hypothesis",
     "redis",
     "pytest-httpserver",
     "opentelemetry-test-utils==0.66b1",
+    "faststream[nats,rabbit]",  # as the rest, for FastStream's tests
+    "dirty-equals",
+    "email-validator",
+    "fastapi",
+    "httpx",
+    "psutil",
+    "pydantic-settings",
 )
 
 TASKIQ = """

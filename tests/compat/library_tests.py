@@ -26,6 +26,8 @@ class Suite:
 
 
 SUITES = {
+    "faststream": Suite(["tests/brokers/kafka"], options=["-o", "asyncio_mode=auto", "-m", "kafka"], port=9092),
+    "taskiq-aio-kafka": Suite(["tests"], port=9092),
     "ktables": Suite(["tests"], options=["--noconftest", "-o", "asyncio_mode=auto"]),
     "kstreams": Suite(["tests"], options=["-o", "asyncio_mode=auto", "--ignore", "tests/test_benchmarks.py"]),
     "amgi-aiokafka": Suite(

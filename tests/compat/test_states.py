@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -153,6 +154,8 @@ async def test_a_start_may_be_tried_again_after_it_has_failed() -> None:
 
 async def test_choices_of_partitions_exclude_each_other(cluster: EmbeddedCluster) -> None:
     reader = consumer(cluster, "events", group_id="g")
+    with pytest.raises(ValueError, match="not a valid pattern"):
+        reader.subscribe(pattern="^(ev(")
     with pytest.raises(IllegalStateError, match="mutually exclusive"):
         reader.subscribe(pattern="ev")
     async with reader:
@@ -364,6 +367,25 @@ async def test_the_listener_of_a_subscription(cluster: EmbeddedCluster) -> None:
     reader, listener = consumer(cluster, group_id="g"), Listener()
     reader.subscribe(["events"], listener=listener)
     assert reader._subscription._listener is listener
+    await reader.stop()
+
+
+async def test_options_are_attributes_with_an_underscore(cluster: EmbeddedCluster) -> None:
+    context = ssl.create_default_context()
+    reader = AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        fetch_max_wait_ms=10,
+        auto_offset_reset="earliest",
+        security_protocol="SSL",
+        ssl_context=context,
+    )
+    assert (reader._fetch_max_wait_ms, reader._auto_offset_reset, reader._enable_auto_commit) == (10, "earliest", True)
+    assert reader._client._ssl_context is context
+    writer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, ssl_context=context)
+    assert writer.client._ssl_context is context
+    await writer.stop()
+    with pytest.raises(AttributeError, match="_sasl_plain_password"):
+        _ = reader._sasl_plain_password
     await reader.stop()
 
 

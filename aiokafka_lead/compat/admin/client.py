@@ -87,7 +87,7 @@ class AIOKafkaAdminClient:
     def _renew(self) -> None:
         bootstrap_servers, options = self._made_with
         self._native = AdminClient(bootstrap_servers, **options, default_api_timeout_ms=options["request_timeout_ms"])
-        self._client = client_of(self._native._client, bootstrap_servers)
+        self._client = client_of(self._native._client, bootstrap_servers, options.get("ssl_context"))
         self._coordinators = Coordinators(self._native._client)
 
     async def start(self) -> None:

@@ -94,13 +94,11 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         client_rack: str | None = None,
     ) -> None:
         """Check the options, without connecting. Raises ValueError or TypeError."""
-        options = consumer_options(locals())
-        self._belongs_to(deprecated(loop, api_version))
+        given = dict(locals())
+        options = consumer_options(given)
+        self._belongs_to(deprecated(loop, api_version), given)
         self._group_id = group_id
         """Read by tracers, FastStream and kstreams."""
-        self._enable_auto_commit = enable_auto_commit
-        """Read by ddtrace and kstreams."""
-        self._request_timeout_ms = request_timeout_ms
         self._convert = Converter(key_deserializer, value_deserializer)
         self._made_with: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **options}
         self._create()
@@ -124,7 +122,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             reader.replace_listener(NothingInHand(account))
         self._in_order = reader.records()
         """Every record, shared by all tasks that read one by one."""
-        self._client = client_of(self._native._client, self._made_with["bootstrap_servers"])
+        self._client = client_of(self._native._client, self._made_with["bootstrap_servers"], self._ssl_context)
         self._subscription = SubscriptionState(self._native)
         """FastStream reads its ``topics``."""
         self._coordinator = None if self._group_id is None else GroupCoordinator(self._native, self._group_id)
@@ -181,15 +179,16 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise TypeError("You can't provide both `topics` and `pattern`")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise TypeError("listener should be an instance of ConsumerRebalanceListener")
+        wanted = _checked_topics(topics) if pattern is None else _beginning(pattern)
+        self._refuse_unless(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
         calls = None
         if listener is not None and self._group_id is not None:
             calls = ListenerCalls(listener, lambda: self._native.assignment(), self._is_leaving)
-        self._refuse_unless(SubscriptionKind.TOPICS if pattern is None else SubscriptionKind.PATTERN)
         before = self._native.subscription()
-        if pattern is None:
-            self._native.subscribe(_checked_topics(topics), listener=calls)
+        if isinstance(wanted, set):
+            self._native.subscribe(wanted, listener=calls)
         else:
-            self._native.subscribe(pattern=_beginning(pattern), listener=calls)
+            self._native.subscribe(pattern=wanted, listener=calls)
         self._wants.set()
         if calls is not None and self._native.assignment() and self._native.subscription() == before:
             # Unlike in aiokafka this causes no rebalance, but the listener has to learn the current assignment.

@@ -74,7 +74,7 @@ class AIOKafkaProducer(Life):
     ) -> None:
         """Check the options, without connecting. Raises ValueError or TypeError."""
         given = dict(locals())
-        self._belongs_to(deprecated(loop, api_version))
+        self._belongs_to(deprecated(loop, api_version), given)
         given["acks"] = 1 if acks is _missing else acks
         options = producer_options(given, acks is not _missing)
         self._key_serializer = key_serializer
@@ -82,8 +82,6 @@ class AIOKafkaProducer(Life):
         self._value_serializer = value_serializer
         self._partitioner = _DEFAULT_PARTITIONER if is_default_partitioner(partitioner) else partitioner
         """Called by kstreams."""
-        self._request_timeout_ms = request_timeout_ms
-        self._max_batch_size = max_batch_size
         self._noack = options["acks"] == 0
         self._plain = key_serializer is None and value_serializer is None
         self._made_with = (bootstrap_servers, options)
@@ -95,7 +93,7 @@ class AIOKafkaProducer(Life):
         self._native = Producer(bootstrap_servers, **options)
         self._append = self._native._append
         """Accepts records that can be taken at once, without a coroutine."""
-        self.client = client_of(self._native._client, bootstrap_servers)
+        self.client = client_of(self._native._client, bootstrap_servers, self._ssl_context)
         self._metadata = self.client.cluster
         """The producer's view of topics; read by kstreams."""
 

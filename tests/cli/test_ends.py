@@ -12,6 +12,7 @@ import termios
 import time
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,10 +46,16 @@ def is_full(pipe: IO[bytes]) -> bool:
     return waiting[0] > fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - select.PIPE_BUF
 
 
-def begun(cli: CommandLine, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+@contextmanager
+def begun(cli: CommandLine, *arguments: str, stdin: Any = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
+    """Begin a command; kill it if the test fails before its end."""
+    with subprocess.Popen(
         [*PROGRAM, *arguments], env=environment(cli), stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait_for(condition: Callable[[], object]) -> None:

@@ -82,7 +82,7 @@ async def shake_hands(
     if connection.node_id < 0:
         expected = None  # bootstrap servers have no known broker ids, and may belong to any cluster
     connection.stage = "ApiVersions"
-    versions = await _negotiate(connection, security, expected)
+    versions, asked = await _negotiate(connection, security, expected)
     offered = (request for request in hot if versions.supports(request))
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
     session = ENDLESS
@@ -92,16 +92,17 @@ async def shake_hands(
         connection.stage = f"SASL {security.login.mechanism}"
         lifetime_ms, asked_at = await authenticate(connection, versions, security.login)
         session = session_of(lifetime_ms, asked_at, time.monotonic())
-    if expected is not None:
-        refuses = versions.version_for(ApiVersionsRequest) >= FIRST_VERSION_THAT_REFUSES
-        if expected.has_led_astray or (expected.checked and not refuses):
-            connection.stage = "Metadata"
-            await _confirm(connection, versions, expected.cluster_id)
+    if expected is not None and (expected.has_led_astray or (expected.checked and asked < FIRST_VERSION_THAT_REFUSES)):
+        connection.stage = "Metadata"
+        await _confirm(connection, versions, expected.cluster_id)
     connection.become_ready(versions, authenticated=security.login is not None, session=session)
 
 
-async def _negotiate(connection: Connection, security: Security, expected: Expected | None) -> ApiVersions:
-    """Ask with the latest version, and with lower ones as long as the broker does not know them (KIP-511)."""
+async def _negotiate(connection: Connection, security: Security, expected: Expected | None) -> tuple[ApiVersions, int]:
+    """Ask with the latest version, and with lower ones as long as the broker does not know them (KIP-511).
+
+    Returns the broker's versions, and the version of the request that it answered.
+    """
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
     if expected is not None and expected.checked:
         request.cluster_id, request.node_id = expected.cluster_id, connection.node_id
@@ -127,7 +128,7 @@ async def _negotiate(connection: Connection, security: Security, expected: Expec
         text = f"the address leads to another broker than {broker}, or to another cluster than {cluster}"
         raise MisroutedConnectionError(text, broker=connection.label)
     raise_for_code(response.error_code, "the broker refused ApiVersions", connection.label)
-    return ApiVersions.from_response(response)
+    return ApiVersions.from_response(response), version
 
 
 def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
@@ -140,9 +141,9 @@ def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
 
 async def _confirm(connection: Connection, versions: ApiVersions, cluster_id: str) -> None:
     """Raise `MisroutedConnectionError` if the broker belongs to another cluster."""
-    version = versions.version_for(MetadataRequest)
+    version = versions.version_for(MetadataRequest) if versions.supports(MetadataRequest) else 0
     if version < FIRST_VERSION_WITH_CLUSTER_ID:
-        return  # version 0 also means all topics by none
+        return
     found = (await connection.exchange(MetadataRequest(topics=[]), version)).cluster_id
     if found not in (None, cluster_id):
         text = f"the address leads to another cluster than {cluster_id}: to {found}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,22 +20,22 @@ pytestmark = pytest.mark.usefixtures("handler_of_python")
 
 @pytest.mark.parametrize("command", ["consume lonely -o beginning", "produce lonely"])
 def test_a_cluster_that_goes_away_is_named(cli: CommandLine, command: str) -> None:
-    with ClusterThread(EmbeddedCluster(1)) as alone:
-        alone.create_topic("lonely", 1)
-        servers = alone.bootstrap_servers
-        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = servers
-        cli.fine("produce", "lonely", stdin="1\n")
-        process = begun(cli, *command.split(), "--timeout", "3s", stdin=subprocess.PIPE)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        if command.startswith("consume"):
-            assert process.stdout.readline() == b"1\n"
-        else:
-            process.stdin.write(b"2\n")
-            process.stdin.flush()
-            wait_for(lambda: len(alone.records("lonely")) == 2)
-    with process:
+    with ExitStack() as stack:
+        with ClusterThread(EmbeddedCluster(1)) as alone:
+            alone.create_topic("lonely", 1)
+            servers = alone.bootstrap_servers
+            cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = servers
+            cli.fine("produce", "lonely", stdin="1\n")
+            process = stack.enter_context(begun(cli, *command.split(), "--timeout", "3s", stdin=subprocess.PIPE))
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            if command.startswith("consume"):
+                assert process.stdout.readline() == b"1\n"
+            else:
+                process.stdin.write(b"2\n")
+                process.stdin.flush()
+                wait_for(lambda: len(alone.records("lonely")) == 2)
         said = process.stderr.readline().decode()
         assert said.startswith(f"no broker can be reached: {servers} (")
         assert process.wait(PATIENCE_S) == 3
@@ -156,8 +157,7 @@ def test_a_broker_that_is_frozen_is_named(cli: CommandLine) -> None:
         alone.create_topic("frozen", 1)
         cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = alone.bootstrap_servers
         cli.fine("produce", "frozen", stdin="1\n")
-        process = begun(cli, "consume", "frozen", "-o", "beginning", "--timeout", "30s")
-        with process:
+        with begun(cli, "consume", "frozen", "-o", "beginning", "--timeout", "30s") as process:
             assert process.stdout is not None
             assert process.stderr is not None
             assert process.stdout.readline() == b"1\n"
@@ -187,12 +187,10 @@ def test_a_line_that_cannot_be_written_is_named_with_how_many_were(cli: CommandL
 
 def test_a_line_without_an_end_takes_bounded_memory(cli: CommandLine, cluster: ClusterThread) -> None:
     cluster.create_topic("endless", 1)
-    with Path("/dev/zero").open("rb") as endless:
-        process = begun(cli, "produce", "endless", stdin=endless)
-        with process:
-            assert process.stderr is not None
-            said = process.stderr.read().decode()
-            assert process.wait(PATIENCE_S) == 1
+    with Path("/dev/zero").open("rb") as endless, begun(cli, "produce", "endless", stdin=endless) as process:
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert process.wait(PATIENCE_S) == 1
     assert "line 1 has more than 64,000,000 bytes without an end" in said
 
 

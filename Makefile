@@ -77,12 +77,12 @@ ifdef ARGS
 	@$(TOGETHER) $(IN_PIECES) lint
 	$(PY) -m pytest $(ARGS)
 else
-	@$(TOGETHER) pytest-suite checks
+	@$(TOGETHER) pytest-suite checks; status=$$?; cat $(VENV)/.checks; exit $$status
 endif
 
-# With the priority of most tests, which is lower than that of Kafka and Spark.
+# With the priority of most tests, which is lower than that of Kafka and Spark. What they say follows the tests.
 checks:
-	@nice $(MAKE) --no-print-directory $(IN_PIECES) lint
+	@nice $(MAKE) --no-print-directory --keep-going $(IN_PIECES) lint >$(VENV)/.checks 2>&1
 
 # Pytest ends with 1 when tests have failed. In continuous integration these run once more, alone and by name: one that
 # passes then is a flaky test, to be mended, and no reason to refuse a change.

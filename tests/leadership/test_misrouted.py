@@ -51,8 +51,8 @@ BOOTSTRAP = {"ApiVersions", "Metadata"}
 
 def refused(cluster: EmbeddedCluster) -> int:
     """Return the number of misrouted connections that the cluster's brokers refused, or that asked for the cluster."""
-    asked = sum(record.request.topics == [] for record in cluster.requests.select("Metadata"))
-    return asked + sum(
+    asked = [record for record in cluster.requests.select("Metadata") if record.request.topics == []]
+    return len(asked) + sum(
         record.request.node_id not in (-1, record.broker) or record.request.cluster_id not in (None, cluster.cluster_id)
         for record in cluster.requests.select("ApiVersions")
     )

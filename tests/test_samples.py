@@ -47,7 +47,7 @@ def samples(page: Path, servers: str, registry: str) -> Iterator[Sample]:
         yield Sample(code, found[1] is not None)
 
 
-async def run(sample: Sample, names: dict[str, Any]) -> None:
+async def run(sample: Sample, names: dict[str, Any], folder: Path) -> None:
     before = set(names)
     if "asyncio" in sample.code.co_names and "run" in sample.code.co_names:
         await asyncio.to_thread(exec, sample.code, names)
@@ -58,7 +58,8 @@ async def run(sample: Sample, names: dict[str, Any]) -> None:
     for name in sorted(set(names) - before):
         if name.startswith("test_"):
             with ClusterThread(EmbeddedCluster(3)) as own:
-                await names[name](own)
+                fixtures = {"kafka_cluster": own, "tmp_path": folder}
+                await names[name](*(fixtures[wanted] for wanted in inspect.signature(names[name]).parameters))
 
 
 @pytest.fixture
@@ -86,7 +87,11 @@ def aiokafka_kept_apart() -> Iterator[None]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_samples_run(
-    page: Path, cluster: ClusterThread, schema_registry: EmbeddedSchemaRegistry, capsys: pytest.CaptureFixture[str]
+    page: Path,
+    cluster: ClusterThread,
+    schema_registry: EmbeddedSchemaRegistry,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     names: dict[str, Any] = {"__name__": page.stem}
 
@@ -94,7 +99,7 @@ def test_samples_run(
         for sample in samples(page, cluster.bootstrap_servers, schema_registry.url):
             if not sample.shown_only:
                 async with asyncio.timeout(SECONDS):
-                    await run(sample, names)
+                    await run(sample, names, tmp_path)
 
     asyncio.run(all_of_them())
 

@@ -101,3 +101,12 @@ def submitted(
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert "rows: 200" in done.stdout, done.stdout[-4000:] + done.stderr[-4000:]
     return {line.removeprefix("package: ") for line in done.stdout.splitlines() if line.startswith("package: ")}
+
+
+def check_zip(spark: SparkCluster, cluster: ClusterThread, folder: Path, *options: str) -> None:
+    """Run the program with a Python that lacks the package: all tasks have it from a zip."""
+    bare_python(folder / "bare")
+    options = (*options, "--py-files", str(zipped(folder)))
+    found = submitted(spark, cluster, "zipped", *options, folder=folder, python=str(folder / "bare/bin/python"))
+    assert found
+    assert all("lead.zip/aiokafka_lead/" in path for path in found)

@@ -9,7 +9,7 @@ import pytest
 
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .deployments import archived, bare_python, on_a_cluster, submitted, zipped
+from .deployments import archived, check_zip, on_a_cluster, submitted
 from .kubernetes import IMAGE, LocalKubernetes
 
 
@@ -46,10 +46,4 @@ def test_an_archive_of_an_environment(kubernetes: LocalKubernetes, cluster: Clus
 
 @on_a_cluster
 def test_a_zip_and_the_python_of_an_image(kubernetes: LocalKubernetes, cluster: ClusterThread, tmp_path: Path) -> None:
-    bare_python(tmp_path / "bare")
-    found = submitted(
-        kubernetes, cluster, "zipped", "--py-files", str(zipped(tmp_path)), folder=tmp_path,
-        python=str(tmp_path / "bare/bin/python"),
-    )  # fmt: skip
-    assert found
-    assert all("lead.zip/aiokafka_lead/" in path for path in found)
+    check_zip(kubernetes, cluster, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .deployments import archived, bare_python, on_a_cluster, submitted, zipped
+from .deployments import archived, bare_python, check_zip, on_a_cluster, submitted, zipped
 from .standalone import StandaloneSpark
 from .support import fill, numbered
 
@@ -54,13 +54,7 @@ def test_a_zip_is_enough_for_python(cluster: ClusterThread, tmp_path: Path) -> N
 
 @on_a_cluster
 def test_a_zip_on_a_cluster(standalone: StandaloneSpark, cluster: ClusterThread, tmp_path: Path) -> None:
-    bare_python(tmp_path / "bare")
-    found = submitted(
-        standalone, cluster, "zipped", "--py-files", str(zipped(tmp_path)), folder=tmp_path,
-        python=str(tmp_path / "bare/bin/python"),
-    )  # fmt: skip
-    assert found
-    assert all("lead.zip/aiokafka_lead/" in path for path in found)
+    check_zip(standalone, cluster, tmp_path)
 
 
 @on_a_cluster

@@ -9,7 +9,7 @@ import pytest
 
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .deployments import archived, bare_python, on_a_cluster, submitted, zipped
+from .deployments import archived, check_zip, on_a_cluster, submitted
 from .yarn import MiniYarn
 
 
@@ -36,10 +36,4 @@ def test_an_archive_of_an_environment(yarn: MiniYarn, cluster: ClusterThread, tm
 
 @on_a_cluster
 def test_a_zip(yarn: MiniYarn, cluster: ClusterThread, tmp_path: Path) -> None:
-    bare_python(tmp_path / "bare")
-    found = submitted(
-        yarn, cluster, "zipped", "--deploy-mode", "cluster", "--py-files", str(zipped(tmp_path)),
-        folder=tmp_path, python=str(tmp_path / "bare/bin/python"),
-    )  # fmt: skip
-    assert found
-    assert all("lead.zip/aiokafka_lead/" in path for path in found)
+    check_zip(yarn, cluster, tmp_path, "--deploy-mode", "cluster")

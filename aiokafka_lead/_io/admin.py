@@ -173,7 +173,7 @@ class Calls:
             try:
                 outcomes = await ask(pending)
             except KafkaError as error:
-                if not settled:
+                if tries == 1:
                     raise
                 settled.update(dict.fromkeys(pending, error))
                 break
@@ -458,7 +458,7 @@ class Calls:
         pause_s = self._backoff.after_s(error, failures)
         left_s = deadline.left_s()
         deadline.failures += 1
-        if not _is_cut_short(error, deadline):
+        if deadline.failure is None or not _is_cut_short(error, deadline):
             deadline.failure = error
         if left_s <= pause_s:
             text = f"not done within {deadline.timeout_ms:g} ms; the last try: {deadline.failure}"
@@ -468,5 +468,5 @@ class Calls:
 
 
 def _is_cut_short(error: KafkaError, deadline: Deadline) -> bool:
-    """Return True if an attempt had too little time, so that the error of an earlier one says more."""
-    return deadline.failure is not None and deadline.passed and isinstance(error, RequestTimedOutError)
+    """Return True if an attempt had too little time: an earlier one's error says more, or that the call's time is up."""
+    return deadline.passed and isinstance(error, RequestTimedOutError)

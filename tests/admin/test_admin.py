@@ -252,6 +252,7 @@ async def test_a_try_that_had_no_time_left_is_no_reason() -> None:
             with pytest.raises(RequestTimedOutError, match=r"within 1500 ms.*no leader") as caught:
                 await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=1500)
         assert isinstance(caught.value.__cause__, LeaderNotAvailableError)
+        assert list(caught.value.outcomes or ()) == [TopicPartition("t", 0)]  # as if the answers had gone on
 
 
 # --- configurations and the cluster ----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Valued(NamedTuple):
 
 async def read(consumer: Consumer[Any, Any], way: str, count: int) -> list[int]:
     found: list[Any] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         if way == "async for":
             async for record in consumer:
                 found.append(record)
@@ -88,7 +88,7 @@ async def test_reading_goes_on_behind_them(
     async with consumer_of(cluster, deserializer, **options) as consumer:
         consumer.assign([O0])
         assert await read(consumer, way, len(records)) == records
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while await consumer.position(O0) < 7:
                 await consumer.getmany(timeout_ms=50)
     letters = cluster.records("dead")
@@ -170,7 +170,7 @@ async def test_in_a_run(
         if kind == "exactly once":
             options["exactly_once"] = producer
         if fate == "raise":
-            with anyio.fail_after(20), pytest.raises(HandlerError) as raised:
+            with anyio.fail_after(60), pytest.raises(HandlerError) as raised:
                 await consumer.run(handle, **options)
             assert isinstance(raised.value.__cause__, RecordDeserializationError)
             assert not cluster.records("dead")
@@ -258,7 +258,7 @@ async def test_batches_raise_by_default(
     deserializer = SchemaRegistry(schema_registry.url).deserializer()
     async with consumer_of(cluster, deserializer) as consumer:
         consumer.assign([O0])
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             batch = await anext(consumer.batches())
         with pytest.raises(RecordDeserializationError, match="at offset 0 of orders-0"):
             _ = batch.values
@@ -297,7 +297,7 @@ async def test_batches_keep_the_columns_of_the_readable_records(
         async with consumer_of(cluster, deserializer, on_bad_record="skip", max_poll_records=most) as consumer:
             consumer.assign([O0])
             found: list[Any] = []
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while len(found) < len(expected):
                     batch = await anext(consumer.batches())
                     assert len(batch) == len(batch.values) == len(list(batch))
@@ -320,11 +320,11 @@ async def test_a_batch_that_waits_for_the_registry_is_not_handed_out(
         consumer.seek(O0, 2)
         schema_registry.stop()
         for _ in range(2):
-            with anyio.fail_after(20), pytest.raises(RecordDeserializationError, match="offset 2 of orders-0"):
+            with anyio.fail_after(60), pytest.raises(RecordDeserializationError, match="offset 2 of orders-0"):
                 await anext(consumer.batches())
         assert await consumer.position(O0) == 2
         schema_registry.start()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             batch = await anext(consumer.batches())
         assert batch.base_offset == 2
 
@@ -337,7 +337,7 @@ async def test_a_group_is_done_with_what_its_batches_leave_out(
     seen: list[int] = []
     async with consumer_of(cluster, deserializer, enable_auto_commit=False, **options) as consumer:
         consumer.subscribe(["orders"])
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while len(seen) < len(records):
                 batch = await anext(consumer.batches())
                 seen += [value["id"] for value in batch.values]
@@ -359,7 +359,7 @@ async def test_columns_of_arrow_follow_the_consumer(
     found: list[Any] = []
     async with consumer_of(cluster, None, **options) as consumer:
         consumer.assign([O0])
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while await consumer.position(O0) < 2:
                 await consumer.getone()
             while await consumer.position(O0) < 7:
@@ -390,7 +390,7 @@ async def test_a_value_without_a_place_in_its_column_is_a_bad_record(
     async with consumer_of(cluster, None) as consumer, consumer_of(cluster, None, on_bad_record="skip") as skipping:
         consumer.assign([O0])
         skipping.assign([O0])
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             with pytest.raises(RecordDeserializationError, match="offset 4 of orders-0"):
                 await columns.to_arrow(await anext(consumer.batches()))
             arrow = await columns.to_arrow(await anext(skipping.batches()))
@@ -410,7 +410,7 @@ async def test_records_of_the_newest_schema_are_bad_if_it_has_no_column(
     options: dict[str, Any] = {"on_bad_record": fate, "dead_letter_topic": "dead" if fate == "dead_letter" else None}
     async with consumer_of(cluster, None, **options) as consumer:
         consumer.assign([O0])
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             batch = await anext(consumer.batches())
             if fate == "raise":
                 with pytest.raises(RecordDeserializationError, match=r"at offset 1 of orders-0.*union"):
@@ -428,7 +428,7 @@ async def test_columns_without_a_type_yet_say_what_to_do(
     registry = SchemaRegistry(schema_registry.url)
     async with consumer_of(cluster, None, on_bad_record="skip", max_poll_records=1) as consumer:
         consumer.assign([O0])
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             batch = await anext(consumer.batches())
             with pytest.raises(SchemaContentError, match="schema="):
                 await registry.columns().to_arrow(batch)

@@ -59,7 +59,7 @@ class Inquiry:
     def asks(self, node_id: int) -> None:
         """Record that this broker is asked."""
         self._asked.add(node_id)
-        self.said[node_id] = "no answer yet"
+        self.said.setdefault(node_id, "no answer yet")
 
     def failed(self, node_id: int, error: KafkaError, asked_at: float, now: float) -> bool:
         """Record that the broker did not help; return True if this leaves the question in doubt."""

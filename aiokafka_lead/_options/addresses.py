@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 E = TypeVar("E")
 T = TypeVar("T")
 
-MOST_PATIENCE_S = 1.0
+MOST_PATIENCE_S = 0.75
 """Longest time that a silent address of a broker holds up the next one, the first time."""
 
 _LEAST_PATIENCE_S = 0.5

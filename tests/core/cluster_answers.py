@@ -86,9 +86,15 @@ def hint(
     return LeaderHint(name, topic_id, partition, leader_id, leader_epoch, endpoint, error_code)
 
 
-def feed(state: MetadataState, *answers: MetadataResponse, version: int = VERSION, now: float = 0.0) -> None:
+def feed(
+    state: MetadataState,
+    *answers: MetadataResponse,
+    version: int = VERSION,
+    now: float = 0.0,
+    suspects: Iterable[int] = (),
+) -> None:
     for response in answers:
-        state.apply(read_whole(response, version), now, None)
+        state.apply(read_whole(response, version), now, None, suspects=suspects)
 
 
 def finished(steps: Generator[None, None, T]) -> T:

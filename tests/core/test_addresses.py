@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from aiokafka_lead._options.addresses import Addresses, Search
+from aiokafka_lead._options.addresses import MOST_PATIENCE_S, Addresses, Search
 
 PATIENCE_S = 2.5
 
@@ -208,11 +208,11 @@ def test_an_address_of_no_use_is_left_for_the_others_once() -> None:
 def test_an_address_that_answers_nothing_is_waited_for_twice_as_long_each_time() -> None:
     memory: Addresses[str] = Addresses()
     trial = search(memory, "frozen", "slow")
-    for address, patience_s in [("frozen", 1), ("slow", 1), ("frozen", 2), ("slow", 2)]:
+    for address, factor in [("frozen", 1), ("slow", 1), ("frozen", 2), ("slow", 2)]:
         assert next(iter(trial.candidates())) == address
         reach(trial, address)
         trial.succeeded()
-        assert memory.patience_s == patience_s
+        assert memory.patience_s == MOST_PATIENCE_S * factor
         memory.leave("no answer")
         trial = search(memory, "frozen", "slow")
 

@@ -219,6 +219,30 @@ def test_an_answer_tells_which_known_brokers_have_another_address() -> None:
     assert not state.apply(read_whole(elsewhere, VERSION), 0.0, None).moved
 
 
+def test_rule_33_a_broker_does_not_return_to_the_address_that_it_left_in_doubt() -> None:
+    """Another broker repeats the old address, and its own answer is no reason to doubt the new one."""
+    old, new = answer(topic((1, 5)), brokers=[1, 2]), answer(topic((1, 5)), brokers=[1, broker(2, port=7777)])
+    state = knowing((1, 5))
+    feed(state, new, suspects=[2])
+    feed(state, old, old)
+    assert state.snapshot.brokers[2].port == 7777
+    feed(state, answer(topic((1, 5)), brokers=[1, broker(2, port=8888)]))
+    assert state.snapshot.brokers[2].port == 8888, "a third one is news"
+
+
+@pytest.mark.parametrize("how", ["in doubt", "out of reach"])
+def test_rule_33_it_returns_if_the_new_address_is_no_better(how: str) -> None:
+    state = knowing((1, 5))
+    feed(state, answer(topic((1, 5)), brokers=[1, broker(2, port=7777)]), suspects=[2])
+    old = answer(topic((1, 5)), brokers=[1, 2])
+    feed(state, old)
+    if how == "in doubt":
+        feed(state, old, suspects=[2])
+    else:
+        state.unreachable(2)
+    assert state.snapshot.brokers[2] == broker(2)
+
+
 def test_rule_30_another_cluster_fails_by_default() -> None:
     state = knowing((1, 5))
     before = state.snapshot

@@ -312,6 +312,7 @@ def test_rule_32_a_broker_that_is_lost_beside_another_is_asked_about_at_once() -
 # --- choice of the broker ---------------------------------------------------------------------------------------------
 
 NODES = range(1, 6)
+KNOWN = range(1, 4)
 
 
 def asked(plan: RefreshSchedule, now: float, nodes: range, *, changed: bool = False) -> int:
@@ -423,9 +424,36 @@ def test_rule_33_an_election_has_patience_before_bootstrap_servers_are_asked() -
     while not plan.at_a_loss([ANY], now):
         now = max(now, plan.due_at())
         refreshed(plan, now, changed=False, complete=False)
-    assert 2.0 <= now < 2.2
+    assert 1.0 <= now < 1.2
     refreshed(plan, now, changed=True, complete=True)
     assert not plan.at_a_loss([ANY], now + 2.1)
+
+
+def test_rule_33_a_bootstrap_server_is_asked_as_soon_as_the_known_brokers_are_at_a_loss() -> None:
+    plan = schedule()
+    now = 1.0
+    plan.request(doubted(3))
+    while not plan.at_a_loss(KNOWN, now):
+        now = max(now, plan.due_at())
+        asked(plan, now, KNOWN)
+    plan.request(lost(2))  # of another reason, for which the brokers were not asked yet
+    plan.started(now)
+    assert plan.avoid([*KNOWN, -1]) == {*KNOWN}
+    plan.succeeded(now, -1, changed=False, complete=True)
+    assert plan.avoid([*KNOWN, -1]) != {*KNOWN}, "once for each loss"
+
+
+def test_rule_33_brokers_that_contradict_each_other_about_a_leader_in_doubt_bring_no_news() -> None:
+    plan = schedule()
+    now = 1.0
+    plan.request(doubted(3))
+    for broker in (1, 2, 1):
+        assert not plan.at_a_loss(KNOWN, now)
+        now = max(now, plan.due_at())
+        plan.started(now)
+        plan.succeeded(now, broker, changed=True, complete=broker == 1, suspects={3} if broker == 1 else set())
+    assert now < 1.2
+    assert plan.at_a_loss(KNOWN, now)
 
 
 def test_rule_33_known_brokers_without_an_answer_are_at_a_loss() -> None:

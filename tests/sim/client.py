@@ -115,7 +115,8 @@ class SimClient:
             self._policy.attempted(now)
             self._schedule.started(now, full=full)
             denying = self._topics.doubted([TOPIC], now)
-            avoid = self._schedule.least_trusted(self.links.nodes, denying, full=full)
+            at_hand = [node for node in self.links.nodes if self.links.state(node) is not NodeState.BACKOFF]
+            avoid = self._schedule.least_trusted(at_hand, denying, full=full)
             current = self._round = _Round(avoid, full=full)
             self.timeline.later(self._request_timeout_s, lambda: self._give_up(current))
             self._ask_next(current)
@@ -230,8 +231,9 @@ class SimClient:
             self.links.close_lane(node, "control")
 
     def _leave(self, node: int, endpoint: Endpoint, error: KafkaError, *, silent: bool = False) -> bool:
-        moves = self.links.reachability.leave(endpoint, error) or silent
-        if moves or not self.links.reachability.all_left(endpoint):
+        reachability = self.links.reachability
+        moves = reachability.leave(endpoint, error) or silent
+        if moves or not reachability.all_left(endpoint) or reachability.may_lead_elsewhere(endpoint, self.timeline.now):
             self.links.close_lane(node, "control")
         return moves
 
@@ -267,7 +269,11 @@ class SimClient:
         now = self.timeline.now
         try:
             beside = node < 0 and not self.state.bootstrapping
-            applied = self.state.apply(read_whole(answer, METADATA_VERSION), now, self._topics, beside=beside)
+            lately, failed_since = now - self._request_timeout_s, self.links.reachability.failed_since
+            failed = [b.node_id for b in self.snapshot.brokers.values() if failed_since((b.host, b.port), lately)]
+            suspects = {*failed, *self._schedule.doubted}
+            whole = read_whole(answer, METADATA_VERSION)
+            applied = self.state.apply(whole, now, self._topics, beside=beside, suspects=suspects)
         except RebootstrapRequiredError:
             self._failed()
             if self._policy.enabled:
@@ -278,9 +284,7 @@ class SimClient:
         if beside and not applied.changed and self.links.reachability.look_further(endpoint, now, error):
             self.links.close_lane(node, "control")
         self._policy.answered(by_bootstrap_server=node < 0)
-        lately, failed_since = now - self._request_timeout_s, self.links.reachability.failed_since
-        failed = [b.node_id for b in self.state.snapshot.brokers.values() if failed_since((b.host, b.port), lately)]
-        out_of_reach = self.state.snapshot.leading(failed)
+        suspects = self.state.snapshot.leading(suspects.difference(applied.moved))
         self._schedule.succeeded(
             now,
             node,
@@ -289,7 +293,8 @@ class SimClient:
             moved=applied.moved,
             full=current.full,
             unhelpful=current.asked.keys() - {node},
-            out_of_reach=out_of_reach,
+            out_of_reach=suspects.intersection(failed),
+            suspects=suspects,
             asked_at=current.sent[node],
         )
         self._publish()

@@ -21,7 +21,6 @@ WITHIN_S = 2.0
 
 LONGER_S = {
     "misled": 6.0,  # patience with a leader, then with those that name it, again if they contradict each other
-    "follower is frozen": 3.0,  # fetch_max_wait_ms and two times retry_backoff_max_ms
     "name astray": 12.0,  # socket_connection_setup_timeout_ms, for addresses that accept and stay silent
 }
 """Lies for which an option allows more time."""

@@ -41,7 +41,7 @@ class Followers:
         """
         self._max_age_s = max_age_s
         self._patience_s = patience_s
-        self._answers_within_s = max_wait_s + patience_s
+        self._answers_within_s = max_wait_s + patience_s / 2  # its leader has the same records, and answers now
         self._reached_since = reached_since
         self.named: set[int] = set()
         """The followers that leaders have named so far."""

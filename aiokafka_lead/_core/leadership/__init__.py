@@ -97,7 +97,7 @@ Doubt
         a topic. Each further refusal asks the next one, spaced as rule 32 has it, and the first success ends the doubt.
         A coordinator is looked up after each refusal; one that does not say that it has moved is asked about itself
         last.
-        If all known brokers answer in vain, three times or, when they name no leader, for as long as patience lasts,
+        If all known brokers answer in vain, three times or, when they name no leader, for ``retry_backoff_max_ms``,
         bootstrap servers at other addresses are asked beside them, unless the strategy is "none": no broker's
         connection ends, nothing is forgotten, and no topic is denied by them, since they may be the known brokers. One
         that knows no more is connected to again after a while, since its name may lead to another broker. (KIP-1102
@@ -105,10 +105,10 @@ Doubt
         If no other broker is known, and none has a replica, nothing more is asked. UNKNOWN_SERVER_ERROR, after which
         Java gives records up, is tried again by an idempotent producer until the leader is in doubt, and as often
         again. (KIP-951 and KIP-899 bound two cases of this: leaders that moved, and brokers that are all gone.)
-    34. A preferred replica that cannot be connected to within half a second, holds a fetch beyond its time, or is in
-        doubt, gives its partitions back to their leader, and is read from again once it has been reached, or after
-        ``metadata_max_age_ms``. Until then a leader that names it is fetched from without a rack: it has no records for
-        a client that it sends elsewhere. (KIP-392)
+    34. A preferred replica that cannot be connected to within half a second, holds a fetch ``retry_backoff_max_ms``
+        beyond its time, or is in doubt, gives its partitions back to their leader, and is read from again once it has
+        been reached, or after ``metadata_max_age_ms``. Until then a leader that names it is fetched from without a
+        rack: it has no records for a client that it sends elsewhere. (KIP-392)
 
 Addresses
     35. A connection to a known broker says which broker of which cluster it is for, and one that was led to another is

@@ -133,15 +133,18 @@ class Reachability:
         return addresses is not None and addresses.leave(error)
 
     def look_further(self, endpoint: Endpoint, now: float, error: KafkaError) -> bool:
-        """Leave a broker that knows no more than others do; return True if a new connection should be made.
-
-        The name may lead to another broker the next time, even by the same address. A connection is given as much time
-        as patience lasts.
-        """
-        if self.ready_since(endpoint, now - self._patience_s):
+        """Leave a broker that knows no more than others do; return True if a new connection should be made."""
+        if not self.may_lead_elsewhere(endpoint, now):
             return False
         self.leave(endpoint, error)
         return True
+
+    def may_lead_elsewhere(self, endpoint: Endpoint, now: float) -> bool:
+        """Return True if a new connection may lead to another broker than the present one, even by the same address.
+
+        A connection is given as much time as patience lasts.
+        """
+        return not self.ready_since(endpoint, now - self._patience_s)
 
     def all_left(self, endpoint: Endpoint) -> bool:
         """Return True if each address of the name leads to a useless broker: none is merely out of reach."""

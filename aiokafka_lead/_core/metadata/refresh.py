@@ -136,8 +136,8 @@ class RefreshSchedule:
         """No refresh before this time, for any reason."""
         self._failures = 0
         """Number of consecutive refreshes without an answer."""
-        self._at_a_loss_at = -math.inf
-        """Time when the known brokers last answered in vain, not for the first time."""
+        self._at_a_loss_since = self._at_a_loss_at = -math.inf
+        """First and last time of the present or latest period in which the known brokers have answered in vain."""
 
     @property
     def failures(self) -> int:
@@ -155,6 +155,8 @@ class RefreshSchedule:
         if self._failures >= DOUBT_AFTER or any(
             len(asked) >= WITNESSES or asked.keys() >= {*nodes} - {reason.node_id} for reason, asked in in_vain
         ):
+            if now - self._at_a_loss_at > self._patience_s:
+                self._at_a_loss_since = now
             self._at_a_loss_at = now
         return now - self._at_a_loss_at <= self._patience_s
 
@@ -169,11 +171,14 @@ class RefreshSchedule:
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
         """Return the brokers that have answered in vain, or are in doubt: never all of them."""
+        fresh = {node_id for node_id in nodes if node_id < 0 and self._asked(node_id) < self._at_a_loss_since}
+        if fresh:
+            return {*nodes} - fresh
         heard: dict[int, float] = {}
         for reason, row in self._rows.items():
             if reason.is_doubt and reason.node_id is not None:
                 # It has its turn when the other brokers have been asked.
-                heard[reason.node_id] = max(row.since, self._asked_at.get(reason.node_id, -math.inf))
+                heard[reason.node_id] = max(row.since, self._asked(reason.node_id))
         for reason, row in self._rows.items():
             if row.asked or reason == _OPEN:
                 for node_id in row.witnesses:
@@ -226,6 +231,7 @@ class RefreshSchedule:
         moved: Collection[int] = (),
         unhelpful: Iterable[int] = (),
         out_of_reach: Iterable[int] = (),
+        suspects: Set[int] = frozenset(),
         asked_at: float | None = None,
     ) -> None:
         """Record an answer to a request sent at ``asked_at``, or when the refresh started.
@@ -233,7 +239,8 @@ class RefreshSchedule:
         ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`.
 
         Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
-        about again.
+        about again. ``suspects`` are these, and the leaders that are in doubt: for a broker that still leads, the
+        answer brought no news.
         """
         began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:
@@ -257,12 +264,13 @@ class RefreshSchedule:
         self._expires = now + self._max_age_s
         for reason, row in list(self._rows.items()):
             if row.asked:
-                self._space(reason, row, now, changed=changed, complete=complete)
+                news = changed and complete and reason.node_id not in suspects
+                self._space(reason, row, now, changed=changed, news=news)
                 row.in_vain += 1
                 # Several at first; then each refusal leads to the next one, so that refusals bound the requests. The
                 # broker in doubt is asked as well, and so is a bootstrap server, which may lead to it.
                 more = row.hear(asked) or answered_by == reason.node_id or answered_by < 0
-                if more and reason.is_doubt and not changed and row.in_vain < DOUBT_AFTER:
+                if more and reason.is_doubt and not news and row.in_vain < DOUBT_AFTER:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
@@ -285,15 +293,19 @@ class RefreshSchedule:
             row.wanted = row.wanted or row.asked
             row.asked = False
 
+    def _asked(self, node_id: int) -> float:
+        """Return the time of a broker's last answer, or failure to answer."""
+        return self._asked_at.get(node_id, -math.inf)
+
     def _row(self, reason: Reason) -> _Row:
         row = self._rows.get(reason)
         if row is None:
             row = self._rows[reason] = _Row()
         return row
 
-    def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, complete: bool) -> None:
+    def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, news: bool) -> None:
         """Set the time of the next refresh for this reason, after an answer."""
-        if (changed and complete) or self._is_over(reason, row, now):
+        if news or self._is_over(reason, row, now):
             row.answers = 0
             if not reason.is_doubt:
                 row.witnesses.clear()
@@ -310,11 +322,13 @@ class RefreshSchedule:
     def _is_in_vain(self, reason: Reason, row: _Row, now: float) -> bool:
         """Return True if the known brokers have nothing new to say about this reason.
 
-        An election takes time: for as long as patience lasts, answers without a leader are not in vain.
+        An election takes time: for ``retry_backoff_max_ms``, answers without a leader are not in vain.
         """
         if row.answers < DOUBT_AFTER or self._is_over(reason, row, now):
             return False
-        return reason.is_doubt or (reason.kind in _ENDED_BY_ELECTIONS and now - row.began >= self._patience_s)
+        return reason.is_doubt or (
+            reason.kind in _ENDED_BY_ELECTIONS and now - row.began >= self._spacing.longest_ms / 1000
+        )
 
     def _is_over(self, reason: Reason, row: _Row, now: float) -> bool:
         """Return True if a reason's last answer without news is so old that the next one starts a new series."""

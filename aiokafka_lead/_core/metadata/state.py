@@ -72,6 +72,8 @@ class MetadataState:
         self._merger = TopicMerger(self._epochs)
         self._answered: Mapping[int, Broker] = {}
         """The brokers of the last answer, without brokers known only from hints."""
+        self._left: dict[int, tuple[str, int]] = {}
+        """The address that each of these brokers left while it was suspect there."""
 
     @property
     def bootstrapping(self) -> bool:
@@ -109,13 +111,16 @@ class MetadataState:
         ahead: MergedAhead | None = None,
         *,
         beside: bool = False,
+        suspects: Iterable[int] = (),
     ) -> Applied:
         """Merge an answer to Metadata.
 
         ``wanted`` are the topics in use, or None if every topic was requested; other topics in the answer are left out.
         Topics merged ``ahead`` count only if they are unchanged since then. A bootstrap server asked ``beside`` known
-        brokers may be one of these, and denies no topic for them. Raises the answer's own error,
-        `KafkaConnectionError` for an answer without brokers, and `ClusterIdMismatchError`; the view is then unchanged.
+        brokers may be one of these, and denies no topic for them. ``suspects`` are the brokers that are in doubt, or
+        cannot be reached, at their present address: one that leaves it now does not return there while it works
+        elsewhere, since some brokers may repeat an old address. Raises the answer's own error, `KafkaConnectionError`
+        for an answer without brokers, and `ClusterIdMismatchError`; the view is then unchanged.
         """
         raise_for_code(answer.error_code)
         if not answer.brokers:
@@ -159,6 +164,7 @@ class MetadataState:
                 else:
                     del topics[name]
         self._answered = brokers
+        self._leave_addresses(suspects)
         self.counters.refreshes += 1
         known_brokers = self.snapshot.brokers
         self._publish(
@@ -181,11 +187,12 @@ class MetadataState:
             self._publish(topics, self._with_pinned(self._answered or self.snapshot.brokers), new_ids=True)
 
     def unreachable(self, node_id: int) -> None:
-        """Handle an unreachable node: if only a hint gave its address, use the address from Metadata again.
+        """Handle an unreachable node: use the address in the last answer, if that is another one.
 
         Otherwise, a single wrong hint could cut the client off from a broker, possibly from the only one that it knows.
         """
         answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
+        self._left.pop(node_id, None)
         if answered is not None and known is not None and answered.endpoint != known.endpoint:
             self._epochs.unpin_address(node_id)
             self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: answered})
@@ -195,6 +202,7 @@ class MetadataState:
         self.counters.count(cause)
         self._epochs.unpin_all()
         self._answered = {}
+        self._left = {}
         self._publish(self.snapshot.topics, self.bootstrap_brokers, controller_id=-1)
 
     def _check_cluster(self, cluster_id: str | None) -> str | None:
@@ -275,12 +283,26 @@ class MetadataState:
         """Return the ids of these brokers and of brokers known from hints."""
         return frozenset(brokers).union(broker.node_id for broker in self._epochs.pinned_brokers())
 
+    def _leave_addresses(self, suspects: Iterable[int]) -> None:
+        """Remember the addresses that suspects leave by the last answer."""
+        for node_id in suspects:
+            self._left.pop(node_id, None)
+            answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
+            if answered is not None and known is not None and answered.endpoint != known.endpoint:
+                self._left[node_id] = known.endpoint
+
     def _with_pinned(self, brokers: Mapping[int, Broker]) -> Mapping[int, Broker]:
-        """Return the brokers with ones known from hints; the former mapping itself if it is equal."""
+        """Return the brokers, at their present addresses if the new ones have been left, and ones known from hints.
+
+        Returns the former mapping itself if it is equal.
+        """
+        known = self.snapshot.brokers
         merged = dict(brokers)
+        for node_id, endpoint in self._left.items():
+            if node_id in known and node_id in merged and merged[node_id].endpoint == endpoint:
+                merged[node_id] = known[node_id]
         for broker in self._epochs.pinned_brokers():
             merged[broker.node_id] = broker
-        known = self.snapshot.brokers
         return known if merged == known else merged
 
     def _publish(

@@ -267,7 +267,11 @@ class Brokers:
         """
         node = self._nodes[node_id]
         moves = self._reachability.leave(node.endpoint, error) or silent
-        if moves or not self.all_left(node_id):
+        if (
+            moves
+            or not self.all_left(node_id)
+            or self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic())
+        ):
             self._reconnect(node, error)
         return moves
 

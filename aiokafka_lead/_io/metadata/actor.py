@@ -301,7 +301,7 @@ class MetadataActor:
         deadline = Deadline(timeout_s * 1000)
         errors: dict[int, KafkaError] = {}
         denying = self._topics.doubted(plan.topics or (), now)
-        avoid = self._schedule.least_trusted(self._brokers.nodes, denying, full=plan.full)
+        avoid = self._schedule.least_trusted(candidates(self._brokers, [*self._brokers.nodes]), denying, full=plan.full)
 
         def following(asked: Container[int]) -> int | None:
             nodes = [node_id for node_id in self._brokers.nodes if node_id not in errors and node_id not in asked]
@@ -350,16 +350,16 @@ class MetadataActor:
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
     async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
-        """Process an answer, after nodes that were ``unhelpful``; return the error if it does not help either.
-
-        Answers that lead to a bootstrap are counted here.
-        """
+        """Process an answer; return its error if it is no better than the answers of ``unhelpful`` nodes."""
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
+        # Until it is replaced, because no record may be due before that; but not indefinitely if no connect is tried.
+        failed = self._brokers.failed_since(now - self._request_timeout_s)
+        suspects = {*failed, *self._schedule.doubted}
         try:
             beside = answer.node_id < 0 and not self._state.bootstrapping
-            applied = self._state.apply(answer.cluster, now, wanted, ahead, beside=beside)
+            applied = self._state.apply(answer.cluster, now, wanted, ahead, beside=beside, suspects=suspects)
         except RebootstrapRequiredError as error:
             self._failed({answer.node_id: error})
             if self._policy.enabled:
@@ -390,8 +390,7 @@ class MetadataActor:
             self._log.log(self._cluster_change_level, "now at cluster %s, formerly at %s", *ids)
         self._errors = {}
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
-        # Until it is replaced, because no record may be due before that; but not indefinitely if no connect is tried.
-        out_of_reach = self._state.snapshot.leading(self._brokers.failed_since(now - self._request_timeout_s))
+        suspects = self._state.snapshot.leading(suspects.difference(applied.moved))
         self._schedule.succeeded(
             now,
             answer.node_id,
@@ -400,7 +399,8 @@ class MetadataActor:
             moved=applied.moved,
             full=plan.full,
             unhelpful=unhelpful,
-            out_of_reach=out_of_reach,
+            out_of_reach=suspects.intersection(failed),
+            suspects=suspects,
             asked_at=answer.asked_at,
         )
         self.full_answers += plan.full
@@ -493,8 +493,6 @@ class MetadataActor:
         """Keep connections to the known brokers and, while these are at a loss, to bootstrap servers (rule 33)."""
         beside = self._state.outsiders() if self._at_a_loss and self._policy.enabled else {}
         self._brokers.set_nodes({**self.snapshot.brokers, **beside})
-
-    # --- texts -------------------------------------------------------------------------------------------------------
 
     def _reasons(self) -> str:
         return f" ({describe(self._errors, self._brokers.nodes)})" if self._errors else ""

@@ -281,7 +281,8 @@ class SimClient:
             return False
         self.links.reachability.informed(endpoint)
         error = KafkaConnectionError("it knows no more")
-        if beside and not applied.changed and self.links.reachability.look_further(endpoint, now, error):
+        knows_more = applied.changed and applied.complete
+        if beside and not knows_more and self.links.reachability.look_further(endpoint, now, error):
             self.links.close_lane(node, "control")
         self._policy.answered(by_bootstrap_server=node < 0)
         suspects = self.state.snapshot.leading(suspects.difference(applied.moved))

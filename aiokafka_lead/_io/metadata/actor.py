@@ -383,7 +383,7 @@ class MetadataActor:
             return error
         self._state.may_change_cluster = False
         self._brokers.informed(answer.node_id)
-        if beside and not applied.changed:
+        if beside and not (applied.changed and applied.complete):
             self._brokers.look_further(answer.node_id)
         if applied.other_cluster is not None:
             ids = (answer.cluster.cluster_id, applied.other_cluster)

@@ -451,7 +451,7 @@ def test_rule_33_brokers_that_contradict_each_other_about_a_leader_in_doubt_brin
         assert not plan.at_a_loss(KNOWN, now)
         now = max(now, plan.due_at())
         plan.started(now)
-        plan.succeeded(now, broker, changed=True, complete=broker == 1, suspects={3} if broker == 1 else set())
+        plan.succeeded(now, broker, changed=True, complete=broker == 1, leading={3} if broker == 1 else set())
     assert now < 1.2
     assert plan.at_a_loss(KNOWN, now)
 

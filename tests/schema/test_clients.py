@@ -157,7 +157,7 @@ async def test_a_registry_that_is_down_loses_no_record_and_sends_none_to_the_dea
         await producer.send_and_wait("orders", order(1))
     cluster.create_topic("dead", partitions=1)
     schema_registry.stop()
-    asked = SchemaRegistry(schema_registry.url, timeout_ms=60, retry_backoff_ms=1)
+    asked = SchemaRegistry(schema_registry.url, timeout_ms=400, retry_backoff_ms=1)
     async with consumer_of(cluster, asked.deserializer()) as consumer:
         for _ in range(2):
             with pytest.raises(RecordDeserializationError) as raised:

@@ -56,7 +56,7 @@ async def write(cluster: EmbeddedCluster, registry: EmbeddedSchemaRegistry) -> N
 
 
 def hasty(registry: EmbeddedSchemaRegistry) -> SchemaRegistry:
-    return SchemaRegistry(registry.url, timeout_ms=50, request_timeout_ms=50, retry_backoff_ms=1)
+    return SchemaRegistry(registry.url, timeout_ms=400, request_timeout_ms=400, retry_backoff_ms=1)
 
 
 class Running:

@@ -285,7 +285,7 @@ class SimClient:
         if beside and not knows_more and self.links.reachability.look_further(endpoint, now, error):
             self.links.close_lane(node, "control")
         self._policy.answered(by_bootstrap_server=node < 0)
-        suspects = self.state.snapshot.leading(suspects.difference(applied.moved))
+        leading = self.state.snapshot.leading(suspects.difference(applied.moved))
         self._schedule.succeeded(
             now,
             node,
@@ -294,8 +294,8 @@ class SimClient:
             moved=applied.moved,
             full=current.full,
             unhelpful=current.asked.keys() - {node},
-            out_of_reach=suspects.intersection(failed),
-            suspects=suspects,
+            out_of_reach=leading.intersection(failed),
+            leading=leading,
             asked_at=current.sent[node],
         )
         self._publish()

@@ -20,10 +20,9 @@ WITHIN_S = 2.0
 """Bound on the time from when the truth is available until each partition proceeds."""
 
 LONGER_S = {
-    "misled": 6.0,  # patience with a leader, then with those that name it, again if they contradict each other
-    "name astray": 12.0,  # socket_connection_setup_timeout_ms, for addresses that accept and stay silent
+    "name astray": 4.0,  # three addresses that accept and stay silent, one after another, with MOST_PATIENCE_S each
 }
-"""Lies for which an option allows more time."""
+"""Lies that take longer."""
 
 GRAIN_S = 2 * LOOK_EVERY_S
 """Tolerance in the measured length of a stall."""

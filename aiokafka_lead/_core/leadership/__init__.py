@@ -102,6 +102,8 @@ Doubt
         connection ends, nothing is forgotten, and no topic is denied by them, since they may be the known brokers. One
         that knows no more is connected to again after a while, since its name may lead to another broker. (KIP-1102
         waits for ``metadata_recovery_rebootstrap_trigger_ms``, and then drops both.)
+        A broker that was in doubt, or out of reach, when an answer moved it to another address does not go back to the
+        former one, which some brokers may repeat, while it works at the new one.
         If no other broker is known, and none has a replica, nothing more is asked. UNKNOWN_SERVER_ERROR, after which
         Java gives records up, is tried again by an idempotent producer until the leader is in doubt, and as often
         again. (KIP-951 and KIP-899 bound two cases of this: leaders that moved, and brokers that are all gone.)

@@ -231,7 +231,7 @@ class RefreshSchedule:
         moved: Collection[int] = (),
         unhelpful: Iterable[int] = (),
         out_of_reach: Iterable[int] = (),
-        suspects: Set[int] = frozenset(),
+        leading: Set[int] = frozenset(),
         asked_at: float | None = None,
     ) -> None:
         """Record an answer to a request sent at ``asked_at``, or when the refresh started.
@@ -239,8 +239,7 @@ class RefreshSchedule:
         ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`.
 
         Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
-        about again. ``suspects`` are these, and the leaders that are in doubt: for a broker that still leads, the
-        answer brought no news.
+        about again. Brokers in doubt that are still ``leading`` mean that the answer brought no news about them.
         """
         began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:
@@ -264,7 +263,7 @@ class RefreshSchedule:
         self._expires = now + self._max_age_s
         for reason, row in list(self._rows.items()):
             if row.asked:
-                news = changed and complete and reason.node_id not in suspects
+                news = changed and complete and not (reason.is_doubt and reason.node_id in leading)
                 self._space(reason, row, now, changed=changed, news=news)
                 row.in_vain += 1
                 # Several at first; then each refusal leads to the next one, so that refusals bound the requests. The

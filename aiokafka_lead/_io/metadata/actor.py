@@ -390,7 +390,7 @@ class MetadataActor:
             self._log.log(self._cluster_change_level, "now at cluster %s, formerly at %s", *ids)
         self._errors = {}
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
-        suspects = self._state.snapshot.leading(suspects.difference(applied.moved))
+        leading = self._state.snapshot.leading(suspects.difference(applied.moved))
         self._schedule.succeeded(
             now,
             answer.node_id,
@@ -399,8 +399,8 @@ class MetadataActor:
             moved=applied.moved,
             full=plan.full,
             unhelpful=unhelpful,
-            out_of_reach=suspects.intersection(failed),
-            suspects=suspects,
+            out_of_reach=leading.intersection(failed),
+            leading=leading,
             asked_at=answer.asked_at,
         )
         self.full_answers += plan.full

@@ -239,7 +239,8 @@ class RefreshSchedule:
         ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`.
 
         Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
-        about again. Brokers in doubt that are still ``leading`` mean that the answer brought no news about them.
+        about again. Brokers that are lost or in doubt and still ``leading`` mean that the answer does not end the series
+        of questions about them, even if it brought news, as answers of brokers that contradict each other do.
         """
         began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:
@@ -263,8 +264,9 @@ class RefreshSchedule:
         self._expires = now + self._max_age_s
         for reason, row in list(self._rows.items()):
             if row.asked:
-                news = changed and complete and not (reason.is_doubt and reason.node_id in leading)
-                self._space(reason, row, now, changed=changed, news=news)
+                leads = reason.node_id in leading
+                news = changed and complete and not (reason.is_doubt and leads)
+                self._space(reason, row, now, changed=changed, news=news, leads=leads)
                 row.in_vain += 1
                 # Several at first; then each refusal leads to the next one, so that refusals bound the requests. The
                 # broker in doubt is asked as well, and so is a bootstrap server, which may lead to it.
@@ -302,15 +304,16 @@ class RefreshSchedule:
             row = self._rows[reason] = _Row()
         return row
 
-    def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, news: bool) -> None:
+    def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, news: bool, leads: bool) -> None:
         """Set the time of the next refresh for this reason, after an answer."""
-        if news or self._is_over(reason, row, now):
+        over = self._is_over(reason, row, now)
+        if news or over:
             row.answers = 0
             if not reason.is_doubt:
                 row.witnesses.clear()
         elif changed:
             row.answers = min(row.answers, CONTRADICTED)
-        if not row.answers:
+        if over or not (row.answers or leads):
             row.began = now
         row.answers += 1
         row.asked = False

@@ -239,8 +239,8 @@ class RefreshSchedule:
         ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`.
 
         Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
-        about again. Brokers that are lost or in doubt and still ``leading`` mean that the answer does not end the series
-        of questions about them, even if it brought news, as answers of brokers that contradict each other do.
+        about again. Brokers that are lost or in doubt and still ``leading`` mean that the answer does not end the
+        series of questions about them, even if it brought news: brokers that contradict each other do that.
         """
         began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:

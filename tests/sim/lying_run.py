@@ -20,6 +20,7 @@ WITHIN_S = 2.0
 """Bound on the time from when the truth is available until each partition proceeds."""
 
 LONGER_S = {
+    "misled": 3.0,  # patience with a bootstrap server that was connected to shortly before, which knows no more
     "name astray": 4.0,  # three addresses that accept and stay silent, one after another, with MOST_PATIENCE_S each
 }
 """Lies that take longer."""

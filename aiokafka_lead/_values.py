@@ -19,7 +19,8 @@ else:
     @functools.cache
     def _model(count):
         """Return the attributes of a named tuple of this many fields, which have numbers for names."""
-        return dict(vars(namedtuple("_", map(_numbered, range(count)))))
+        model = namedtuple("_", map(_numbered, range(count)))
+        return dict(vars(model))  # of a variable: the garbage collector clears those of a class that nothing refers to
 
     def _numbered(at):
         return f"n{at}"

@@ -468,5 +468,5 @@ class Calls:
 
 
 def _is_cut_short(error: KafkaError, deadline: Deadline) -> bool:
-    """Return True if an attempt had too little time: an earlier one's error says more, or that the call's time is up."""
+    """Return True if an attempt had too little time: an earlier error, or that the call's time is up, says more."""
     return deadline.passed and isinstance(error, RequestTimedOutError)

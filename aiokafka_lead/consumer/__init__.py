@@ -26,7 +26,7 @@ from ._base import ConsumerBase
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._core.run.options import RunOptions
+    from ..config.run import RunOptions
     from ..handlers import Handlers
     from ..health import ConsumerHealth, ConsumerLag
     from ..metrics import ConsumerMetrics

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._core.run.dead_letter import dead_letter_headers
-from ..._core.run.options import DeadLetterProducer
 from ..._records import ConsumerRecord
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from ...config.run import DeadLetterProducer
 from ...errors import TopicAuthorizationFailedError, UnsupportedVersionError
 
 if TYPE_CHECKING:

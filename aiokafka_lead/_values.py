@@ -20,7 +20,7 @@ else:
     def _model(count):
         """Return the attributes of a named tuple of this many fields, which have numbers for names."""
         model = namedtuple("_", map(_numbered, range(count)))
-        return dict(vars(model))  # of a variable: the garbage collector clears those of a class that nothing refers to
+        return dict(vars(model))  # not of a temporary class, which the garbage collector may clear meanwhile
 
     def _numbered(at):
         return f"n{at}"

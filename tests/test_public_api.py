@@ -40,7 +40,7 @@ PUBLIC_MODULES = ("admin", "config", "errors", "oidc", "security", "types")
 
 
 COMPILED = {"Acknowledgement", "ConsumerRecord", "Delivery", "DeliveryBatch", "ShareRecord"}
-"""Extension types, whose module is that of their file."""
+"""Extension types, which show the module in which they are compiled."""
 
 
 def as_typed(consumer: Consumer, producer: Producer) -> tuple[ConsumerHealth, ConsumerLag, ConsumerMetrics, int | None]:
@@ -180,7 +180,7 @@ def test_every_error_is_listed() -> None:
 
 
 def public_modules(package: Any) -> Iterator[Any]:
-    """Yield the package and the public modules in it; those of other libraries' interfaces are left out."""
+    """Yield the package and the public modules in it, except the interfaces of other libraries."""
     yield package
     for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         if "._" not in found.name and found.name not in ("aiokafka_lead.compat", "aiokafka_lead.spark"):

@@ -10,7 +10,7 @@ from ..types import Header
 __all__ = ["DeadLetterProducer", "HandlingOptions", "Order", "RunOptions", "ShareRunOptions"]
 
 Order = Literal["key", "partition", "none"]
-"""Records that are handled one after the other: those of a key, those of a partition, or none."""
+"""Records that keep their order: all with the same key, all in the same partition, or none."""
 
 
 class DeadLetterProducer(Protocol):

@@ -468,5 +468,5 @@ class Calls:
 
 
 def _is_cut_short(error: KafkaError, deadline: Deadline) -> bool:
-    """Return True if an attempt had too little time: an earlier error, or that the call's time is up, says more."""
+    """Return True if an attempt had too little time, so that its own error says little."""
     return deadline.passed and isinstance(error, RequestTimedOutError)

@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     from ._core.producer.delivery import Delivery, DeliveryBatch
     from ._core.run.dead_letter import DEAD_LETTER_HEADERS
     from ._core.run.later import RETRY_HEADERS
-    from ._core.run.options import RunOptions
     from ._core.share.record import ShareRecord
-    from ._core.share.run_options import ShareRunOptions
     from ._io.share.acknowledging import Acknowledgement
     from ._records.record import ConsumerRecord
     from .admin import AdminClient
     from .client import Client
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+    from .config.run import RunOptions, ShareRunOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
     from .handlers import Handlers
@@ -140,12 +139,12 @@ _HOMES = {
     "ProducerTopicMetrics": "metrics",
     "RETRY_HEADERS": "_core.run.later",
     "RecordBatch": "_core.consumer.record_batch",
-    "RunOptions": "_core.run.options",
+    "RunOptions": "config.run",
     "ShareConsumer": "share",
     "ShareConsumerMetrics": "metrics",
     "ShareConsumerOptions": "config.share",
     "ShareRecord": "_core.share.record",
-    "ShareRunOptions": "_core.share.run_options",
+    "ShareRunOptions": "config.run",
     "ShareTopicMetrics": "metrics",
     "TopicPartitions": "_core.group.assignors",
     "Transaction": "producer.transaction",

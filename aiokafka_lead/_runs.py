@@ -23,13 +23,14 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from ._core.run.options import HandlingConfig, RunConfig, RunOptions
+    from ._core.run.options import HandlingConfig, RunConfig
     from ._io.client import Client
     from ._io.consumer.engine import ConsumerEngine
     from ._io.run.dead_letters import DeadLetters
     from ._io.run.routing import Routing
     from ._io.run.service import Health
     from .config import ConsumerConfig
+    from .config.run import RunOptions
     from .handlers import Handlers
     from .producer import Producer
     from .producer.pipeline import TransactionPipeline

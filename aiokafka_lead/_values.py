@@ -9,21 +9,46 @@ import dataclasses
 import functools
 from collections import namedtuple
 from inspect import Parameter, Signature
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, dataclass_transform
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:
 
+    @functools.cache
+    def _model(count):
+        """Return the attributes of a named tuple of this many fields, which have numbers for names."""
+        model = namedtuple("_", map(_numbered, range(count)))
+        return dict(vars(model))  # not of a temporary class, which the garbage collector may clear meanwhile
+
+    def _numbered(at):
+        return f"n{at}"
+
+    def _replace(self, /, **given):
+        made = self._make(map(given.pop, self._fields, self))
+        if given:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(given))}")
+        return made
+
+    def _repr(self):
+        shown = (f"{field}={value!r}" for field, value in zip(self._fields, self, strict=True))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     class _NamedTuples(type):
         def __new__(cls, name, bases, namespace):
-            fields = namespace.pop("__annotations__")
-            defaults = [namespace.pop(field) for field in fields if field in namespace]
-            made = namedtuple(name, fields, defaults=defaults, module=namespace.pop("__module__"))
-            made.__annotations__ = fields
-            for each, value in namespace.items():
-                setattr(made, each, value)
-            return made
+            fields = tuple(namespace["__annotations__"])
+            defaults = {field: namespace.pop(field) for field in fields if field in namespace}
+            own = _model(len(fields)).copy()
+            getters = [own.pop(_numbered(at)) for at in range(len(fields))]
+            own.update(zip(fields, getters, strict=True))
+            new = own["__new__"].__func__
+            # The standard library compiles it for each class, which takes most of the time.
+            code = new.__code__.replace(co_varnames=("_cls", *fields), co_qualname=f"{name}.__new__")
+            own["__new__"] = FunctionType(code, new.__globals__, "__new__", tuple(defaults.values()))
+            own.update(_fields=fields, _field_defaults=defaults, __match_args__=fields)
+            own.update(__repr__=_repr, _replace=_replace, __replace__=_replace, __doc__=None)
+            return type(name, (tuple,), own | namespace)
 
     NamedTuple = type.__new__(_NamedTuples, "NamedTuple", (), {})
     """Like `typing.NamedTuple`, if annotations are strings."""

@@ -42,10 +42,9 @@ from .producer import Producer
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._core.run.options import RunOptions
-    from ._core.share.run_options import ShareRunOptions
     from ._scrapes import Scrapes
     from .config import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
+    from .config.run import RunOptions, ShareRunOptions
     from .config.share import ShareConsumerOptions
     from .consumer import Consumer
     from .outbox import Outbox, Relay, RelayOptions

@@ -15,18 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from aiokafka_lead._core.connection.framing import FrameReader
-
 ROOT = Path(__file__).parents[1]
 MODULE = ROOT / "tests/cpython/every_trick.py"
 ROUNDS = 60
-FRAMES = 50
-FRAME_BYTES = 1024 * 1024
 
 
 def compiled(folder: Path, without: str) -> Any:
@@ -87,14 +82,12 @@ def kept_pairs(module: Any, count: int) -> Callable[[], None]:
     return work
 
 
-def frames(held: int) -> Callable[[], None]:
-    """Large frames, read while ``held`` earlier ones are kept: two are the most whose memory is used again."""
-    reader, frame = FrameReader(2 * FRAME_BYTES), FRAME_BYTES.to_bytes(4, "big") + bytes(FRAME_BYTES)
+def again(module: Any, count: int) -> Callable[[], None]:
+    take = module.Owner().take
 
     def work() -> None:
-        kept = deque[Any](maxlen=held)
-        for _ in range(FRAMES):
-            kept.extend(reader.feed(frame))
+        for _ in range(count):
+            take()
 
     return work
 
@@ -177,6 +170,7 @@ USES: list[tuple[str, str, Use]] = [
     ("collector", "a tuple that is kept beside many others", kept_pairs),
     ("raw", "three numbers out of bytes", headers),
     ("raw", "an item of two arrays, made and filled", arrays),
+    ("references", "an object that is made once, and then used again", again),
     ("slots", "three attributes, read by Python code", attributes),
     ("slots", "a copy, made and dropped", copies),
     ("tuples", "a named tuple of four, made and dropped", places),
@@ -207,4 +201,3 @@ def main(arguments: list[str]) -> None:
         print(f"{'module':<10} {'use':<55} {'with':>6} {'without':>8}   ns")
         for name, text, use in USES:
             compare(name, text, [use(modules[""], count), use(modules[name], count)], count)
-        compare("references", "a frame of 1 MiB, read", [frames(1), frames(4)], FRAMES)

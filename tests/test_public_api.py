@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any, assert_type
+from typing import Any, assert_type, get_type_hints
 
 import pytest
 
@@ -30,11 +31,16 @@ from aiokafka_lead import (
     SerializationContext,
     ShareConsumer,
     ShareRecord,
+    ShareRunOptions,
     TopicPartition,
 )
 
 PUBLIC_MODULES = ("admin", "config", "errors", "oidc", "security", "types")
 """Other modules with public names."""
+
+
+COMPILED = {"Acknowledgement", "ConsumerRecord", "Delivery", "DeliveryBatch", "ShareRecord"}
+"""Extension types, which show the module in which they are compiled."""
 
 
 def as_typed(consumer: Consumer, producer: Producer) -> tuple[ConsumerHealth, ConsumerLag, ConsumerMetrics, int | None]:
@@ -171,6 +177,31 @@ def test_an_import_of_everything_brings_what_is_listed_and_overwrites_nothing_el
 def test_every_error_is_listed() -> None:
     found = {each for each, value in vars(aiokafka_lead.errors).items() if isinstance(value, type)}
     assert found <= set(aiokafka_lead.errors.__all__)
+
+
+def public_modules(package: Any) -> Iterator[Any]:
+    """Yield the package and the public modules in it, except the interfaces of other libraries."""
+    yield package
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if "._" not in found.name and found.name not in ("aiokafka_lead.compat", "aiokafka_lead.spark"):
+            module = importlib.import_module(found.name)
+            yield from public_modules(module) if found.ispkg else [module]
+
+
+def test_public_classes_show_public_modules() -> None:
+    private = {
+        f"{kind.__module__}.{kind.__qualname__} of {module.__name__}"
+        for module in public_modules(aiokafka_lead)
+        for name in getattr(module, "__all__", ())
+        if name not in COMPILED and isinstance(kind := getattr(module, name), type) and "._" in kind.__module__
+    }
+    assert private == set()
+
+
+@pytest.mark.parametrize("options", [ConsumerOptions, ProducerOptions, RunOptions, ShareRunOptions])
+def test_types_of_options_can_be_evaluated(options: type[Any]) -> None:
+    """Libraries such as pydantic do so for the annotations of an application."""
+    assert get_type_hints(options).keys() >= options.__annotations__.keys()
 
 
 def test_what_is_not_there_is_told() -> None:

@@ -138,8 +138,7 @@ class Option(NamedTuple):
 def described() -> dict[str, list[Option]]:
     """Return, by class of options, the options that it adds."""
     found: dict[str, list[Option]] = {}
-    runs = [PACKAGE / place for place in ("_core/run/options.py", "_core/share/run_options.py", "outbox/options.py")]
-    for path in (*PACKAGE.glob("config/*.py"), *runs):
+    for path in (*PACKAGE.glob("config/*.py"), PACKAGE / "outbox" / "options.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and "Options" in node.name:
                 found[node.name] = [*documented(node)]

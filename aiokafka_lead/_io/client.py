@@ -24,12 +24,12 @@ from .connection.settings import AnyLane, CoordinatorLane, HeldLane, Lane, Share
 from .deadline import Deadline
 from .life import Life
 from .metadata.actor import MetadataActor
-from .sharing import OwnCalls, SharedBrokers, SharedMetadata
 from .telemetry.metrics_push import ApplicationMetrics, MetricsPush
 
 if TYPE_CHECKING:
     from .._core.telemetry.measures import Source
     from ..config.options import BootstrapServers, SharedClient
+    from .sharing import OwnCalls
 
 R = TypeVar("R", bound=Response)
 
@@ -61,7 +61,7 @@ class Client(Life["Client"]):
         """Lane for questions about positions to leaders."""
         self.share_lane: AnyLane = Lane.DATA
         if parent is None:
-            calls = None
+            calls: OwnCalls | None = None
             self.brokers = Brokers(config, _Tasks(self), self._hot)
             self.metadata = MetadataActor(config, self.brokers)
             self._metrics_push: MetricsPush | None = None
@@ -69,6 +69,8 @@ class Client(Life["Client"]):
                 self._metrics_push = MetricsPush(config.client_id, self.brokers, self.spawn, config.request_timeout_ms)
                 self.metadata.add_listener(self._metrics_push.on_snapshot)
         else:
+            from .sharing import OwnCalls, SharedBrokers, SharedMetadata
+
             calls = OwnCalls()
             self._metrics_push = parent._metrics_push
             self._shared_metadata = SharedMetadata(parent.metadata, calls)

@@ -22,6 +22,9 @@ class WithHeaders(NamedTuple):
     headers: Headers
 
 
+WithHeaders.__module__ = "aiokafka_lead.schema"  # where users find it
+
+
 _Bytes = bytes | WithHeaders | Coroutine[Any, Any, bytes | None] | None
 
 Serializer = Callable[[T], _Bytes] | Callable[[T, SerializationContext], _Bytes]

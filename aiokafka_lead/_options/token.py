@@ -42,6 +42,9 @@ class Token:
         object.__setattr__(self, "extensions", MappingProxyType(_checked_extensions(self.extensions)))
 
 
+Token.__module__ = "aiokafka_lead.oidc"  # where users find it
+
+
 Token.__init__ = discreet(Token.__init__)  # type: ignore[method-assign]
 
 

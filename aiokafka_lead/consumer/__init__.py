@@ -19,7 +19,6 @@ from .._options.arguments import offset as checked_offset
 from .._options.checks import boolean
 from .._options.read_types import K, V
 from .._records import ConsumerRecord
-from .._runs import run_consumer
 from ..errors import ConfigError, IllegalStateError
 from ..types import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from ._base import ConsumerBase
@@ -27,7 +26,7 @@ from ._base import ConsumerBase
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._core.run.options import RunOptions
+    from ..config.run import RunOptions
     from ..handlers import Handlers
     from ..health import ConsumerHealth, ConsumerLag
     from ..metrics import ConsumerMetrics
@@ -296,6 +295,8 @@ class Consumer(ConsumerBase[K, V]):
         the consumer reads with ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another
         producer has taken over the transactional id, and, after ``transaction_retries``, the reason for the abort.
         """
+        from .._runs import run_consumer
+
         self._client.check()
         await run_consumer(self, self.subscribe, self._engine, handler, exactly_once, options)
 

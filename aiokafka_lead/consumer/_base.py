@@ -16,7 +16,6 @@ from .._io.facade import Facade
 from .._options.arguments import TIMEOUT
 from .._options.checks import discreet
 from .._options.read_types import K, V
-from .._runs import bury
 from ..config import ConsumerConfig
 from ..errors import IllegalStateError
 from ..types import TopicPartition
@@ -90,6 +89,8 @@ class ConsumerBase(Facade, Generic[K, V]):
         self._client.facade = type(self).__name__
         self._engine: ConsumerEngine[K, V] = ConsumerEngine(self._client, config)
         if config.on_bad_record != "raise":
+            from .._runs import bury
+
             self._engine.reader.bury = partial(bury, self._client, config)
         if topics:
             self._engine.subscribe(arguments.TOPICS("topics", topics))

@@ -177,7 +177,7 @@ class RecordsLoop(Loop):
 
 
 class BatchesLoop(Loop):
-    """Called by a loop over batches with each batch; receiving it has a separate span."""
+    """Ends the span of a batch when the loop asks for the next one; receiving a batch has a span of its own."""
 
     __slots__ = ()
 

@@ -17,8 +17,6 @@ from .._io.loop import loop_probe, loop_thread
 from .._io.producer.checked_sends import CheckedSends
 from .._io.producer.intake import Admission, Intake
 from .._io.producer.sender import HOT_REQUESTS, Sender
-from .._io.producer.shared_sending import Seat, SharedSending
-from .._io.producer.traced_sends import TracedSends
 from ..config import ProducerConfig
 from ..errors import ClientClosedError, KafkaError, RequestTimedOutError
 from ..errors.base import own_copy
@@ -39,7 +37,11 @@ class ProducerEngine(Kind):
         self.client = client = Client(config, HOT_REQUESTS, parent)
         client.kind = self
         client.records_left = self._records_left
-        seat = None if parent is None else Seat(SharedSending.of(parent))
+        seat = None
+        if parent is not None:
+            from .._io.producer.shared_sending import Seat, SharedSending
+
+            seat = Seat(SharedSending.of(parent))
         self.sender = Sender(config, client.brokers, client.metadata, partial(ask_anyone, client), client.spawn, seat)
         self.accumulator = self.sender.accumulator
         self.check: Callable[[], None] = client.check
@@ -67,6 +69,8 @@ class ProducerEngine(Kind):
         self.client.on_fork(self._close_intakes)
         self.client.measure(self._telemetry)
         if installed.tracer is not None:
+            from .._io.producer.traced_sends import TracedSends
+
             metadata = self.client.metadata
             tracing = installed.tracer.producer(TracedClient.of(self.config, lambda: metadata.snapshot.cluster_id))
             self.intake.unsampled = tracing.unsampled

@@ -26,9 +26,9 @@ from ..types import AcknowledgeType, TopicPartition
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .._core.share.run_options import ShareRunOptions
     from .._options.serialization import AsyncDeserializer, Deserializer
     from ..config import SharedClient
+    from ..config.run import ShareRunOptions
     from ..config.share import ShareConsumerBaseOptions
     from ..handlers import Handlers
     from ..health import ConsumerHealth

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
-from aiokafka_lead._core.run.options import Order, RunConfig
+from aiokafka_lead._core.run.options import RunConfig
 from aiokafka_lead._core.run.order import lanes_for
 from aiokafka_lead._core.run.work import HandlerSlot, PartitionWork, Work
 from aiokafka_lead._records import ConsumerRecord
+from aiokafka_lead.config.run import Order
 from aiokafka_lead.types import TimestampType, TopicPartition
 
 Record = ConsumerRecord[Any, Any]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pickle
+import subprocess
+import sys
 import typing
 from dataclasses import KW_ONLY, field
 from typing import Any
@@ -67,6 +69,21 @@ def test_a_named_tuple(kind: Any) -> None:
     assert kind.__mro__ == (kind, tuple, object)
     with pytest.raises(TypeError, match="partition"):
         kind("events")
+
+
+MANY = """
+import gc
+from aiokafka_lead._values import NamedTuple
+gc.set_threshold(1, 1, 1)
+for count in range(1, 60):
+    fields = {f"field{at}": "int" for at in range(count)}
+    kind = type(NamedTuple)("Kind", (NamedTuple,), {"__annotations__": fields, "__module__": __name__})
+    assert kind(*range(count))[-1] == count - 1
+"""
+
+
+def test_named_tuples_are_made_while_garbage_is_collected() -> None:
+    subprocess.run([sys.executable, "-c", MANY], check=True, timeout=60)
 
 
 def test_a_frozen_value() -> None:

@@ -146,6 +146,13 @@ class Owner:
         kept = self.kept
         return references.has_no_other_owner(kept)
 
+    def take(self) -> Call:
+        """Return the call that was returned before, if no one else keeps it."""
+        kept = self.kept
+        if type(kept) is not Call or not references.has_no_other_owner(kept):
+            kept = self.kept = Call(None, None)
+        return kept
+
 
 def times() -> tuple[float, int, int]:
     return clock.monotonic_s(), clock.wall_ms(), clock.thread_id()

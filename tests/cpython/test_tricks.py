@@ -168,6 +168,10 @@ def test_the_only_owner(forms: dict[str, Any]) -> None:
     assert other == bytes(8)
     for form in ("plain", "without"):
         assert forms[form].Owner().is_the_only_one() is False
+    for module in forms.values():
+        owner = module.Owner()
+        kept = owner.take()
+        assert owner.take() is not kept
 
 
 def run(coroutine: Any) -> tuple[list[object], object]:

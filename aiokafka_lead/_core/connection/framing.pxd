@@ -1,6 +1,6 @@
 cimport cython
 
-from aiokafka_lead._cpython cimport raw, references
+from aiokafka_lead._cpython cimport raw
 
 
 @cython.final
@@ -13,7 +13,6 @@ cdef class FrameReader:
     cdef bytearray _body
     cdef object _body_view
     cdef Py_ssize_t _filled
-    cdef list _bodies
 
     cpdef object get_buffer(self)
 
@@ -22,7 +21,4 @@ cdef class FrameReader:
 
     cdef object _grown_scratch(self)
     cdef int _begin_body(self, Py_ssize_t length, object beginning) except -1
-    @cython.locals(bodies=list, body=bytearray, at=Py_ssize_t)
-    cdef bytearray _room_for(self, Py_ssize_t length)
-
     cdef list _received_body(self, Py_ssize_t count)

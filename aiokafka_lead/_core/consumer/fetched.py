@@ -37,7 +37,7 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 codecs less than one, and a thread beside a busy loop up to 5."""
 
 MESSAGES_LOADED_AT_ONCE_BYTES = 64 * 1024
-"""The same for a set of messages of formats 0 and 1, each of which takes a microsecond or more."""
+"""The same limit for a set of messages of formats 0 and 1, which take a microsecond or more each."""
 
 JOINED_BYTES = 1024 * 1024
 """The same limit in stored bytes."""

@@ -6,7 +6,6 @@ Both are sent on behalf of positions (a reset, a validation), and ListOffsets al
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ..._values import NamedTuple
@@ -46,12 +45,14 @@ class EpochEnd(NamedTuple):
     leader_epoch: int
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class LookupAnswer(Generic[T]):
     """One leader's answer about its partitions. Missing ones should be requested again."""
 
-    found: dict[TopicPartition, T] = field(default_factory=dict)
-    failed: dict[TopicPartition, KafkaError] = field(default_factory=dict)
+    __slots__ = ("failed", "found")
+
+    def __init__(self) -> None:
+        self.found: dict[TopicPartition, T] = {}
+        self.failed: dict[TopicPartition, KafkaError] = {}
 
     def fail(self, tp: TopicPartition, code: int) -> None:
         """Keep the error for one partition."""

@@ -234,6 +234,9 @@ class RecordBatch(Generic[K, V]):
         return f"<RecordBatch {self._tp} offsets {self.base_offset}..{self.offsets[-1]} records={len(self)}>"
 
 
+RecordBatch.__module__ = "aiokafka_lead"  # where users find it
+
+
 def _column(made: list[T] | RecordDeserializationError) -> list[T]:
     if isinstance(made, RecordDeserializationError):
         raise own_copy(made)

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..._records.record import ConsumerRecord
-from .options import Order
+from ...config.run import Order
 
 if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]

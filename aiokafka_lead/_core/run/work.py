@@ -7,11 +7,12 @@ from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..._records.record import ConsumerRecord
+from ...config.run import Order
 from ...types import TopicPartition
 from ..consumer.partition_state import PartitionState
 from ..consumer.position import Position
 from ..consumer.positions import Positions
-from .options import Order, RunConfig
+from .options import RunConfig
 from .order import Lanes, lanes_for
 from .progress import Progress
 from .retries import Shares

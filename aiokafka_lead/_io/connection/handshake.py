@@ -22,10 +22,10 @@ from ...errors import (
 )
 from ..loop import Spawner, in_slices
 from .connection import Connection
-from .tls import TlsContexts, new_tls_contexts
 
 if TYPE_CHECKING:
     from .login import Login
+    from .tls import TlsContexts
 
 SOFTWARE_NAME = "aiokafka-lead"
 
@@ -49,11 +49,15 @@ class Security(NamedTuple):
         """Create it from the ``security_protocol``, ``ssl_*`` and ``sasl_*`` options; logins may run tasks."""
         uses_tls = config.security_protocol.endswith("SSL")
         uses_sasl = config.security_protocol.startswith("SASL_")
-        tls = new_tls_contexts(config) if uses_tls else None
+        tls = None
+        if uses_tls:
+            from .tls import new_tls_contexts
+
+            tls = new_tls_contexts(config)
         presents = config.ssl_certfile is not None or config.ssl_certdata is not None
         if not uses_sasl:
             return cls(tls, None, presents)
-        from .login import new_login  # not imported without authentication, because it is slow
+        from .login import new_login
 
         return cls(tls, new_login(config, tasks), presents)
 
@@ -87,7 +91,7 @@ async def shake_hands(
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
     session = ENDLESS
     if security.login is not None:
-        from .authentication import authenticate  # as above
+        from .authentication import authenticate
 
         connection.stage = f"SASL {security.login.mechanism}"
         lifetime_ms, asked_at = await authenticate(connection, versions, security.login)

@@ -18,7 +18,6 @@ from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import parse_reset_policy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
 from ..._core.leadership.patience import RetryPolicy
-from ..._core.run.handler import time_of_handlers
 from ..._core.tracing import ReadTracing, TracedClient, installed
 from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchRequest
@@ -34,12 +33,11 @@ from .absence_watch import AbsenceWatch
 from .fetch_channels import FetchChannels, OwnChannels
 from .fetcher import Fetcher
 from .health import HealthWatch
-from .kept_topics import KeptTopics
 from .offset_queries import OffsetQueries
 from .position_keeper import PositionKeeper
 from .reader import Reader
 from .readiness import Readiness
-from .subscriber import Subscriber
+from .subscriber import KeptTopics, Subscriber
 
 if TYPE_CHECKING:
     from ..._core.telemetry.measures import Source
@@ -244,6 +242,8 @@ class ConsumerEngine(Kind, Generic[K, V]):
 
     async def finish(self, deadline: Deadline) -> None:
         if self.run.work is not None:
+            from ..._core.run.handler import time_of_handlers
+
             await self.run.work.finish(*time_of_handlers(deadline.at, deadline.timeout_ms / 1000))
 
     async def depart(self, deadline: Deadline) -> None:

@@ -7,19 +7,20 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from ..._core.consumer.health import Facts, Limits, judge
 from ..._core.consumer.in_hand import CurrentRun, PollInterval
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.standstill import Standstill
-from ..._options.logs import client_log
+from ..._options.logs import ClientLog, client_log
 from ...config import ConsumerConfig
 from ...errors import KafkaError
 from ...health import ConsumerHealth, ConsumerLag
 from ...types import TopicPartition
 from ..client import Client
 from .absence_watch import AbsenceWatch
-from .loop_watch import TICK_S, LoopWatch
 from .reader import Reader
 
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 WARN_AFTER_S = (1.0, 3.0)
 """Bounds for the warning about a blocked event loop, which is logged after the heartbeat interval."""
 
-
 LOOK_EVERY_S = 4.0
 """Interval between looks at the partitions' positions; shorter if ``request_timeout_ms`` is short."""
+
+TICK_S = 0.25
+"""Interval between looks at the clock."""
 
 
 class HealthWatch:
@@ -188,3 +191,43 @@ def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) 
 def since(at: float | None, now: float) -> float | None:
     """Return the seconds since then."""
     return None if at is None else now - at
+
+
+class LoopWatch:
+    """Task that sleeps for `TICK_S` at a time; if it wakes late, the event loop was blocked.
+
+    ``remember`` is called before each sleep. ``starved`` gets the length of the blockage and the time, and describes
+    the requests that were held up. It has to rely on the remembered state: other tasks may have run since the blockage
+    ended.
+    """
+
+    def __init__(
+        self, warn_after_s: float, remember: Callable[[], None], starved: Callable[[float, float], str], log: ClientLog
+    ) -> None:
+        self.warn_after_s = warn_after_s
+        self._remember = remember
+        self._starved = starved
+        self._log = log
+        self.ticked_at = time.monotonic()
+        """Time at which the event loop was last seen running."""
+        self.blocked_s = 0.0
+        """Length of the last blockage."""
+        self.blocked_until: float | None = None
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        self.ticked_at = time.monotonic()
+        while True:
+            self._remember()
+            await anyio.sleep(TICK_S)
+            now = time.monotonic()
+            late_s = now - self.ticked_at - TICK_S
+            self.ticked_at = now
+            if late_s >= self.warn_after_s:
+                self.blocked_s, self.blocked_until = late_s, now
+                self._log.warning(
+                    "the event loop was blocked for %.1f s; %s. Some code ran for that long without awaiting: run it "
+                    "in a thread",
+                    late_s,
+                    self._starved(late_s, now),
+                )

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
@@ -51,8 +52,10 @@ from .lines import Lines
 from .pacing import Pacing
 from .parking import Parking
 from .producer_id import AskAny, ProducerIds
-from .shared_sending import Seat
 from .topic_lookups import TopicLookups
+
+if TYPE_CHECKING:
+    from .shared_sending import Seat
 
 HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
 """Requests for which records wait."""

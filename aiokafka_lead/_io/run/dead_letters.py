@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._core.run.dead_letter import dead_letter_headers
-from ..._core.run.options import DeadLetterProducer
 from ..._records import ConsumerRecord
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from ...config.run import DeadLetterProducer
 from ...errors import TopicAuthorizationFailedError, UnsupportedVersionError
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class DeadLetters:
         Its timestamp is the present time, so that the topic's retention begins now; the record's own is in the headers.
         """
         headers = dead_letter_headers(record, error, attempts, self._group_id)
-        return await self._producer.send(self.topic, record.value, record.key, headers=headers)
+        delivery: Delivery = await self._producer.send(self.topic, record.value, record.key, headers=headers)
+        return delivery
 
 
 async def check_writable(client: Client, topic: str) -> int:

@@ -11,9 +11,9 @@ import anyio.to_thread
 
 from ..._core.run.binding import bound, bound_to_batch
 from ..._core.run.later import Letter, RetryTopics
-from ..._core.run.options import Order
 from ..._core.run.routes import Route, outgoing
 from ..._values import NamedTuple
+from ...config.run import Order
 from ...errors import ConfigError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from ..._options.logs import client_log
 from ...config.share import ShareConsumerConfig
 from ...health import ConsumerHealth
 from ..client import Client
-from ..consumer.health import WARN_AFTER_S, since, unusable
-from ..consumer.loop_watch import TICK_S, LoopWatch
+from ..consumer.health import TICK_S, WARN_AFTER_S, LoopWatch, since, unusable
 from .membership import ShareMembership
 
 

@@ -25,6 +25,9 @@ class DelegationToken(NamedTuple):
     """In base64, as clients use it."""
 
 
+DelegationToken.__module__ = "aiokafka_lead.testing.security_controls"  # where users find it
+
+
 class ScramExchange:
     """The server's side of one authentication."""
 

@@ -79,6 +79,9 @@ class TelemetryPush(NamedTuple):
     """Not compressed: ``MetricsData`` of opentelemetry-proto."""
 
 
+TelemetryPush.__module__ = "aiokafka_lead.testing"  # where users find it
+
+
 class Wanted(NamedTuple):
     """The metrics that one client should push."""
 

@@ -93,6 +93,9 @@ class GroupOptions(NamedTuple):
     share_max_sessions: int = 2_000
 
 
+GroupOptions.__module__ = "aiokafka_lead.testing"  # where users find it
+
+
 class Member:
     """One member. ``reply_join`` and ``reply_sync`` are set while it waits for an answer."""
 

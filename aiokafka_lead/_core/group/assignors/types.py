@@ -37,6 +37,9 @@ class MemberSubscription:
     """Rack of the member (KIP-881): its ``client_rack``."""
 
 
+MemberSubscription.__module__ = "aiokafka_lead"  # where users find it
+
+
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
     """The partitions to be assigned."""
@@ -72,6 +75,9 @@ class TopicPartitions:
         return racks[partition] if partition < len(racks) else _NO_RACKS
 
 
+TopicPartitions.__module__ = "aiokafka_lead"  # where users find it
+
+
 class GroupAssignor(Protocol):
     """Decides which member gets which partitions; the client of the group's leader runs it.
 
@@ -100,6 +106,9 @@ class GroupAssignor(Protocol):
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
         """Return each member's partitions. Pure: the same result for the same input, in any order of the members."""
         ...
+
+
+GroupAssignor.__module__ = "aiokafka_lead"  # where users find it
 
 
 def java_order(text: str) -> bytes:

@@ -1,8 +1,8 @@
 """User data of the sticky assignors in Java's format: a member's earlier partitions and their generation.
 
-Neither format begins with a version. "sticky" sends its last assignment, because its members give up all partitions
-before they join, and since KIP-341 that assignment's generation. "cooperative-sticky" sends the generation alone: the
-partitions are in the subscription itself.
+Neither format begins with a version. A member of "sticky" gives up all partitions before it joins, so it sends its last
+assignment and, since KIP-341, the generation of that. "cooperative-sticky" sends the generation alone: the partitions
+are in the subscription itself.
 """
 
 from __future__ import annotations

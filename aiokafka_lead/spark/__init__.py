@@ -30,8 +30,8 @@ _HIDDEN = r"(?i:ssl\.keystore\.key|proxy\.url)"
 def register(spark: SparkSession) -> None:
     """Make `FORMAT` known to this session, classic or Spark Connect.
 
-    Also makes Spark hide ``kafka.ssl.keystore.key`` and ``kafka.proxy.url`` in plans, the UI and event logs, as it hides
-    passwords: adds them to the session's ``spark.sql.redaction.options.regex``.
+    Also makes Spark hide ``kafka.ssl.keystore.key`` and ``kafka.proxy.url`` in plans, the UI and event logs, as it
+    hides passwords: adds them to the session's ``spark.sql.redaction.options.regex``.
 
     If the package comes from a zip of ``--py-files``, this also sets ``PYTHONPATH`` in the session's
     ``SparkContext.environment``: Spark gives the zip to tasks, but not to the driver's process of a streaming query.

@@ -79,8 +79,8 @@ class ClientLoop:
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an asynchronous function and return its result; the calling thread waits.
 
-        Raises its error. Interrupting the thread cancels it. Raises SystemExit if the parent process has died meanwhile:
-        a stream's driver would otherwise outlive Spark's JVM for the rest of an outage.
+        Raises its error. Interrupting the thread cancels it. Raises SystemExit if the parent process has died: a
+        stream's driver would otherwise outlive Spark's JVM for the rest of an outage.
         """
         future = self.start(function, *args, **kwargs)
         try:

@@ -137,7 +137,7 @@ def _costs(formats: Sequence[str], repeat: int, run: Callable[[str], None]) -> C
 
 
 def _row(name: str, partitions: int, costs: Costs) -> list[Any]:
-    """Return the medians and ranges, and those of the ratios of each turn."""
+    """Return the medians and ranges, of times and of the ratios of each turn."""
     times = [f"{_spread([cost.seconds for cost in found])} s" for found in costs.values()]
     if len(costs) == 1:
         return [name, partitions, *times, "", ""]

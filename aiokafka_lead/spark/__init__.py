@@ -24,7 +24,7 @@ __all__ = ["FORMAT", "lag", "refresh", "register"]
 
 _REDACTION = "spark.sql.redaction.options.regex"
 _HIDDEN = r"(?i:ssl\.keystore\.key|proxy\.url)"
-"""By default Spark hides URLs, but no keys."""
+"""Names of options with secrets: Spark hides URLs by default, but no keys."""
 
 
 def register(spark: SparkSession) -> None:

@@ -121,26 +121,33 @@ class Cost(NamedTuple):
     """Processor time of the JVM and all Python processes below it."""
 
 
-def _costs(formats: Sequence[str], repeat: int, run: Callable[[str], None]) -> dict[str, Cost]:
-    """Return the medians by format; the formats take turns, and the first turn does not count."""
+Costs = Mapping[str, Sequence[Cost]]
+"""Costs by format, of one turn after another."""
+
+
+def _costs(formats: Sequence[str], repeat: int, run: Callable[[str], None]) -> Costs:
+    """Let the formats take turns; the first turn does not count."""
     found: dict[str, list[Cost]] = {kind: [] for kind in formats}
     for _ in range(repeat + 1):
         for kind in formats:
             began_at, cpu_s = time.perf_counter(), _cpu_s()
             run(kind)
             found[kind].append(Cost(time.perf_counter() - began_at, _cpu_s() - cpu_s))
-    return {
-        kind: Cost(median(one.seconds for one in costs[1:]), median(one.cpu_s for one in costs[1:]))
-        for kind, costs in found.items()
-    }
+    return {kind: costs[1:] for kind, costs in found.items()}
 
 
-def _row(name: str, partitions: int, costs: Mapping[str, Cost]) -> list[Any]:
-    times = [f"{cost.seconds:.2f} s" for cost in costs.values()]
+def _row(name: str, partitions: int, costs: Costs) -> list[Any]:
+    """Return the medians and ranges, of times and of the ratios of each turn."""
+    times = [f"{_spread([cost.seconds for cost in found])} s" for found in costs.values()]
     if len(costs) == 1:
         return [name, partitions, *times, "", ""]
-    mine, theirs = costs.values()
-    return [name, partitions, *times, f"{mine.seconds / theirs.seconds:.2f}", f"{mine.cpu_s / theirs.cpu_s:.2f}"]
+    turns = list(zip(*costs.values(), strict=True))
+    ratios = [[mine[at] / theirs[at] for mine, theirs in turns] for at in range(len(Cost._fields))]
+    return [name, partitions, *times, *map(_spread, ratios)]
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def _stats() -> dict[int, tuple[int, float]]:

@@ -22,21 +22,31 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "lag", "refresh", "register"]
 
+_REDACTION = "spark.sql.redaction.options.regex"
+_HIDDEN = r"(?i:ssl\.keystore\.key|proxy\.url)"
+"""Names of options with secrets: Spark hides URLs by default, but no keys."""
+
 
 def register(spark: SparkSession) -> None:
     """Make `FORMAT` known to this session, classic or Spark Connect.
 
+    Also makes Spark hide ``kafka.ssl.keystore.key`` and ``kafka.proxy.url`` in plans, the UI and event logs, as it
+    hides passwords: adds them to the session's ``spark.sql.redaction.options.regex``.
+
     If the package comes from a zip of ``--py-files``, this also sets ``PYTHONPATH`` in the session's
     ``SparkContext.environment``: Spark gives the zip to tasks, but not to the driver's process of a streaming query.
     """
-    from .data_source import KafkaDataSource
+    from .data_source import RegisteredDataSource
 
+    hidden = spark.conf.get(_REDACTION) or ""
+    if _HIDDEN not in hidden:
+        spark.conf.set(_REDACTION, f"{hidden}|{_HIDDEN}" if hidden else _HIDDEN)
     archive = Path(__file__).parents[2]
     context = getattr(spark, "sparkContext", None)  # not in Spark Connect
     if archive.is_file() and context is not None:
         paths = [str(archive), context.environment.get("PYTHONPATH", "")]
         context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    spark.dataSource.register(KafkaDataSource)
+    spark.dataSource.register(RegisteredDataSource)
 
 
 def refresh(frame: DataFrame) -> DataFrame:

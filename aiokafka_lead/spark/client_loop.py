@@ -15,7 +15,7 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -38,6 +38,9 @@ _TLS_HINT = re.compile(r"(\[[^\]\s]+\]|[^\s:]+):([0-9]+): [^;]*; if this listene
 """A bootstrap server in an error text that says it closed the connection like a TLS listener."""
 
 SAY_AGAIN_S = 60.0
+
+PARENT_CHECK_S = 1.0
+"""Interval of checks for the parent process, if an answer takes that long."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _connections = logging.getLogger("aiokafka_lead.connection")
@@ -69,16 +72,21 @@ class ClientLoop:
         """Idle started clients, by purpose, each with the timer that will stop it."""
         self._stopping: set[asyncio.Task[None]] = set()
         """References that keep the tasks alive."""
+        self._parent = os.getppid()
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka_lead", daemon=True)
         self._thread.start()
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an asynchronous function and return its result; the calling thread waits.
 
-        Raises its error. Interrupting the thread cancels it.
+        Raises its error. Interrupting the thread cancels it. Raises SystemExit if the parent process has died: a
+        stream's driver would otherwise outlive Spark's JVM for the rest of an outage.
         """
         future = self.start(function, *args, **kwargs)
         try:
+            while not wait([future], PARENT_CHECK_S).done:
+                if os.getppid() != self._parent:
+                    raise SystemExit("the process that asked has died")
             return future.result()
         except BaseException:
             future.cancel()

@@ -6,7 +6,8 @@ writers are imported on demand: a task that writes does not import the reading p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.datasource import DataSource
 
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-__all__ = ["KafkaDataSource"]
+__all__ = ["KafkaDataSource", "RegisteredDataSource"]
 
 
 class KafkaDataSource(DataSource):
     """Topics for batch and streaming queries, with the options of Spark's own Kafka connector."""
+
+    _key_is_hidden: ClassVar[bool] = False
+    """True if Spark hides a private key that is an option."""
 
     @classmethod
     def name(cls) -> str:
@@ -47,22 +51,36 @@ class KafkaDataSource(DataSource):
         """Return the reader for ``spark.read``."""
         from .source.batch import KafkaBatchReader
 
-        return KafkaBatchReader(self.options, schema)
+        return KafkaBatchReader(self._given(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (PySpark's name)
         """Return the reader for ``spark.readStream``."""
         from .source.stream import KafkaStreamReader
 
-        return KafkaStreamReader(self.options, schema)
+        return KafkaStreamReader(self._given(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer for ``df.write``."""
         from .sink import batch_writer
 
-        return batch_writer(self.options, schema, overwrite)
+        return batch_writer(self._given(), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (PySpark's name)
         """Return the writer for ``df.writeStream``."""
         from .sink import stream_writer
 
-        return stream_writer(self.options, schema, overwrite)
+        return stream_writer(self._given(), schema, overwrite)
+
+    def _given(self) -> Mapping[str, str]:
+        """Return the options, with a warning if Spark shows a secret in them."""
+        from .kafka_options import mention_key
+
+        if not self._key_is_hidden:
+            mention_key(self.options)
+        return self.options
+
+
+class RegisteredDataSource(KafkaDataSource):
+    """The data source in a session in which `register` makes Spark hide private keys."""
+
+    _key_is_hidden = True

@@ -19,12 +19,14 @@ from .config_providers import with_variables
 from .tls import tls_options
 
 __all__ = [
+    "KEY",
     "boolean",
     "bootstrap_servers",
     "client_options",
     "configuration",
     "integer",
     "kafka_settings",
+    "mention_key",
     "mention_unknown",
     "refuse_owned",
     "truth",
@@ -66,15 +68,8 @@ _KNOWN = {
     """.split()  # noqa: SIM905 (a list would be a page)
 }
 """Options of sources and sinks, and options that Spark itself adds, in lower case."""
-_PROVIDER = (
-    "Spark shows it in clear, in its UI, the UI's REST answers and event logs. Have a config provider read it "
-    "('${env:NAME}' with kafka.config.providers)"
-)
-_SHOWN = {
-    f"{PREFIX}ssl.keystore.key": f"{_PROVIDER}, or name a file by kafka.ssl.keystore.location",
-    f"{PREFIX}proxy.url": _PROVIDER,
-}
-"""Settings that may hold a secret under names that Spark does not redact."""
+KEY = f"{PREFIX}ssl.keystore.key"
+"""The one secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
 _log = logging.getLogger("aiokafka_lead.spark")
 _mentioned: set[str] = set()
 """Ignored settings that this process has already logged."""
@@ -91,15 +86,12 @@ def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def mention_unknown(options: Mapping[str, str]) -> None:
-    """Warn once in this process about each unknown, possibly misspelt option, and about a visible private key.
+    """Warn once in this process about each unknown, possibly misspelt option.
 
     Spark's connector silently ignores unknown ones, so they are not refused.
     """
-    for given, text in options.items():
+    for given in options:
         name = given.lower()
-        if name in _SHOWN and _is_secret(name, text) and name not in _mentioned:
-            _mentioned.add(name)
-            _log.warning("option '%s': %s", name, _SHOWN[name])
         if name in _KNOWN or name.startswith(_KNOWN_PREFIXES) or name in _mentioned:
             continue
         _mentioned.add(name)
@@ -108,9 +100,17 @@ def mention_unknown(options: Mapping[str, str]) -> None:
         _log.warning("option '%s' is unknown and has no effect%s", given, hint)
 
 
-def _is_secret(name: str, text: str) -> bool:
-    """Return True unless a config provider gives the value, or it is the URL of a proxy without a password."""
-    return "${" not in text and ("@" in text or not name.endswith("proxy.url"))
+def mention_key(options: Mapping[str, str]) -> None:
+    """Warn once in this process about a private key that is an option, unless a config provider reads it."""
+    if "${" in options.get(KEY, "${") or KEY in _mentioned:
+        return
+    _mentioned.add(KEY)
+    _log.warning(
+        "option '%s': Spark shows it in its UI, the UI's REST answers and event logs. Call "
+        "aiokafka_lead.spark.register(spark) first, which makes Spark hide it; or have a config provider read it "
+        "('${env:NAME}' with kafka.config.providers), or name a file by kafka.ssl.keystore.location",
+        KEY,
+    )
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:

@@ -105,6 +105,20 @@ def _cached(spark: SparkSession, frame: DataFrame, more: Callable[[], None]) -> 
     return [before, frame.count(), frame.unpersist(blocking=True).count()]
 
 
+def _joined_by_a_stream(spark: SparkSession, frame: DataFrame, more: Callable[[], None]) -> list[int]:
+    found: list[int] = []
+    with tempfile.TemporaryDirectory() as folder:
+        stream = spark.readStream.format("text").load(folder).selectExpr("cast(value as int) as partition")
+        joined = stream.join(frame.select("partition", "offset"), "partition").writeStream
+        query = joined.foreachBatch(lambda rows, number: found.append(rows.count())).start()
+        for name in ("before", "after"):
+            Path(folder, name).write_text("0")
+            query.processAllAvailable()
+            more()
+        query.stop()
+    return found
+
+
 _USES: Mapping[Use, tuple[list[int], list[int]]] = {
     _united: ([20, 2], [20, 2]),
     _filtered: ([10, 20, 3], [10, 20, 3]),
@@ -112,6 +126,7 @@ _USES: Mapping[Use, tuple[list[int], list[int]]] = {
     _again: ([20, 20, 10], [20, 30, 20]),
     _viewed: ([20, 20], [20, 30]),
     _cached: ([20, 20, 20], [20, 20, 30]),
+    _joined_by_a_stream: ([10, 10], [10, 20]),
 }
 """Numbers returned by this package and by the connector. Two partitions have ten records each, then ten more."""
 

@@ -83,7 +83,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterato
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        "spark.ui.enabled": "false",
+        "spark.ui.port": "0",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -55,6 +57,27 @@ def test_running_returns_and_raises(loop: ClientLoop) -> None:
     assert loop.start(double, 5).result(10) == 10
     with pytest.raises(KeyError, match="why"):
         loop.run(fail)
+
+
+WAITING = """
+import anyio
+from aiokafka_lead.spark.client_loop import client_loop
+
+async def wait():
+    print("waits", flush=True)
+    await anyio.sleep(3600)
+
+client_loop().run(wait)
+"""
+PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+
+
+def test_a_wait_ends_with_the_process_that_asked() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, WAITING], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"waits\n"
+        parent.kill()
+        assert parent.stdout.read() == b"", "the pipe is open until the waiting process has ended"
 
 
 def test_a_client_is_kept_for_the_next_borrower(loop: ClientLoop) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from aiokafka_lead._io.transactions.handover import OpenTransaction
@@ -379,6 +380,33 @@ def test_spark_copies_a_topic_and_repeats_a_batch(
     fill(cluster, here, numbered(10, 60))
     copy()
     assert counted(cluster, there) == sorted(numbered(70))
+
+
+def test_a_second_query_on_a_checkpoint_takes_over(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    """Spark ends the first one, amid its work."""
+    here, there = new_topic(2), new_topic(2)
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+
+    def start() -> StreamingQuery:
+        reader = spark.readStream.format("aiokafka_lead").options(**servers, subscribe=here)
+        rows = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger="20").load()
+        writer = rows.writeStream.format("aiokafka_lead").options(**servers, topic=there, exactlyOnce="true")
+        return writer.option("checkpointLocation", str(tmp_path)).start()
+
+    for partition in range(2):
+        fill(cluster, here, numbered(50, 50 * partition), partition=partition)
+    first = start()
+    while first.lastProgress is None:
+        assert not first.awaitTermination(1)
+    second = start()
+    try:
+        assert first.awaitTermination(120)
+        second.processAllAvailable()
+    finally:
+        second.stop()
+    assert counted(cluster, there) == sorted(numbered(100))
 
 
 def test_spark_writes_a_dataframe_as_a_whole(spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic) -> None:

@@ -9,8 +9,10 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from aiokafka_lead import TopicPartition
 from aiokafka_lead.spark import kafka_options
+from aiokafka_lead.spark.data_source import KafkaDataSource, RegisteredDataSource
 from aiokafka_lead.spark.source.bounds import AtOffsets, AtTime, AtTimes, End, NoMatch, Selection
 from aiokafka_lead.spark.source.options import SourceOptions, batch_options, stream_options
+from aiokafka_lead.spark.source.schema import full_schema
 
 GIVEN = {"kafka.bootstrap.servers": "a:9092", "subscribe": "t"}
 
@@ -237,23 +239,18 @@ def nothing_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nothing_mentioned")
 def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -> None:
-    hidden = {"kafka.ssl.keystore.key": "${env:KEY}"}
-    _batch(**hidden)
-    assert not caplog.records
-    for _ in range(2):
-        _batch(**{"kafka.ssl.keystore.key": "MARKED"})
-    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert said.startswith("option 'kafka.ssl.keystore.key': Spark shows it in clear")
-    assert "MARKED" not in said
+    def plan(kind: type[KafkaDataSource], key: str) -> list[str]:
+        caplog.clear()
+        source = kind(CaseInsensitiveDict({**GIVEN, "topic": "t", "kafka.ssl.keystore.key": key}))
+        # Certificates are checked later, if the protocol is SSL.
+        source.reader(full_schema(GIVEN))
+        source.streamWriter(full_schema(GIVEN), overwrite=False)
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
-
-@pytest.mark.usefixtures("nothing_mentioned")
-def test_a_proxys_password_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -> None:
-    _batch(**{"kafka.proxy.url": "socks5://proxy:1080"})
-    assert not caplog.records
-    _batch(**{"kafka.proxy.url": "socks5://user:MARKED@proxy:1080"})
-    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert said.startswith("option 'kafka.proxy.url': Spark shows it in clear")
+    assert plan(KafkaDataSource, "${env:KEY}") == []
+    assert plan(RegisteredDataSource, "MARKED") == []
+    (said,) = plan(KafkaDataSource, "MARKED")
+    assert said.startswith("option 'kafka.ssl.keystore.key': Spark shows it in its UI")
     assert "MARKED" not in said
 
 

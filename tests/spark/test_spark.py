@@ -5,6 +5,8 @@ All tests share one JVM; tests without one are in other files.
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,6 +132,13 @@ def test_only_a_dataframe_of_a_classic_session_is_refreshed() -> None:
 SECRET = "MARKED"
 
 
+def _shown(spark: SparkSession) -> list[str]:
+    """Return the plans of this application's SQL page, as the UI's REST interface answers."""
+    applications = f"{spark.sparkContext.uiWebUrl}/api/v1/applications/{spark.sparkContext.applicationId}"
+    with urllib.request.urlopen(f"{applications}/sql?length=10000", timeout=60) as answer:
+        return [query["planDescription"] for query in json.load(answer)]
+
+
 def test_plans_and_ui_show_nothing_private(
     spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -156,12 +165,34 @@ def test_plans_and_ui_show_nothing_private(
         frame.select("value").write.format(FORMAT).options(**options, topic=topic).mode("append").save()
     finally:
         spark.conf.unset("spark.sql.ui.explainMode")
-    internals: Any = spark
     plan_of: Any = frame
-    executions = internals._jsparkSession.sharedState().statusStore().executionsList()
-    shown = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
-    shown.append(plan_of._jdf.queryExecution().toString())
+    shown = [*_shown(spark), plan_of._jdf.queryExecution().toString()]
     assert any(f"topic={topic}" in plan and str(hidden) in plan for plan in shown), shown
+    assert not [plan for plan in shown if SECRET in plan]
+
+
+@pytest.mark.parametrize("mode", ["formatted", "extended"])
+def test_a_registered_session_hides_private_keys(
+    spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, mode: str
+) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(3))
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "Kafka.SSL.keystore.key": SECRET}
+    session = spark.newSession()
+    session.conf.set("spark.sql.ui.explainMode", mode)
+    session.conf.set("spark.sql.redaction.options.regex", "^anything$")
+    register(session)
+    frame = session.read.format(FORMAT).options(**options, subscribe=topic).load()
+    frame.createOrReplaceTempView("by_frame")
+    proxied = {**options, "kafka.proxy.url": f"socks5://user:{SECRET}@proxy:1080", "subscribe": topic}
+    session.read.format(FORMAT).options(**proxied).load().createOrReplaceTempView("by_proxy")
+    given = ", ".join(f"'{name}' '{text}'" for name, text in {**options, "subscribe": topic}.items())
+    session.sql(f"create temporary view by_sql using {FORMAT} options ({given})")
+    session.sql("create temporary view by_view as select * from by_sql")
+    assert session.table("by_view").unionAll(session.table("by_frame")).count() == 6
+    frame.select("value").write.format(FORMAT).options(**options, topic=topic).mode("append").save()
+    shown = [plan for plan in _shown(spark) if topic in plan]
+    assert any("Kafka.SSL.keystore.key=****" in plan for plan in shown), shown
     assert not [plan for plan in shown if SECRET in plan]
 
 

@@ -78,7 +78,10 @@ async def _check_run(settings: ExactlyOnce, run: Run) -> None:
     """Raise `ExactlyOnceError` if a later run has begun."""
     found = await read(settings)
     if found is None or found.run != run.name:
-        raise ExactlyOnceError(f"another run has taken over the transactionalIdPrefix '{settings.prefix}'")
+        raise ExactlyOnceError(
+            f"another run has taken over the transactionalIdPrefix '{settings.prefix}': another query has the same "
+            "prefix or checkpoint, or this one was restarted"
+        )
 
 
 def _write(

@@ -159,7 +159,7 @@ async def test_an_attempt_without_an_answer_does_not_hide_the_reason() -> None:
     async with AsyncExitStack() as stack:
         world = World(stack)
         admin = await world.start()
-        await admin.fence_producers(["tx"])  # so that the coordinator is known and connected, however busy the machine is
+        await admin.fence_producers(["tx"])  # a busy machine may need long to find the coordinator
         world.cluster.faults.add("InitProducerId", error_code=ConcurrentTransactionsError, count=1)
         world.cluster.faults.add("InitProducerId", skip=1, drop=True)
         with pytest.raises(RequestTimedOutError, match=r"within 1000 ms; the last try: .*tx") as caught:

@@ -95,7 +95,7 @@ async def test_without_waiting_it_returns_at_once(cluster: EmbeddedCluster) -> N
     with anyio.fail_after(AT_ONCE_S):
         await consumer.start(wait=False)
         with pytest.raises(RequestTimedOutError, match="positions of events-0"):
-            await consumer.wait_ready(timeout_ms=50)
+            await consumer.wait_ready(timeout_ms=500)
         rule.remove()
         await consumer.wait_ready()
         assert await positions(consumer) == [0, 0, 0]
@@ -133,7 +133,7 @@ async def test_a_partition_without_a_leader_is_left_to_the_background(
         (warning,) = [record.getMessage() for record in caplog.records if record.name == "aiokafka_lead.consumer"]
         assert "positions of alone-1 (no leader is known)" in warning
         with pytest.raises(RequestTimedOutError, match=r"positions of alone-1 \(no leader is known\)"):
-            await consumer.wait_ready(timeout_ms=50)
+            await consumer.wait_ready(timeout_ms=500)
         assert numbers(await take(consumer, 2)) == [0, 1]
         await cluster.start_broker(gone)
         await consumer.wait_ready()

@@ -219,7 +219,7 @@ def test_an_end_beyond_the_log_is_data_loss_or_cut(cluster: ClusterThread, new_t
         read(cluster, subscribe=topic, **end)
     assert values(read(cluster, subscribe=topic, failOnDataLoss="false", **end)) == numbered(10)
     beyond = {"startingOffsets": f'{{"{topic}":{{"0":12}}}}', **end}
-    with pytest.raises(DataLossError, match="ends at offset 10, before 12"):
+    with pytest.raises(DataLossError, match=r"ends at offset 10, (before 12|not at 15)"):  # by what is confirmed first
         read(cluster, subscribe=topic, **beyond)
     assert read(cluster, subscribe=topic, failOnDataLoss="false", **beyond) == []
 

@@ -280,10 +280,9 @@ class SimClient:
                 self._rebootstrap(RebootstrapCause.REQUIRED)
             return False
         self.links.reachability.informed(endpoint)
-        error = KafkaConnectionError("it knows no more")
         knows_more = applied.changed and applied.complete
-        if beside and not knows_more and self.links.reachability.look_further(endpoint, now, error):
-            self.links.close_lane(node, "control")
+        if beside and not knows_more and self.links.reachability.may_lead_elsewhere(endpoint, now):
+            self._leave(node, endpoint, KafkaConnectionError("it knows no more"))
         self._policy.answered(by_bootstrap_server=node < 0)
         leading = self.state.snapshot.leading(suspects.difference(applied.moved))
         self._schedule.succeeded(

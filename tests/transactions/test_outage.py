@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -55,14 +55,17 @@ class Loop:
     def __init__(self, transactions: Transactions, consumer: Consumer) -> None:
         self._transactions = transactions
         self._consumer = consumer
+        self.errors: list[Exception] = []
 
     async def run(self) -> None:
         async for batch in self._consumer.batches():
-            with suppress(*AS_DOCUMENTED):
+            try:
                 async with self._transactions.transaction() as txn:
                     for value in batch.values:
                         await txn.send("copies", value, partition=batch.partition)
                     await txn.commit_batch(batch)
+            except AS_DOCUMENTED as error:
+                self.errors.append(error)
 
 
 async def until(met: Callable[[], object]) -> None:
@@ -110,6 +113,8 @@ async def test_a_loop_by_hand_survives_an_outage(
         await until(lambda: ending.struck)  # so that a transaction is open, and the loop does not just wait for records
         await cluster.kill_broker(1)
         ending.remove()
+        if transactions_of is alone:  # a pipeline says it with the next transaction, for which there may be no records
+            await until(lambda: loop.errors)
         await anyio.sleep(3 * BRIEF["max_block_ms"] / 1000)  # the outage continues, whatever the loop waits for
         await cluster.start_broker(1)
         before = sent

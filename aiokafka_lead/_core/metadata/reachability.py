@@ -132,13 +132,6 @@ class Reachability:
         addresses = self._addresses.get(endpoint)
         return addresses is not None and addresses.leave(error)
 
-    def look_further(self, endpoint: Endpoint, now: float, error: KafkaError) -> bool:
-        """Leave a broker that knows no more than others do; return True if a new connection should be made."""
-        if not self.may_lead_elsewhere(endpoint, now):
-            return False
-        self.leave(endpoint, error)
-        return True
-
     def may_lead_elsewhere(self, endpoint: Endpoint, now: float) -> bool:
         """Return True if a new connection may lead to another broker than the present one, even by the same address.
 

@@ -171,6 +171,7 @@ class RefreshSchedule:
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
         """Return the brokers that have answered in vain, or are in doubt: never all of them."""
+        # A bootstrap server comes before all known brokers, once for each loss: it is asked because these do not help.
         fresh = {node_id for node_id in nodes if node_id < 0 and self._asked(node_id) < self._at_a_loss_since}
         if fresh:
             return {*nodes} - fresh
@@ -313,7 +314,7 @@ class RefreshSchedule:
                 row.witnesses.clear()
         elif changed:
             row.answers = min(row.answers, CONTRADICTED)
-        if over or not (row.answers or leads):
+        if over or not (row.answers or leads):  # news may shorten the wait without ending the patience
             row.began = now
         row.answers += 1
         row.asked = False

@@ -278,9 +278,8 @@ class Brokers:
     def look_further(self, node_id: int) -> None:
         """Reconnect to a bootstrap server that knew no more than the known brokers, but not soon again."""
         node = self._nodes.get(node_id)
-        error = KafkaConnectionError("it knows no more than the known brokers")
-        if node is not None and self._reachability.look_further(node.endpoint, time.monotonic(), error):
-            self._reconnect(node, error)
+        if node is not None and self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic()):
+            self.leave(node_id, KafkaConnectionError("it knows no more than the known brokers"))
 
     def all_left(self, node_id: int) -> bool:
         """Return True if each address of the node's name was left, and none is merely out of reach."""

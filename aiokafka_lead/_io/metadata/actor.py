@@ -354,7 +354,7 @@ class MetadataActor:
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
-        # Until it is replaced, because no record may be due before that; but not indefinitely if no connect is tried.
+        # A lost leader is asked about until it is replaced: no record may be due before. But only for a while.
         failed = self._brokers.failed_since(now - self._request_timeout_s)
         suspects = {*failed, *self._schedule.doubted}
         try:

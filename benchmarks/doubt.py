@@ -5,7 +5,7 @@ from a fault to the first progress after it, for each client in a process of its
 embedded cluster of its own. Progress means that a record written since the fault is read or acknowledged, unless the
 row says otherwise. ``> 30`` is no progress within the bound, ``-`` a client without the feature, ``lost`` records that
 the client gave up, ``ended`` an error raised by the client's own loop, as it ends a program. Another table has the
-number of requests a second that the brokers see from a client that all of them refuse, each after 10 ms. Takes ten
+number of requests a second that the brokers see from a client that all of them refuse, each after 10 ms. Takes five
 minutes; needs gcc, for names with several addresses.
 """
 

@@ -16,11 +16,11 @@ from typing import Generic, TypeVar
 E = TypeVar("E")
 T = TypeVar("T")
 
-MOST_PATIENCE_S = 0.75
-"""Longest time that a silent address of a broker holds up the next one, the first time."""
+PATIENCE_S = 0.5
+"""Time that a silent address holds up the next one, the first time.
 
-_LEAST_PATIENCE_S = 0.5
-"""A shorter time would give up addresses that are merely far away, however many a name has."""
+A shorter time would give up addresses that are merely far away.
+"""
 
 _MOST_DOUBLINGS = 10
 _REMEMBERED = 64
@@ -107,7 +107,7 @@ class Addresses(Generic[E]):
         """
         if self._latest is None or len(self.known) < 2:
             return math.inf
-        return MOST_PATIENCE_S * float(2 ** min(self._left.get(self._latest, 0), _MOST_DOUBLINGS))
+        return PATIENCE_S * float(2 ** min(self._left.get(self._latest, 0), _MOST_DOUBLINGS))
 
     def rank(self, address: str) -> _Rank:
         """Return the address's place in the order of attempts."""
@@ -123,13 +123,12 @@ class Search(Generic[E, T]):
     Call `candidates`, `begin` for each address that is tried, and `refused` or `reached`; then `failed` or `succeeded`.
     """
 
-    def __init__(self, addresses: Addresses[E], timeout_s: float, most_patience_s: float = math.inf) -> None:
-        """Begin with ``timeout_s`` in total, of which one silent address gets at most ``most_patience_s``."""
+    def __init__(self, addresses: Addresses[E], shared_s: float = 0) -> None:
+        """Begin a search in which a silent address gets its share of ``shared_s``, and at least `PATIENCE_S`."""
         self.found: Mapping[str, T] = {}
         """The addresses that the name resolves to now."""
         self._addresses = addresses
-        self._timeout_s = timeout_s
-        self._most_patience_s = most_patience_s
+        self._shared_s = shared_s
         self._trying: list[str] = []
         self._begun: list[str] = []
         self._done: set[str] = set()
@@ -200,8 +199,7 @@ class Search(Generic[E, T]):
             return math.inf
         failures = self._failures()
         silences = max((failures[address].silences for address in self._trying if address in failures), default=0)
-        share_s = max(_LEAST_PATIENCE_S, min(self._timeout_s / len(self.found), self._most_patience_s))
-        return share_s * float(2 ** min(silences, _MOST_DOUBLINGS))
+        return max(PATIENCE_S, self._shared_s / len(self.found)) * float(2 ** min(silences, _MOST_DOUBLINGS))
 
     @property
     def errors(self) -> dict[str, E]:

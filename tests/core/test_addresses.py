@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-from aiokafka_lead._options.addresses import MOST_PATIENCE_S, Addresses, Search
-
-PATIENCE_S = 2.5
+from aiokafka_lead._options.addresses import PATIENCE_S, Addresses, Search
 
 Names = Search[str, None]
 
 
-def search(memory: Addresses[str], *found: str, timeout_s: float = 10) -> Names:
-    new: Names = Search(memory, timeout_s, PATIENCE_S)
+def search(memory: Addresses[str], *found: str, shared_s: float = 0) -> Names:
+    new: Names = Search(memory, shared_s)
     new.found = dict.fromkeys(found)
     return new
 
@@ -100,12 +98,12 @@ def test_a_silent_address_waits_no_longer_than_its_share_while_others_are_left()
     alone = search(memory, "c")
     alone.candidates()
     assert alone.patience_s == math.inf
-    many = search(Addresses(), *map(str, range(16)))
+    many = search(Addresses(), *map(str, range(16)), shared_s=10)
     reach(many, "0")
     assert many.patience_s == 10 / 16
-    many = search(Addresses(), *map(str, range(1000)))
+    many = search(Addresses(), *map(str, range(1000)), shared_s=10)
     reach(many, "0")
-    assert many.patience_s == 0.5
+    assert many.patience_s == PATIENCE_S
 
 
 def test_a_slow_address_gets_the_time_that_it_needs() -> None:
@@ -123,9 +121,10 @@ def test_a_slow_address_gets_the_time_that_it_needs() -> None:
     assert trial.patience_s == 4 * PATIENCE_S
     for _ in range(2000):
         memory.failed("slow", "silent", silent=True)
-    assert trial.patience_s > 1000
+    assert trial.patience_s > 500
     trial.succeeded()
     assert search(memory, "slow", "down").patience_s == PATIENCE_S
+    assert search(memory, "slow", "down", shared_s=10).patience_s == 5
 
 
 def test_silence_beside_what_resets_does_not_spin() -> None:
@@ -212,7 +211,7 @@ def test_an_address_that_answers_nothing_is_waited_for_twice_as_long_each_time()
         assert next(iter(trial.candidates())) == address
         reach(trial, address)
         trial.succeeded()
-        assert memory.patience_s == MOST_PATIENCE_S * factor
+        assert memory.patience_s == PATIENCE_S * factor
         memory.leave("no answer")
         trial = search(memory, "frozen", "slow")
 

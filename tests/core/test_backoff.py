@@ -130,7 +130,7 @@ def test_tls_is_trusted_where_it_has_worked() -> None:
     """One broker may have a wrong certificate, whatever certificates the rest have."""
     known = reachability()
     known.succeeded(B, 100.0)
-    search: Search[KafkaError, None] = known.search(B, 10)
+    search: Search[KafkaError, None] = known.search(B)
     search.found = {"10.0.0.1": None}
     search.candidates()
     search.begin("10.0.0.1")
@@ -148,5 +148,7 @@ def test_a_broker_that_knows_no_more_is_left_after_a_while() -> None:
     known.succeeded(A, 100.0)
     assert not known.may_lead_elsewhere(A, 101.0)
     assert known.may_lead_elsewhere(A, 102.5)
+    assert known.may_lead_elsewhere(A, 102.5, loss_s=16)
+    assert not known.may_lead_elsewhere(A, 102.5, loss_s=60)
     known.succeeded(A, 103.0)
     assert not known.may_lead_elsewhere(A, 104.0)

@@ -13,6 +13,7 @@ from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.metadata.refresh import (
     ELECTIONS_TAKE_S,
     HINTED,
+    LEADERLESS,
     STALE,
     WITNESSES,
     Reason,
@@ -441,6 +442,20 @@ def test_rule_33_a_bootstrap_server_is_asked_as_soon_as_the_known_brokers_are_at
     assert plan.avoid([*KNOWN, -1]) == {*KNOWN}
     plan.succeeded(now, -1, changed=False, complete=True)
     assert plan.avoid([*KNOWN, -1]) != {*KNOWN}, "once for each loss"
+    plan.started(now)
+    plan.succeeded(now, -1, changed=False, complete=True, left=True)
+    assert plan.avoid([*KNOWN, -1]) == {*KNOWN}, "and for each connection"
+
+
+def test_rule_33_a_loss_ends_when_patience_has_passed_without_another_sign_of_it() -> None:
+    plan = schedule()
+    now = 1.0
+    while not plan.at_a_loss([ANY], now):
+        now = max(now, plan.due_at())
+        refreshed(plan, now, changed=False, complete=False)
+    assert plan.loss_s(now) == 0
+    assert plan.loss_s(now + 1) == 1
+    assert plan.loss_s(now + 2.1) == 0
 
 
 def test_rule_33_brokers_that_contradict_each_other_about_a_leader_in_doubt_bring_no_news() -> None:
@@ -454,6 +469,23 @@ def test_rule_33_brokers_that_contradict_each_other_about_a_leader_in_doubt_brin
         plan.succeeded(now, broker, changed=True, complete=broker == 1, leading={3} if broker == 1 else set())
     assert now < 1.2
     assert plan.at_a_loss(KNOWN, now)
+
+
+def test_rule_33_an_answer_to_another_question_counts_for_a_leader_in_doubt() -> None:
+    """Else the broker that keeps naming that leader, always asked for another reason, would never be a witness."""
+    plan = schedule()
+    now = 1.0
+    plan.request(doubted(3))
+    for broker in (3, 1, 4):
+        now = max(now, plan.due_at())
+        plan.started(now)
+        plan.succeeded(now, broker, changed=False, complete=False)
+    assert not plan.at_a_loss([1, 2, 3, 4], now)
+    plan.request(LEADERLESS)
+    now = plan.due_at()
+    plan.started(now)
+    plan.succeeded(now, 2, changed=True, complete=True, leading={3})
+    assert plan.at_a_loss([1, 2, 3, 4], now)
 
 
 def test_rule_33_known_brokers_without_an_answer_are_at_a_loss() -> None:

@@ -386,7 +386,7 @@ async def test_a_transport_that_opens_after_its_connection_was_closed_is_closed(
     """Only its task can close it; otherwise waiting for the end of the task would never return."""
     async with serve(Peer.drain) as port, connected(Peer.drain) as connection:
         connection.close(KafkaConnectionError("no longer wanted"), expected=True)
-        dialled = await dial(await resolve(HOST, port), Search(Addresses(), 10))
+        dialled = await dial(await resolve(HOST, port), Search(Addresses()))
         transport = await dialled.open(HOST, ssl_context=None, handler=connection, max_frame_bytes=100)
         with pytest.raises(KafkaConnectionError, match="no longer wanted"):
             connection.opened(transport)

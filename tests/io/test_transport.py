@@ -74,7 +74,7 @@ class Collector:
 
 
 async def open_to(kind: Kind | None, port: int, handler: Collector, tls: ssl.SSLContext | None = None) -> Transport:
-    dialled = await dial(await resolve(HOST, port), Search(Addresses(), 10), kind)
+    dialled = await dial(await resolve(HOST, port), Search(Addresses()), kind)
     return await dialled.open(HOST, ssl_context=tls, handler=handler, max_frame_bytes=10_000_000)
 
 
@@ -278,7 +278,7 @@ def test_a_refused_or_unknown_name_is_told_in_words(
             ("a" * 70 + ".example", "cannot connect"),
         ):
             with pytest.raises(KafkaConnectionError, match=says):
-                await dial(await resolve(host, ports.take()), Search(Addresses(), 10), kind)
+                await dial(await resolve(host, ports.take()), Search(Addresses()), kind)
 
     run(main, backend, use_uvloop)
 

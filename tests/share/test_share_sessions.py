@@ -25,7 +25,7 @@ GROUPS = GroupOptions(share_record_lock_duration_ms=60_000, share_heartbeat_inte
 SESSION_MS = 1500
 
 
-@again_if_late(SESSION_MS, 5000, 15_000)
+@again_if_late(3000, 15_000)
 async def test_locks_go_over_to_the_connection_of_the_next_session(session_ms: int) -> None:
     """KIP-368: the broker learns of the new connection before the former one ends, and releases no records.
 

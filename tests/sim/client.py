@@ -280,8 +280,9 @@ class SimClient:
                 self._rebootstrap(RebootstrapCause.REQUIRED)
             return False
         self.links.reachability.informed(endpoint)
-        knows_more = applied.changed and applied.complete
-        if beside and not knows_more and self.links.reachability.may_lead_elsewhere(endpoint, now):
+        in_vain = beside and not (applied.changed and applied.complete)
+        left = in_vain and self.links.reachability.may_lead_elsewhere(endpoint, now, self._schedule.loss_s(now))
+        if left:
             self._leave(node, endpoint, KafkaConnectionError("it knows no more"))
         self._policy.answered(by_bootstrap_server=node < 0)
         leading = self.state.snapshot.leading(suspects.difference(applied.moved))
@@ -295,6 +296,7 @@ class SimClient:
             unhelpful=current.asked.keys() - {node},
             out_of_reach=leading.intersection(failed),
             leading=leading,
+            left=left,
             asked_at=current.sent[node],
         )
         self._publish()

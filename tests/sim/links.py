@@ -81,7 +81,7 @@ class Link:
         self._links.connects.count(self.endpoint)
         reachability = self._links.reachability
         timeout_s = reachability.setup_timeout_s(self.endpoint)
-        search: Search[KafkaError, FaultyBroker | Route] = reachability.search(self.endpoint, timeout_s)
+        search: Search[KafkaError, FaultyBroker | Route] = reachability.search(self.endpoint)
         dial = self._dial = Dial(self._timeline, self._links.cluster.targets(self.endpoint), search, self._dialled)
         self._timeline.later(timeout_s, lambda: self._give_up(dial))
 

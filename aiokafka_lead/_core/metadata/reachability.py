@@ -13,7 +13,7 @@ from enum import Enum
 from random import random
 from typing import Any
 
-from ..._options.addresses import MOST_PATIENCE_S, Addresses, Search
+from ..._options.addresses import Addresses, Search
 from ...errors import (
     IllegalSaslStateError,
     KafkaError,
@@ -32,6 +32,8 @@ Endpoint = tuple[str, int]
 REMEMBERED_ADDRESSES = 4096
 """Beyond this number, the addresses with the oldest failures are forgotten; a cluster has far fewer brokers."""
 
+LOOKED_FURTHER = 1 / 8
+"""Part of the time of a loss for which a bootstrap server that knows no more is kept: 54 new connections in an hour."""
 
 _LISTENER_REFUSES = (IllegalSaslStateError, SslAuthenticationError, UnsupportedSaslMechanismError)
 """Refusals that may be caused by a broker's own configuration."""
@@ -116,13 +118,13 @@ class Reachability:
         """Return True if a connection became ready at this time or later."""
         return self._ready_at.get(endpoint, -math.inf) >= at
 
-    def search(self, endpoint: Endpoint, timeout_s: float) -> Search[KafkaError, Any]:
+    def search(self, endpoint: Endpoint) -> Search[KafkaError, Any]:
         """Begin one try to connect, at one address of the name after another; failed addresses are remembered here."""
         addresses = self._addresses.pop(endpoint, None) or Addresses()
         self._addresses[endpoint] = addresses
         if len(self._addresses) > REMEMBERED_ADDRESSES:
             del self._addresses[next(iter(self._addresses))]
-        return Search(addresses, timeout_s, MOST_PATIENCE_S)
+        return Search(addresses)
 
     def leave(self, endpoint: Endpoint, error: KafkaError) -> bool:
         """Try the other addresses of the name first: the last one used leads to a useless broker.
@@ -132,12 +134,13 @@ class Reachability:
         addresses = self._addresses.get(endpoint)
         return addresses is not None and addresses.leave(error)
 
-    def may_lead_elsewhere(self, endpoint: Endpoint, now: float) -> bool:
+    def may_lead_elsewhere(self, endpoint: Endpoint, now: float, loss_s: float = 0.0) -> bool:
         """Return True if a new connection may lead to another broker than the present one, even by the same address.
 
-        A connection is given as much time as patience lasts.
+        A connection is given as much time as patience lasts. The longer the ``loss_s`` of everybody who could answer,
+        the rarer are new connections: a partition may be without leader for hours, and many clients may want it.
         """
-        return not self.ready_since(endpoint, now - self._patience_s)
+        return not self.ready_since(endpoint, now - max(self._patience_s, loss_s * LOOKED_FURTHER))
 
     def all_left(self, endpoint: Endpoint) -> bool:
         """Return True if each address of the name leads to a useless broker: none is merely out of reach."""

@@ -160,6 +160,10 @@ class RefreshSchedule:
             self._at_a_loss_at = now
         return now - self._at_a_loss_at <= self._patience_s
 
+    def loss_s(self, now: float) -> float:
+        """Return the time for which the known brokers have answered in vain."""
+        return now - self._at_a_loss_since if now - self._at_a_loss_at <= self._patience_s else 0.0
+
     def least_trusted(self, nodes: Collection[int], denying: Set[int], *, full: bool) -> Sequence[Set[int]]:
         """Return the brokers that a refresh should ask last, in several sets, of which an earlier one matters more.
 
@@ -171,7 +175,8 @@ class RefreshSchedule:
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
         """Return the brokers that have answered in vain, or are in doubt: never all of them."""
-        # A bootstrap server comes before all known brokers, once for each loss: it is asked because these do not help.
+        # A bootstrap server comes before all known brokers, once for each loss and each further connection: it is asked
+        # because these do not help.
         fresh = {node_id for node_id in nodes if node_id < 0 and self._asked(node_id) < self._at_a_loss_since}
         if fresh:
             return {*nodes} - fresh
@@ -233,6 +238,7 @@ class RefreshSchedule:
         unhelpful: Iterable[int] = (),
         out_of_reach: Iterable[int] = (),
         leading: Set[int] = frozenset(),
+        left: bool = False,
         asked_at: float | None = None,
     ) -> None:
         """Record an answer to a request sent at ``asked_at``, or when the refresh started.
@@ -241,7 +247,8 @@ class RefreshSchedule:
 
         Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
         about again. Brokers that are lost or in doubt and still ``leading`` mean that the answer does not end the
-        series of questions about them, even if it brought news: brokers that contradict each other do that.
+        series of questions about them, even if it brought news: brokers that contradict each other do that. The one
+        that answered was a bootstrap server that was ``left``: the next one to answer by its name may know more.
         """
         began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:
@@ -249,6 +256,8 @@ class RefreshSchedule:
         self._failures = 0
         asked = [*unhelpful, answered_by]
         self._asked_at.update(dict.fromkeys(asked, now))
+        if left:
+            self._asked_at[answered_by] = -math.inf
         if not complete:
             open_row = self._row(_OPEN)
             open_row.wanted = True
@@ -264,9 +273,9 @@ class RefreshSchedule:
             self._rows.pop(_OPEN, None)
         self._expires = now + self._max_age_s
         for reason, row in list(self._rows.items()):
+            leads = reason.node_id in leading
+            news = changed and complete and not (reason.is_doubt and leads)
             if row.asked:
-                leads = reason.node_id in leading
-                news = changed and complete and not (reason.is_doubt and leads)
                 self._space(reason, row, now, changed=changed, news=news, leads=leads)
                 row.in_vain += 1
                 # Several at first; then each refusal leads to the next one, so that refusals bound the requests. The
@@ -276,6 +285,8 @@ class RefreshSchedule:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
+            elif reason.is_doubt and not news:
+                row.hear(asked)  # whatever it was asked for, its answer does not help against the doubt
         # Never closer together than they take: large answers must not keep the event loop busy. The time before that,
         # with silent brokers and connects, cost nothing.
         took = now - (began if asked_at is None else asked_at)

@@ -275,11 +275,13 @@ class Brokers:
             self._reconnect(node, error)
         return moves
 
-    def look_further(self, node_id: int) -> None:
-        """Reconnect to a bootstrap server that knew no more than the known brokers, but not soon again."""
+    def look_further(self, node_id: int, loss_s: float) -> bool:
+        """Leave a bootstrap server that knew no more than the known brokers, but not soon again."""
         node = self._nodes.get(node_id)
-        if node is not None and self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic()):
+        further = node is not None and self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic(), loss_s)
+        if further:
             self.leave(node_id, KafkaConnectionError("it knows no more than the known brokers"))
+        return further
 
     def all_left(self, node_id: int) -> bool:
         """Return True if each address of the node's name was left, and none is merely out of reach."""

@@ -280,7 +280,7 @@ class Link:
         of each address.
         """
         timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
-        search: Search[KafkaError, AddressInfo] = self._context.reachability.search(self.endpoint, timeout_s)
+        search: Search[KafkaError, AddressInfo] = self._context.reachability.search(self.endpoint)
         connection = new()
         try:
             with anyio.fail_after(timeout_s):

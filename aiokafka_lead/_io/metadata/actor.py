@@ -383,8 +383,8 @@ class MetadataActor:
             return error
         self._state.may_change_cluster = False
         self._brokers.informed(answer.node_id)
-        if beside and not (applied.changed and applied.complete):
-            self._brokers.look_further(answer.node_id)
+        in_vain = beside and not (applied.changed and applied.complete)
+        left = in_vain and self._brokers.look_further(answer.node_id, self._schedule.loss_s(now))
         if applied.other_cluster is not None:
             ids = (answer.cluster.cluster_id, applied.other_cluster)
             self._log.log(self._cluster_change_level, "now at cluster %s, formerly at %s", *ids)
@@ -401,6 +401,7 @@ class MetadataActor:
             unhelpful=unhelpful,
             out_of_reach=leading.intersection(failed),
             leading=leading,
+            left=left,
             asked_at=answer.asked_at,
         )
         self.full_answers += plan.full

@@ -198,7 +198,9 @@ class WorkersRun(ABC, Generic[S, R]):
         self._tasks = anyio.create_task_group()
         self._waiting = Signal()
         """Set when another record waits for its due time, or was answered in another topic."""
-        self._outgoing: Outgoing[S] = Outgoing(self._send_traced, self._not_sent, self._waiting.set)
+        self._outgoing: Outgoing[S] = Outgoing(
+            self._send if judge.tracing is None else self._send_traced, self._not_sent, self._waiting.set
+        )
         """Records on their way to other topics."""
         self._workers = Workers(
             self._tasks,

@@ -32,7 +32,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Ways(NamedTuple):
-    """What else may become of a record than to be handled."""
+    """Functions for records that are not, or no longer, handled together."""
 
     settle: Callable[[HandlerSlot, Record, BaseException, int], None]
     """Settles a record whose handler has raised this error, for this number of times; see `WorkersRun`."""
@@ -213,7 +213,7 @@ class Batches(Gatherer):
         return self._follow(slot, record)
 
     async def _until_written(self, partition: PartitionWork, *keys: bytes | None) -> None:
-        """Wait for the partition's records that are on their way to other topics: those of these keys, or all."""
+        """Wait until the partition's records on their way to other topics are written, only these keys' if given."""
         while any(
             slot.partition is partition and slot.record is not None and (not keys or slot.record.key in keys)
             for slot in self._outgoing.slots

@@ -190,8 +190,6 @@ async def retry_topics(
         raise ConfigError("retry_topics need a group_id: their names, and what is done of them, are the group's")
     if kind not in (SubscriptionKind.TOPICS, SubscriptionKind.ASSIGNED):
         raise ConfigError("retry_topics need topics that are named: a pattern is not enough")
-    if routing.batches and config.retry_order == "key":
-        raise ConfigError('retry_order="key" is for handlers of single records: max_records is not')
     found = RetryTopics(group_id, config.retry_topics)
 
     async def make(topics: Iterable[str]) -> None:

@@ -97,8 +97,7 @@ class RunOptions(HandlingOptions, total=False):
     latest; None gives the record up. Without it, a record waits in each of them once (None)."""
     retry_order: Literal["none", "key"]
     """Order of records whose key has a record in ``retry_topics``: with "none" they do not wait for it; with "key" they
-    follow it, and are handled in the order of their offsets. Needs ``order="key"``, and is not for handlers of batches
-    ("none")."""
+    follow it, and are handled in the order of their offsets. Needs ``order="key"`` ("none")."""
     retry_share: float
     """Part of the ``concurrency`` for retries, and for records of keys whose handlers have lately taken more than a
     tenth of the time of one, while other records wait, too. Each part is at least one handler; a single handler takes

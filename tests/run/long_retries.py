@@ -2,7 +2,7 @@
 
     python -m tests.run.long_retries                                # 100,000 records, without order across retries
     python -m tests.run.long_retries --order key --records 20000
-    python -m tests.run.long_retries --exactly-once --records 20000 [--order key]
+    python -m tests.run.long_retries --exactly-once --records 20000 [--order key] [--batch 20]
     python -m tests.run.long_retries --kafka --records 20000 --passes 3
 
 5 % of the records fail for 1 to 60 seconds from their first attempt on; ``--scale`` shortens these seconds. Three
@@ -60,6 +60,7 @@ class Pass:
             arguments.order,
             arguments.work_ms,
             arguments.exactly_once,
+            arguments.batch,
         )
         self._read: dict[Path, int] = {}
         self.handled: list[tuple[float, int]] = []
@@ -209,6 +210,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=0.1, help="part of a second that stands for one")
     parser.add_argument("--order", choices=["none", "key"], default="none")
     parser.add_argument("--exactly-once", action="store_true")
+    parser.add_argument("--batch", type=int, default=0, help="number of records that a handler takes at once")
     parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--passes", type=int, nargs="+", choices=[1, 2, 3], default=[1, 2, 3])
     parser.add_argument("--work-ms", type=float, default=2.0)

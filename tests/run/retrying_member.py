@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import anyio
 
-from aiokafka_lead import Consumer, ConsumerRecord, Producer, Transaction
+from aiokafka_lead import Consumer, ConsumerRecord, Handlers, Producer, Transaction
 
 ENTRY = struct.Struct("<Qd")
 """Number of a record, and the time at which it was handled (``time.monotonic()``, the same for all processes)."""
@@ -40,6 +40,8 @@ class Settings(NamedTuple):
     work_ms: float
     """Time that a handler takes."""
     exactly_once: bool
+    batch: int
+    """Number of records that a handler takes at once; 0 for a handler of single records."""
 
     def fails_for_s(self, number: int) -> float:
         """Return the time for which a record fails from its first attempt on; 0.0 for a healthy one."""
@@ -67,17 +69,32 @@ async def main(servers: str, text: str, number: str) -> None:
     settings = Settings(*json.loads(text))
     log = os.open(Path(settings.folder) / f"log-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    async def handle(record: ConsumerRecord[Any, Any]) -> None:
-        number = int(record.value)
-        fails_for_s = settings.fails_for_s(number)
+    async def handle_all(records: list[ConsumerRecord[Any, Any]]) -> None:
         await anyio.sleep(settings.work_ms / 1000)
-        if fails_for_s and time.time() < settings.began_at(number) + fails_for_s:
+        numbers = [int(record.value) for record in records]
+        failing = [(number, fails_for_s) for number in numbers if (fails_for_s := settings.fails_for_s(number))]
+        fails_until = [settings.began_at(number) + fails_for_s for number, fails_for_s in failing]
+        if fails_until and time.time() < max(fails_until):
             raise TimeoutError("not yet")
-        os.write(log, ENTRY.pack(number, time.monotonic()))
+        os.write(log, b"".join([ENTRY.pack(number, time.monotonic()) for number in numbers]))
+
+    async def copy_all(records: list[ConsumerRecord[Any, Any]], txn: Transaction[Any, Any]) -> None:
+        await handle_all(records)
+        for record in records:
+            await txn.send(COPIES, record.value, record.key)
+
+    async def handle(record: ConsumerRecord[Any, Any]) -> None:
+        await handle_all([record])
 
     async def copy(record: ConsumerRecord[Any, Any], txn: Transaction[Any, Any]) -> None:
-        await handle(record)
-        await txn.send(COPIES, record.value, record.key)
+        await copy_all([record], txn)
+
+    handlers = Handlers()
+    if settings.batch:
+        on = handlers.on(TOPIC, max_records=settings.batch, max_wait_ms=20)
+        on(copy_all if settings.exactly_once else handle_all)
+    else:
+        handlers.on(TOPIC)(copy if settings.exactly_once else handle)
 
     options: dict[str, Any] = {
         "session_timeout_ms": 6_000,
@@ -90,9 +107,9 @@ async def main(servers: str, text: str, number: str) -> None:
         options |= {"retry_topics": settings.delays, "retry_order": settings.order}
         if settings.exactly_once:
             async with Producer(servers, transactional_id=f"member-{number}") as producer:
-                await consumer.run(copy, exactly_once=producer, **options)
+                await consumer.run(handlers, exactly_once=producer, **options)
         else:
-            await consumer.run(handle, **options)
+            await consumer.run(handlers, **options)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
+from aiokafka_lead import ConsumerRecord, TimestampType
+from aiokafka_lead._core.producer.delivery import Delivery
+from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.run.options import Verdict
+from aiokafka_lead._io.producer.parking import Parking
 from aiokafka_lead._io.run.outgoing import AT_ONCE, Outgoing, Sending
 from aiokafka_lead.errors import KafkaError
 
@@ -74,3 +78,32 @@ async def test_many_records_do_not_wait_for_more() -> None:
         desk.add(number)
     await desk.run()
     assert desk.sent == list(range(AT_ONCE + 1))
+
+
+async def test_records_of_one_partition_that_are_answered_apart() -> None:
+    """Though one function waits for both answers."""
+    outcomes = [BatchOutcome("events.g.retry.1s", 0, Parking()) for _ in range(2)]
+    told = anyio.Event()
+
+    async def send(sending: Sending) -> Delivery:
+        return Delivery(outcomes[sending.slot], 0, -1)
+
+    def refused(sending: Sending, error: Exception) -> None:
+        raise AssertionError
+
+    def answered() -> None:
+        told.set()
+
+    outgoing: Outgoing[int] = Outgoing(send, refused, answered)
+    record = ConsumerRecord("events", 0, 0, -1, TimestampType.CREATE_TIME, b"", b"", (), None)
+    for slot in range(2):
+        await outgoing.send(Sending(slot, record, Verdict("later"), FAILED))
+    for slot in range(2):
+        outcomes[slot].complete(7)
+        with anyio.fail_after(20):
+            await told.wait()
+        told = anyio.Event()
+        [(sending, delivery)] = outgoing.answers
+        assert sending.slot == slot
+        assert delivery.result().offset == 7
+        outgoing.answers.clear()

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import AdminClient, Consumer, ConsumerRecord, Producer, TopicPartition
+from aiokafka_lead import AdminClient, Consumer, ConsumerRecord, Handlers, Producer, TopicPartition, Transaction
 from aiokafka_lead.errors import ConfigError, HandlerError, NotLeaderOrFollowerError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -95,6 +95,73 @@ async def test_a_follower_that_fails_has_its_own_retries_and_delays(cluster: Emb
     assert seen == ["a1"] * 4 + ["a2"] * 4
     attempts = [dict(record.headers)["dead_letter.attempts"] for record in cluster.records("failed")]
     assert attempts == [b"4", b"4"]
+
+
+class Failing:
+    """Handles batches. One with "a1" fails until it has been there for the fourth time."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.handled: list[str] = []
+
+    def handle(self, records: list[Record]) -> None:
+        texts = [record.value.decode() for record in records]
+        assert all((record.topic, record.partition) == E0 for record in records)
+        self.calls.append(texts)
+        if "a1" in texts and sum("a1" in each for each in self.calls) < 4:
+            raise LookupError
+        self.handled += texts
+
+
+async def test_batches_keep_the_order_of_keys(cluster: EmbeddedCluster) -> None:
+    texts = ["a1", "b1", "a2", "c1", "a3", "b2"]
+    await write(cluster, *texts)
+    failing, handlers = Failing(), Handlers()
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        @handlers.on("events", max_records=3, max_wait_ms=200)
+        async def handle(records: list[Record]) -> None:
+            failing.handle(records)
+            if len(failing.handled) == len(texts):
+                done()
+
+        with anyio.fail_after(30):
+            await consumer.run(handlers, **IN_ORDER)
+    assert failing.calls[:3] == [["a1", "b1", "a2"], ["a1"], ["b1"]]
+    assert ["c1", "b2"] in failing.calls
+    assert [text for text in failing.handled if text[0] == "a"] == ["a1", "a2", "a3"]
+    assert sorted(failing.handled) == sorted(texts)
+    waited = [dict(record.headers) for record in cluster.records("events.g.retry.50ms", 0)]
+    assert [told["retry.offset"] for told in waited] == [b"0", b"2", b"4"]
+    assert [told["retry.attempts"] for told in waited] == [b"1", b"0", b"0"]
+
+
+async def test_batches_keep_the_order_of_keys_in_transactions(cluster: EmbeddedCluster) -> None:
+    texts = ["a1", "b1", "a2", "c1", "a3", "b2"]
+    await write(cluster, *texts)
+    failing, handlers = Failing(), Handlers()
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        until(consumer) as done,
+    ):
+
+        @handlers.on("events", max_records=3, max_wait_ms=200)
+        async def copy(records: list[Record], txn: Transaction[Any, Any]) -> None:
+            failing.handle(records)
+            for record in records:
+                await txn.send("failed", record.value, record.key)
+            if any(record.value == b"a3" for record in records):
+                done()
+
+        with anyio.fail_after(30):
+            await consumer.run(handlers, exactly_once=producer, retry_backoff_ms=5, **IN_ORDER)
+    reading: dict[str, Any] = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    async with Consumer("failed", bootstrap_servers=cluster.bootstrap_servers, **reading) as reader:
+        with anyio.fail_after(20):
+            copied = [(await reader.getone()).value.decode() for _ in texts]
+    assert sorted(copied) == sorted(texts)
+    assert [text for text in copied if text[0] == "a"] == ["a1", "a2", "a3"]
 
 
 async def test_a_member_that_takes_over_knows_who_waits(cluster: EmbeddedCluster) -> None:

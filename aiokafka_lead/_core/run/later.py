@@ -144,15 +144,29 @@ class RetryTopics:
 
     def letter(self, record: Record, error: BaseException, attempts: int, delay: Delay, now: float) -> Letter:
         """Return the letter to a retry topic for a record that has failed here; ``now`` is Unix time."""
-        error = blamed(error)
-        cause = {_EXCEPTION: class_name(error), _MESSAGE: shown_cause(error, str)[:MESSAGE_CHARACTERS]}
-        delays = self.delays(record) + 1
-        present = {_ATTEMPTS: attempts, _DELAYS: delays, _DUE: int(now * 1000) + delay.ms}
-        return self._letter(record, self._name(self.original(record.topic), delay), cause, present)
+        own, said = self._parted(record)
+        if _EXCEPTION in said:
+            exception, message = said[_EXCEPTION], said.get(_MESSAGE, b"")
+        else:
+            error = blamed(error)
+            exception, message = _encoded(class_name(error)), _encoded(shown_cause(error, str)[:MESSAGE_CHARACTERS])
+        headers = [
+            *own,
+            *_place(record, said),
+            (_ATTEMPTS, b"%d" % attempts),
+            (_DELAYS, b"%d" % (self.delays(record) + 1)),
+            (_DUE, b"%d" % (int(now * 1000) + delay.ms)),
+            (_EXCEPTION, exception),
+            (_MESSAGE, message),
+        ]
+        return Letter(self._name(record.topic, delay), record.value, record.key, record.partition, None, headers)
 
     def follower(self, record: Record, topic: str) -> Letter:
         """Return the letter to this retry topic for a record that follows one of its key there."""
-        return self._letter(record, topic, {_ATTEMPTS: 0, _DELAYS: 0}, {_DUE: 0})
+        own, said = self._parted(record)
+        told = {_ATTEMPTS: b"0", _DELAYS: b"0", **said, _DUE: b"0"}
+        headers = [*own, *_place(record, said), *((name, told[name]) for name in RETRY_HEADERS[4:] if name in told)]
+        return Letter(topic, record.value, record.key, record.partition, None, headers)
 
     def due_ms(self, record: Record, now_ms: float) -> float:
         """Return the due time of a record in a retry topic (Unix time in milliseconds).
@@ -167,13 +181,6 @@ class RetryTopics:
         by_broker = record.timestamp_type == TimestampType.LOG_APPEND_TIME
         due = float(record.timestamp_ms + delay_ms if by_broker else max(0, said))
         return due if due <= now_ms + delay_ms + TOLERANCE_MS else 0.0
-
-    def _letter(self, record: Record, topic: str, first: Mapping[str, object], present: Mapping[str, object]) -> Letter:
-        """Return a letter that says what the record has said before, or else ``first``, and ``present``."""
-        own, said = self._parted(record)
-        told = {**_place(record), **first, **said, **present}
-        more = [(name, _encoded(told[name])) for name in RETRY_HEADERS if name in told]
-        return Letter(topic, record.value, record.key, record.partition, None, [*own, *more])
 
     def _parted(self, record: Record) -> tuple[Sequence[Header], Mapping[str, bytes]]:
         """Return the record's own headers, and those that were added for the retry topic in which it is.
@@ -202,18 +209,20 @@ class RetryTopics:
             raise RecordDeserializationError(text, record=record, part="headers") from None
         return ConsumerRecord(*place, TimestampType.CREATE_TIME, record.key, record.value, tuple(own), None)
 
-    def _name(self, origin: str, delay: Delay) -> str:
-        return f"{origin}.{self._group_id}.retry.{delay.text}"
+    def _name(self, topic: str, delay: Delay) -> str:
+        """Return the name of the retry topic of this topic, or of the one from which its records come."""
+        return f"{self.original(topic)}.{self._group_id}.retry.{delay.text}"
 
 
-def _place(record: Record) -> dict[str, object]:
-    return {
-        _TOPIC: record.topic,
-        _PARTITION: record.partition,
-        _OFFSET: record.offset,
-        _TIMESTAMP: record.timestamp_ms,
-    }
+def _place(record: Record, said: Mapping[str, bytes]) -> tuple[Header, Header, Header, Header]:
+    """Return the headers with the place and the time of the original record, as it has said before, or else its own."""
+    return (
+        (_TOPIC, said.get(_TOPIC) or _encoded(record.topic)),
+        (_PARTITION, said.get(_PARTITION) or b"%d" % record.partition),
+        (_OFFSET, said.get(_OFFSET) or b"%d" % record.offset),
+        (_TIMESTAMP, said.get(_TIMESTAMP) or b"%d" % record.timestamp_ms),
+    )
 
 
-def _encoded(content: object) -> bytes:
-    return content if isinstance(content, bytes) else str(content).encode(errors="replace")
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="replace")

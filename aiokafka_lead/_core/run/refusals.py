@@ -152,5 +152,8 @@ def is_outage(error: BaseException) -> bool:
     """
     if isinstance(error, RecordDeserializationError):
         return not error.lasts
-    raised = [each for leaf in leaves(error) for each in (leaf, leaf.__cause__)]
-    return any(isinstance(each, SchemaRegistryError) and each.at_fault for each in raised)
+    for leaf in leaves(error):
+        for each in (leaf, leaf.__cause__):
+            if isinstance(each, SchemaRegistryError) and each.at_fault:
+                return True
+    return False

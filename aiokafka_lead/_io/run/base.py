@@ -189,7 +189,7 @@ class WorkersRun(ABC, Generic[S, R]):
         work: Workload[S, R],
         handle: Callable[[R], Awaitable[object]],
         dead_letters: DeadLetters | None,
-        take_over: Callable[[S, R], Awaitable[bool]] | None = None,
+        take_over: Callable[[S, R], bool] | None = None,
     ) -> None:
         """``take_over`` returns True for a record that no worker handles."""
         self._judge = judge
@@ -198,7 +198,9 @@ class WorkersRun(ABC, Generic[S, R]):
         self._tasks = anyio.create_task_group()
         self._waiting = Signal()
         """Set when another record waits for its due time, or was answered in another topic."""
-        self._outgoing: Outgoing[S] = Outgoing(self._send_traced, self._not_sent, self._waiting.set)
+        self._outgoing: Outgoing[S] = Outgoing(
+            self._send if judge.tracing is None else self._send_traced, self._not_sent, self._waiting.set
+        )
         """Records on their way to other topics."""
         self._workers = Workers(
             self._tasks,
@@ -381,11 +383,11 @@ class WorkersRun(ABC, Generic[S, R]):
 
     # --- failures ----------------------------------------------------------------------------------------------------
 
-    async def _failed(self, slot: S, record: R, error: BaseException) -> None:
+    def _failed(self, slot: S, record: R, error: BaseException) -> None:
         """Handle a handler's failure as the judge decides."""
-        await self._settle(slot, record, error, self._attempt(slot, record, error))
+        self._settle(slot, record, error, self._attempt(slot, record, error))
 
-    async def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
+    def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
         """Carry out the verdict on a record whose handler has raised, for the ``attempts``-th time."""
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))

@@ -208,7 +208,7 @@ class Batch:
             self._work.finished(slot)
         self._rouse()
 
-    async def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None:
+    def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None:
         """Abort the transaction, since the handler of these records has raised."""
         first, *others = slots
         record: Record = first.record  # type: ignore[assignment]
@@ -217,11 +217,11 @@ class Batch:
             self.failures.append(self._attempts.failed_together(records, error))
             self._give_up(first)
         else:
-            await self._failed(first, record, error)
+            self._failed(first, record, error)
         for slot in others:
             self._work.given_up(slot)
 
-    async def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
+    def _failed(self, slot: HandlerSlot, record: Record, error: BaseException) -> None:
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
         elif isinstance(error, _FATAL):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Container
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
 from ..._core.backoff import Backoff
+from ..._core.run.following import Following
 from ..._core.run.gathering import Gathered, Gathering
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import HandlingConfig
@@ -20,18 +22,26 @@ from ..._records import ConsumerRecord
 from ..._values import NamedTuple
 from ...errors import DropRecordError, RecordDeserializationError
 from ..cancellation import outlives_cancellation
-from ..loop import Signal
+from ..loop import News, Signal
 from .base import Judge
+from .outgoing import Outgoing
 from .routing import BatchRoute, Routing
 from .workers import Worker, Workers, timed
 
 Record = ConsumerRecord[Any, Any]
 
 
-class _Settle(Protocol):
-    """Settles a record whose handler has raised this error, for the ``attempts``-th time; see `WorkersRun`."""
+class Ways(NamedTuple):
+    """Functions for records that are not, or no longer, handled together."""
 
-    def __call__(self, slot: HandlerSlot, record: Record, error: BaseException, attempts: int) -> Awaitable[None]: ...
+    settle: Callable[[HandlerSlot, Record, BaseException, int], None]
+    """Settles a record whose handler has raised this error, for this number of times; see `WorkersRun`."""
+    leave: Callable[[HandlerSlot], None]
+    """Finishes with a record."""
+    following: Following | None
+    """Knows which keys wait in retry topics, if their records have to be handled in order."""
+    follow: Callable[[HandlerSlot, Record], bool]
+    """Returns True for a record that is not handled here, since it follows one of its key."""
 
 
 class _Member(NamedTuple):
@@ -50,7 +60,7 @@ class Gatherer:
         self._changed = changed
         self._gathering: Gathering[BatchRoute] = Gathering()
 
-    async def take_over(self, slot: HandlerSlot, record: Record) -> bool:
+    def take_over(self, slot: HandlerSlot, record: Record) -> bool:
         """Return True if the record now waits for a batch, together with its slot."""
         route = self._routing.batch_of(record.topic)
         if route is None:
@@ -63,7 +73,8 @@ class Gatherer:
 class Batches(Gatherer):
     """Takes records over from workers, and handles them in tasks of its own, one for each partition.
 
-    A batch that fails is handled again as a whole; when its retries are used up, each record is handled alone.
+    A batch that fails is handled again as a whole; when its retries are used up, each record is handled alone. With
+    order by key across retry topics, it ends before a second record of a key that waits there.
     """
 
     def __init__(
@@ -72,20 +83,21 @@ class Batches(Gatherer):
         judge: Judge[Record],
         work: Work,
         deserialize: Callable[[Record], Awaitable[Record]] | None,
-        settle: _Settle,
-        sending: Container[HandlerSlot],
+        ways: Ways,
+        outgoing: Outgoing[HandlerSlot],
+        calm: News,
         changed: Signal,
     ) -> None:
-        """``deserialize`` is None if records are used unchanged; ``sending`` has the slots of records that are on their
-        way to other topics."""
+        """``deserialize`` is None if records are used unchanged; ``calm`` tells when one of ``outgoing`` is written."""
         super().__init__(routing, changed)
         self._judge = judge
         self._config: HandlingConfig = judge.config
         self._backoff = Backoff(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         self._work = work
         self._deserialize = deserialize
-        self._settle = settle
-        self._sending = sending
+        self._settle, self._leave, self._following, self._follow = ways
+        self._outgoing = outgoing
+        self._calm = calm
         self.next_due = self._gathering.next_due
 
     def begin_due(self, workers: Workers[HandlerSlot, Record], now: float) -> None:
@@ -103,35 +115,52 @@ class Batches(Gatherer):
     ) -> None:
         try:
             async with workers.place():
-                members = await self._members(worker, batch)
-                if members and not await self._handle_together(worker, batch.by, members):
-                    for member in members:
-                        worker.slot = member.slot
-                        await self._handle_alone(batch.by, member)
+                left = deque(batch.slots)
+                while left:
+                    members = await self._members(worker, batch.by, left)
+                    if members and not await self._handle_together(worker, batch.by, members):
+                        for member in members:
+                            worker.slot = member.slot
+                            await self._handle_alone(batch.by, member)
+                if self._following is not None:
+                    await self._until_written(batch.partition)
         finally:
             for slot in batch.slots:
-                if slot.busy and slot not in self._sending and slot.partition is batch.partition:
+                if slot.busy and slot not in self._outgoing.slots and slot.partition is batch.partition:
                     self._work.given_up(slot)
             self._gathering.ended(batch.partition)
             self._changed.set()
 
-    async def _members(self, worker: Worker[HandlerSlot], batch: Gathered[BatchRoute]) -> list[_Member]:
-        """Return the records that can be read; the rest are settled as bad records."""
+    async def _members(self, worker: Worker[HandlerSlot], by: BatchRoute, left: deque[HandlerSlot]) -> list[_Member]:
+        """Remove the next records from ``left``, and return those to be handled together.
+
+        Those that cannot be read are settled as bad records.
+        """
         found: list[_Member] = []
-        for slot in batch.slots:
-            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
+        keys: set[bytes | None] = set()
+        while left:
+            slot = left[0]
             record: Record = slot.record  # type: ignore[assignment]
+            if self._following is not None:
+                if record.key in keys and self._following.concerns(record):
+                    break
+                keys.add(record.key)
+            left.popleft()
+            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
+            if await self._follows(slot, record):
+                continue
             while True:
                 try:
                     made = record if self._deserialize is None else await self._deserialize(record)
-                    found.append(_Member(slot, record, batch.by.item(made)))
+                    found.append(_Member(slot, record, by.item(made)))
                     break
                 except (RecordDeserializationError, DropRecordError) as error:
                     if await self._waits_out(slot, record, error):
                         continue
                     if not slot.busy:
+                        left.clear()
                         return []  # its partition is being left, and those before it come again, too
-                    await self._settle(slot, record, error, 0)
+                    self._settle(slot, record, error, 0)
                     break
         if found:
             worker.slot = found[0].slot
@@ -145,10 +174,10 @@ class Batches(Gatherer):
             error = await self._raised(by, [member.item for member in members])
             if error is None:
                 for member in members:
-                    self._work.finished(member.slot)
+                    self._leave(member.slot)
                 return True
             if isinstance(error, NoAwaitableError):
-                await self._settle(first.slot, first.record, error, 1)
+                self._settle(first.slot, first.record, error, 1)
                 return True
             if await self._waits_out(first.slot, first.record, error):
                 continue
@@ -158,23 +187,39 @@ class Batches(Gatherer):
             if self._config.verdict(error, attempts).fate != "retry":
                 if len(members) > 1:
                     return False
-                await self._settle(first.slot, first.record, error, attempts)
+                self._settle(first.slot, first.record, error, attempts)
                 return True
             self._judge.judge(first.record, error, attempts)
             if not await self._wait(first.slot, self._backoff.delay_s(attempts)):
                 return True
 
     async def _handle_alone(self, by: BatchRoute, member: _Member) -> None:
-        while True:
+        while not await self._follows(member.slot, member.record):
             error = await self._raised(by, [member.item])
             if error is None:
-                self._work.finished(member.slot)
+                self._leave(member.slot)
                 return
             if not await self._waits_out(member.slot, member.record, error):
                 if member.slot.busy:
                     attempts = max(self._config.retries, self._attempts(member.record)) + 1
-                    await self._settle(member.slot, member.record, error, attempts)
+                    self._settle(member.slot, member.record, error, attempts)
                 return
+
+    async def _follows(self, slot: HandlerSlot, record: Record) -> bool:
+        """Return True if the record follows one of its key, once it is known which of those before it wait."""
+        if self._following is None or slot.partition is None:
+            return False
+        await self._until_written(slot.partition, record.key)
+        return self._follow(slot, record)
+
+    async def _until_written(self, partition: PartitionWork, *keys: bytes | None) -> None:
+        """Wait until the partition's records on their way to other topics are written, only these keys' if given."""
+        while any(
+            slot.partition is partition and slot.record is not None and (not keys or slot.record.key in keys)
+            for slot in self._outgoing.slots
+        ):
+            self._outgoing.hurry()
+            await self._calm.wait()
 
     def _attempts(self, record: Record) -> int:
         """Return the number of attempts at a record before it came here from a retry topic."""
@@ -187,7 +232,7 @@ class Batches(Gatherer):
             return False
         verdict = self._judge.outage(record, error, 0)
         if verdict.wait_s is None:
-            await self._settle(slot, record, error, 0)
+            self._settle(slot, record, error, 0)
             return False
         return await self._wait(slot, verdict.wait_s)
 

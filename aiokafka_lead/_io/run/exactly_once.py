@@ -202,7 +202,7 @@ class ExactlyOnceRun:
         try:
             with batch.scope:
                 async with self._producer.transaction() as txn:
-                    await batch.handle(Calls(self._handling(batch, txn), self._readable, txn), self._log)
+                    await batch.handle(self._calls(batch, txn), self._log)
                     if batch.error is not None:
                         raise batch.error
                     if batch.failures:
@@ -238,8 +238,8 @@ class ExactlyOnceRun:
             for undo in part.batch.undo:
                 undo()
 
-    def _handling(self, batch: Batch, txn: Any) -> Callable[[Record], Awaitable[object]]:
-        """Return the function that handles a record of this batch, or sends it to another topic."""
+    def _calls(self, batch: Batch, txn: Any) -> Calls:
+        """Return the functions for the records of this batch."""
         here = self._judge.around(partial(self._handle_here, batch, txn))
 
         def handle(record: Record) -> Awaitable[object]:
@@ -247,7 +247,9 @@ class ExactlyOnceRun:
                 return here(record)
             return self._handle_or_send(batch, txn, here, record)
 
-        return handle
+        waits = _never if self._following is None else self._following.concerns
+        elsewhere, finished = partial(self._is_elsewhere, batch, txn), partial(self._finished, batch)
+        return Calls(handle, elsewhere, finished, waits, self._readable, txn)
 
     async def _handle_here(self, batch: Batch, txn: Any, record: Record) -> None:
         await self._routing.handle(await self._readable(record), txn)
@@ -260,22 +262,28 @@ class ExactlyOnceRun:
     async def _handle_or_send(
         self, batch: Batch, txn: Any, here: Callable[[Record], Awaitable[object]], record: Record
     ) -> None:
+        if not await self._is_elsewhere(batch, txn, record):
+            await here(record)
+
+    async def _is_elsewhere(self, batch: Batch, txn: Any, record: Record) -> bool:
+        """Return True if the record is not handled here, after sending it to the topic where it belongs, if any."""
         following = self._following
         if following is not None and following.concerns(record):
             if following.is_copy(record):
                 self._finished(batch, record)
-                return
+                return True
             topic = following.ahead_of(record)
             if topic is not None:
                 await self._send(batch, txn, Sending(None, record, Verdict("later", behind=topic)))
-                return
+                return True
         failure = self._attempts.settled(record)
         if failure is None:
-            await here(record)
-        elif failure.verdict.fate in ("later", "dead_letter"):
+            return False
+        if failure.verdict.fate in ("later", "dead_letter"):
             await self._send(batch, txn, Sending(None, *failure))
         else:
             self._finished(batch, record)
+        return True
 
     async def _send(self, batch: Batch, txn: Any, sending: Sending) -> None:
         """Send a record to another topic, within the transaction."""
@@ -389,3 +397,8 @@ class ExactlyOnceRun:
                 at_work = some_of([worker.place for worker in batch.busy]) or "no handler"
                 self._log.warning("a transaction took too long, and is aborted; at work: %s", at_work)
                 batch.scope.cancel()
+
+
+def _never(record: Record) -> bool:
+    """No record waits."""
+    return False

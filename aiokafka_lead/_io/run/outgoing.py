@@ -39,6 +39,9 @@ class Sending(NamedTuple):
     attempts: int = 0
 
 
+Sent = tuple[Sending, "Delivery"]
+
+
 class Outgoing(Generic[S]):
     """Sends records to other topics, several at once. They stay in hand until they are written there."""
 
@@ -54,8 +57,10 @@ class Outgoing(Generic[S]):
         self._on_answer = answered
         self.slots: set[S] = set()
         """Slots of these records."""
-        self.answers: deque[tuple[Sending, Delivery]] = deque()
+        self.answers: deque[Sent] = deque()
         """Records that brokers have accepted or refused."""
+        self._sent: dict[object, list[Sent]] = {}
+        """Records that have been sent, by partition; the first of each list has a callback for all."""
         self._waiting: list[Sending] = []
         """Records that have not been sent yet."""
         self._send_at = math.inf
@@ -105,9 +110,27 @@ class Outgoing(Generic[S]):
         except Exception as refusal:
             self._refused(sending, refusal)
         else:
-            delivery.add_done_callback(partial(self._answered, sending))
+            self._expect_answer(_way(sending), sending, delivery)
 
-    def _answered(self, sending: Sending, delivery: Delivery) -> None:
-        """Have a task settle this: a connection calls it outside of any, where no worker can be made."""
-        self.answers.append((sending, delivery))
+    def _expect_answer(self, way: object, sending: Sending, delivery: Delivery) -> None:
+        sent = self._sent.get(way)
+        if sent is None:
+            sent = self._sent[way] = []
+            delivery.add_done_callback(partial(self._answered, way))
+        sent.append((sending, delivery))
+
+    def _answered(self, way: object, first: Delivery) -> None:
+        """Have a task settle these: a connection calls it outside of any, where no worker can be made."""
+        for sending, delivery in self._sent.pop(way):
+            if delivery.done():
+                self.answers.append((sending, delivery))
+            else:
+                self._expect_answer(way, sending, delivery)
         self._on_answer()
+
+
+def _way(sending: Sending) -> object:
+    """Return the same for records that go to the same partition, whose answers come together."""
+    if sending.verdict.fate != "later":
+        return sending.slot
+    return sending.record.topic, sending.record.partition, sending.verdict

@@ -25,7 +25,7 @@ from ...types import OffsetAndMetadata, RecordMetadata, TopicPartition
 from ..cancellation import Waits
 from ..group.missing import gone
 from .base import Judge, WorkersRun
-from .batches import Batches
+from .batches import Batches, Ways
 from .dead_letters import DeadLetters
 from .ends import RetryEnds
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
@@ -105,8 +105,9 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         super().__init__(judge, self._work, handle, dead_letters, self._take_over if taken_over else None)
         if routing.batches:
             deserialize = None if as_it_is else self._deserialized
+            ways = Ways(self._settle, self._leave, self._following, self._follow)
             self._batches = Batches(
-                routing, judge, self._work, deserialize, self._settle, self._outgoing.slots, self._waiting
+                routing, judge, self._work, deserialize, ways, self._outgoing, self._calm, self._waiting
             )
 
     # --- its life ----------------------------------------------------------------------------------------------------
@@ -160,11 +161,15 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             record = self._retry_topics.origin(record)
         return await deserialized(record, self._deserializers)
 
-    async def _take_over(self, slot: HandlerSlot, record: Record) -> bool:
+    def _take_over(self, slot: HandlerSlot, record: Record) -> bool:
+        if self._batches is not None and self._batches.take_over(slot, record):
+            return True
+        return self._following is not None and self._follow(slot, record)
+
+    def _follow(self, slot: HandlerSlot, record: Record) -> bool:
+        """Return True if the record is not handled here: it follows another one of its key, or is a copy."""
         following = self._following
-        if following is None:
-            return self._batches is not None and await self._batches.take_over(slot, record)
-        if not following.concerns(record):
+        if following is None or not following.concerns(record):
             return False
         if following.is_copy(record):
             self._leave(slot)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from itertools import groupby
 from typing import Any, Protocol
 
 from ..._core.run.exactly_once import Attempts
@@ -27,6 +27,12 @@ class Calls(NamedTuple):
 
     one: Callable[[Record], Awaitable[object]]
     """Handles one record, or sends it to another topic."""
+    elsewhere: Callable[[Record], Awaitable[bool]]
+    """Returns True for a record that is not to be handled, after sending it to another topic if it belongs there."""
+    finished: Callable[[Record], None]
+    """Notes that a record is handled."""
+    waits: Callable[[Record], bool]
+    """Returns True if records of this one's key wait in retry topics, and have to be handled in order."""
     readable: Callable[[Record], Awaitable[Record]]
     """Returns the original record, deserialized."""
     txn: Any
@@ -42,7 +48,7 @@ class _Settling(Protocol):
 
     def handled(self, slots: Sequence[HandlerSlot]) -> None: ...
 
-    async def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None: ...
+    def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None: ...
 
 
 class TransactionBatches(Gatherer):
@@ -89,41 +95,50 @@ class TransactionBatches(Gatherer):
     ) -> None:
         try:
             async with workers.place():
-                for _, slots in groupby(batch.slots, self._apart):
-                    await self._handle(batch.by, list(slots), calls, worker)
+                left = deque(batch.slots)
+                while left and not self._settling.lost:
+                    await self._handle(batch.by, left, calls, worker)
         finally:
             self._gathering.ended(batch.partition)
             self._changed.set()
 
-    def _apart(self, slot: HandlerSlot) -> HandlerSlot | None:
-        """Return the slot itself if its record is not handled together with others."""
-        record: Record = slot.record  # type: ignore[assignment]
-        return slot if self._attempts.settled(record) is not None or self._attempts.is_alone(record) else None
-
     async def _handle(
-        self, by: BatchRoute, slots: list[HandlerSlot], calls: Calls, worker: Worker[HandlerSlot]
+        self, by: BatchRoute, left: deque[HandlerSlot], calls: Calls, worker: Worker[HandlerSlot]
     ) -> None:
-        if self._settling.lost:
-            return
+        """Remove the next records from ``left``, and handle them together."""
         items: list[Any] = []
-        for slot in slots:
-            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
+        slots: list[HandlerSlot] = []
+        keys: set[bytes | None] = set()
+        alone = False
+        while left and not alone:
+            slot = left[0]
             record: Record = slot.record  # type: ignore[assignment]
+            alone = self._attempts.is_alone(record)
+            if slots and (alone or (record.key in keys and calls.waits(record))):
+                break
+            left.popleft()
+            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
             try:
-                if self._attempts.settled(record) is not None:
-                    await calls.one(record)
-                    self._settling.handled(slots)
-                    return
+                if await calls.elsewhere(record):
+                    self._settling.handled([slot])
+                    continue
                 items.append(by.item(await calls.readable(record)))
             except Exception as error:
-                await self._settling.failed_together([slot], error)
+                self._settling.failed_together([slot], error)
                 return
+            keys.add(record.key)
+            slots.append(slot)
+        if not slots:
+            return
         worker.slot = slots[0]
         failure = await raised(partial(_call, by.handle, calls.txn), items, self._timeout_ms)
-        if failure is None:
-            self._settling.handled(slots)
-        else:
-            await self._settling.failed_together(slots, failure)
+        if failure is not None:
+            self._settling.failed_together(slots, failure)
+            return
+        for slot in slots:
+            if slot.record is not None:
+                calls.finished(slot.record)
+        self._settling.handled(slots)
 
 
 def _call(handle: Callable[..., Awaitable[object]], txn: Any, items: list[Any]) -> Awaitable[object]:

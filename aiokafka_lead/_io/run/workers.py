@@ -106,9 +106,9 @@ class Workers(Generic[S, R]):
         work: Workload[S, R],
         concurrency: int,
         handle: Callable[[R], Awaitable[object]],
-        failed: Callable[[S, R, BaseException], Awaitable[None]],
+        failed: Callable[[S, R, BaseException], None],
         end: Callable[[S, BaseException], None],
-        take_over: Callable[[S, R], Awaitable[bool]] | None = None,
+        take_over: Callable[[S, R], bool] | None = None,
         on_rest: Callable[[], None] = lambda: None,
         *,
         slow_s: float = math.inf,
@@ -260,7 +260,7 @@ class Workers(Generic[S, R]):
                         await self._park(worker)
                         continue
                     worker.began_at = now
-                    if take_over is not None and await take_over(slot, record):
+                    if take_over is not None and take_over(slot, record):
                         if slot.busy:
                             slot = worker.slot = work.slot()
                         continue
@@ -271,11 +271,11 @@ class Workers(Generic[S, R]):
                         if cancelling():
                             await face_cancellation()
                     except Exception as error:
-                        slot = await self._settle(worker, record, error)
+                        slot = self._settle(worker, record, error)
                     except asyncio.CancelledError as error:
                         if not await outlives_cancellation():
                             raise
-                        slot = await self._settle(worker, record, error)
+                        slot = self._settle(worker, record, error)
                     except BaseException as error:
                         if _interrupts(error):
                             raise
@@ -293,9 +293,9 @@ class Workers(Generic[S, R]):
         # If only this worker was cancelled, the remaining records need another one.
         self.rouse()
 
-    async def _settle(self, worker: Worker[S], record: R, error: BaseException) -> S:
+    def _settle(self, worker: Worker[S], record: R, error: BaseException) -> S:
         """Have a handler's failure settled; return the slot for the worker's next record."""
-        await self._failed(worker.slot, record, error)
+        self._failed(worker.slot, record, error)
         if worker.slot.busy:  # the record is on its way to another topic
             worker.slot = self._work.slot()
         return worker.slot

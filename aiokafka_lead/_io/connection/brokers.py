@@ -259,19 +259,16 @@ class Brokers:
                 self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
-        """Send the node's requests to another address of its name from now on.
+        """Send the node's requests to another address of its name from now on, or over a new connection.
 
-        Returns False if no other address is better at the moment: those that were out of reach are tried again by the
-        next request, and the others have been left, and have not led to a useful answer since. A ``silent`` one is left
-        in any case: `patience_s` makes it wait longer each time.
+        Returns False if neither is better at the moment: addresses that were out of reach are tried again by the next
+        request, and the others have been left, and have not led to a useful answer since. A ``silent`` one is left in
+        any case: `patience_s` makes it wait longer each time.
         """
         node = self._nodes[node_id]
         moves = self._reachability.leave(node.endpoint, error) or silent
-        if (
-            moves
-            or not self.all_left(node_id)
-            or self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic())
-        ):
+        moves = moves or self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic())
+        if moves or not self.all_left(node_id):
             self._reconnect(node, error)
         return moves
 

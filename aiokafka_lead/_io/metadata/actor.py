@@ -318,7 +318,7 @@ class MetadataActor:
                 if leads_to_bootstrap(error, node_id):
                     break
                 if node_id < 0 and self._brokers.leave(node_id, error):
-                    continue  # the name of this bootstrap server has another address, which may lead to a better one
+                    continue  # its name may lead to a better bootstrap server now
                 errors[node_id] = error
         else:
             if self._state.bootstrapping:

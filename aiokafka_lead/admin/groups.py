@@ -42,16 +42,6 @@ from ..types import TopicPartition
 from .acls import AclOperation, operations_of
 from .base import GROUP_ID, GROUP_IDS, AdminArea, called, outcomes_of
 
-__all__ = [
-    "ClassicGroupDescription",
-    "ClassicMemberDescription",
-    "ConsumerGroupDescription",
-    "ConsumerMemberDescription",
-    "GroupListing",
-    "GroupState",
-    "GroupType",
-]
-
 V = TypeVar("V")
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 _FIRST_WITH_SEVERAL_MEMBERS = 3

@@ -14,8 +14,6 @@ from .asking import confirm
 from .registering import add
 from .session import Session
 
-__all__ = ["register"]
-
 E = TypeVar("E", bound=IntEnum)
 
 _CLUSTER_NAME = "kafka-cluster"

@@ -9,8 +9,6 @@ from .signals import Interrupted, signals_raise
 from .stdin import answer
 from .streams import visible
 
-__all__ = ["confirm"]
-
 _ANSWERS = {b"y": True, b"yes": True, b"n": False, b"no": False, b"": False}
 
 

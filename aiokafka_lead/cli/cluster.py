@@ -10,8 +10,6 @@ from .asking import confirm
 from .registering import add
 from .session import Session
 
-__all__ = ["register"]
-
 NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node's id.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

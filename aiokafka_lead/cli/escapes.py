@@ -6,8 +6,6 @@ import re
 
 from ..errors import ConfigError
 
-__all__ = ["ESCAPE", "unescaped", "without_escapes"]
-
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.|$)", re.DOTALL)
 _SINGLE = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "e": 27, "f": 12, "v": 11, "\\": 92}
 

@@ -21,8 +21,6 @@ from .registering import add
 from .session import Session
 from .times import moment_ms, pause
 
-__all__ = ["register"]
-
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]
 _LAG_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "member"]

@@ -14,8 +14,6 @@ from .names import described_topics
 from .session import Session
 from .times import moment_ms
 
-__all__ = ["Part", "isolation", "part_of"]
-
 Record = ConsumerRecord[Any, Any]
 
 

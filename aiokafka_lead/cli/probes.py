@@ -9,8 +9,6 @@ import time
 
 import anyio
 
-__all__ = ["connect_ms", "resolve", "speaks_tls", "why"]
-
 _PATIENCE_S = 5.0
 
 

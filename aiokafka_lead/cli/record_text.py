@@ -15,8 +15,6 @@ from .json_text import strict_json
 from .streams import Stdout, visible
 from .times import shown_time
 
-__all__ = ["FORMS", "SCHEMA_FORM", "SchemaJson", "as_json", "template"]
-
 Record = ConsumerRecord[Any, Any]
 
 FORMS = ("text", "json", "hex", "base64")

@@ -22,8 +22,6 @@ from .session import Session
 from .signals import Interrupted, run
 from .times import seconds
 
-__all__ = ["Compression", "add", "ended", "shared_parameters"]
-
 Compression = Annotated[
     str, typer.Option("--compression", "-z", help=f"One of {', '.join(get_args(CompressionType))}.")
 ]

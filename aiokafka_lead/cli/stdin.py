@@ -15,8 +15,6 @@ from typing import cast
 from .._io.loop import Signal, loop_caller
 from .failures import Failed
 
-__all__ = ["answer", "lines"]
-
 _CHUNK_BYTES = 65_536
 _CHUNKS = 4
 """Number of chunks read ahead."""

@@ -8,8 +8,6 @@ from datetime import datetime, timedelta
 
 from ..errors import ConfigError
 
-__all__ = ["NO_TIME", "duration", "moment_ms", "pause", "seconds", "shown_time"]
-
 NO_TIME = -1
 """The timestamp of a record without one."""
 

@@ -17,8 +17,6 @@ from .registering import add
 from .session import Session
 from .times import pause
 
-__all__ = ["register"]
-
 _SHOWN = 15
 """Number of rows in each table, busiest first; at a terminal, no more than fit."""
 

@@ -14,8 +14,6 @@ from .names import described_topics, done_of, succeeded
 from .registering import add
 from .session import Session
 
-__all__ = ["register"]
-
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 

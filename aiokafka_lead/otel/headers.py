@@ -11,8 +11,6 @@ from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
 from .._values import NamedTuple
 from ..types import Header, Headers
 
-__all__ = ["extracted", "injected", "may_be_sampled", "passed_on", "read", "trace_header", "with_carried"]
-
 _W3C = b"00-"
 _BESIDE = {"tracestate", "baggage"}
 """Headers with additional data about a trace, or none, that do not identify one."""

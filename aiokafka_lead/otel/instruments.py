@@ -15,10 +15,7 @@ from typing import Any
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from .._core.tracing import TracedClient
-from .failures import error_type
-from .names import Attribute, Value, Vocabulary
-
-__all__ = ["Instruments"]
+from .names import Attribute, Value, Vocabulary, error_type
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """The bounds recommended by the conventions."""

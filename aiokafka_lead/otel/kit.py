@@ -2,17 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any, cast
 
-from opentelemetry.context import Context
+from opentelemetry import context as context_api
+from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.trace import Link, Span, SpanKind, Tracer
 
 from .._core.tracing import TracedClient
 from .instruments import Instruments
 from .names import Attribute, Value, Vocabulary
-from .sampling import SamplingRules
 
-__all__ = ["Kit"]
+_OFF = "AlwaysOffSampler"
+_PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)")
+
+
+class SamplingRules:
+    """Interprets the description of the tracer's sampler (OpenTelemetry fixes the words), again if it changes."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer: Any = tracer
+        self._sampler: Any = None
+        self._drops_roots = False
+        self._drops_local = False
+        self._drops_remote = False
+
+    def drops(self, parent: Span) -> bool:
+        """Return True if no span below this one is recorded. Returns False also if that is unknown."""
+        self._look()
+        context = parent.get_span_context()
+        if not context.is_valid:
+            return self._drops_roots
+        if context.trace_flags.sampled:
+            return False
+        return self._drops_remote if context.is_remote else self._drops_local
+
+    def _look(self) -> None:
+        # A tracer created before its provider was set delegates to another one.
+        sampler = getattr(getattr(self._tracer, "_tracer", self._tracer), "sampler", None)
+        if sampler is self._sampler:
+            return
+        self._sampler = sampler
+        text = "" if sampler is None else sampler.get_description()
+        off = (
+            {part for part, kind in _PARTS.findall(text) if kind == _OFF} if text.startswith("ParentBased{") else set()
+        )
+        always = text == _OFF
+        self._drops_roots = always or "root" in off
+        self._drops_local = always or "localParentNotSampled" in off
+        self._drops_remote = always or "remoteParentNotSampled" in off
+
+
+_ORIGIN = create_key("aiokafka_lead-origin")
+_SUPPRESSED = str(getattr(context_api, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation"))
+
+
+def current_getter() -> Callable[[], object]:
+    """Return a cheap function for the current context: usually a method of a `ContextVar`, without any Python code."""
+    variable = getattr(getattr(context_api, "_RUNTIME_CONTEXT", None), "_current_context", None)
+    return variable.get if isinstance(variable, ContextVar) else get_current
+
+
+def is_suppressed(context: Context) -> bool:
+    """Return True if the application suppresses tracing here, as exporters do for their own requests."""
+    return bool(context.get(_SUPPRESSED) or context.get("suppress_instrumentation"))
+
+
+def with_origin(context: Context, header: bytes | None) -> Context:
+    """Return the same context, with the trace header of the record being processed."""
+    return context if header is None else set_value(_ORIGIN, header, context)
+
+
+def origin_of(context: Context) -> bytes | None:
+    """Return the trace header of the record being processed in this context."""
+    return cast("bytes | None", context.get(_ORIGIN))
+
+
+def is_valid(span: Span) -> bool:
+    """Return True if this is a valid span, recorded or not."""
+    return span.get_span_context().is_valid
 
 
 class Kit:

@@ -9,8 +9,6 @@ from .kit import Kit
 from .reading import Reads
 from .sending import Sends
 
-__all__ = ["Tracing"]
-
 
 class Tracing:
     """Creates the sides of starting producers and consumers, until it is turned off."""

@@ -313,7 +313,7 @@ class Producer(Facade, Generic[K, V]):
 
     async def _abort_refused(self) -> None:
         """Abort a failed transaction for `Consumer.run`, whose block has ended, so that no other code would end it."""
-        from .._core.transactions.phase import Phase
+        from .._core.transactions.state import Phase
 
         transactions = self._own_transactions()
         if transactions.state.phase is Phase.FAILED:

@@ -13,8 +13,6 @@ from .avro import AvroReader, parsed
 from .avro_types import DecimalType, decimal_of, named_of, settled
 from .resolved import ResolvedSchema
 
-__all__ = ["ArrowReader", "arrow_type"]
-
 _PRIMITIVES: dict[str, Any] = {
     "null": pa.null(),
     "boolean": pa.bool_(),

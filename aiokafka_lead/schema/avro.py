@@ -26,8 +26,6 @@ try:
 except ImportError:
     raise ConfigError("Avro needs fastavro: pip install aiokafka-lead[avro]") from None
 
-__all__ = ["AvroFormat", "AvroReader", "AvroWriter", "avro_schema", "parsed"]
-
 
 def avro_schema(given: Any) -> Schema:
     """Return an application's schema, from text, parsed JSON, or a `Schema`; raise `InvalidSchemaError`."""

@@ -10,8 +10,6 @@ from ..errors import SchemaContentError
 from .avro_types import named_of
 from .values import is_deeper
 
-__all__ = ["DEPTH_MAX", "EMPTY_ITEMS_MAX", "ContentBounds"]
-
 DEPTH_MAX = 500
 """Maximum nesting of values. A stack of 8 MB has room for some thousand."""
 

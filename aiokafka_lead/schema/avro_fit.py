@@ -20,8 +20,6 @@ from .avro_quick import QuickLooks
 from .avro_types import INTEGERS, decimal_of, has_many_records, named_of, settled
 from .values import NamedRecord, content_of
 
-__all__ = ["AvroFit"]
-
 Fit = Callable[[Any], Any]
 
 _TEXT = (str, bytes, bytearray, memoryview)

@@ -16,8 +16,6 @@ from fastavro.read import LOGICAL_READERS
 from ..errors.shown import start_of
 from .avro_types import FLOAT_MAX, INTEGERS, DecimalType
 
-__all__ = ["LOGICAL", "PLAIN", "Misfit", "decimal_bytes", "fixed", "integer", "misfit", "string", "symbol"]
-
 
 class Misfit(Exception):
     """A value does not match. ``path`` leads to it, from the inside out."""

@@ -13,8 +13,6 @@ from typing import Any
 
 from .avro_types import FLOAT_MAX, INTEGERS, decimal_of, settled
 
-__all__ = ["QuickLooks"]
-
 _NEVER = "False"
 _EXACT = {
     "null": "{0} is None",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import decimal
 from typing import Any
 
-__all__ = ["FLOAT_MAX", "INTEGERS", "DecimalType", "decimal_of", "has_many_records", "named_of", "settled"]
-
 INTEGERS = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 FLOAT_MAX = 3.4028234663852886e38
 """The largest number of 32 bits."""

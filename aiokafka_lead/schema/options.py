@@ -23,8 +23,6 @@ from .._options.tls.material import TlsMaterial
 from ..errors import ConfigError, ConfigTypeError
 from ..oidc.http import checked_url
 
-__all__ = ["RegistryConfig", "RegistryOptions"]
-
 _SSL = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password")
 
 

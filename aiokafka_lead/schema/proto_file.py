@@ -16,8 +16,6 @@ from ..errors.shown import shown
 from .proto_names import is_descriptor, tokens
 from .resolved import ResolvedSchema
 
-__all__ = ["DescribedMessages"]
-
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _LABELS = {
     "optional": _FIELD.LABEL_OPTIONAL,

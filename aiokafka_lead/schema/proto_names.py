@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 from ..errors import InvalidSchemaError
 
-__all__ = ["is_descriptor", "message_names", "tokens"]
-
 _TOKEN = re.compile(
     r"""//[^\n]* | /\*.*?\*/ | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | [{};] | [\w.]+ | \S""", re.DOTALL | re.VERBOSE
 )

@@ -24,8 +24,6 @@ try:
 except ImportError:
     raise ConfigError("Protobuf needs its package: pip install aiokafka-lead[protobuf]") from None
 
-__all__ = ["ProtobufFormat", "ProtobufReader", "ProtobufWriter", "described_format"]
-
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """Files that every registry and every Protobuf has."""
 

@@ -12,8 +12,6 @@ from ._caller import Caller
 from ._server.engine import Engine
 from ._server.scram import DelegationToken
 
-__all__ = ["DelegationToken", "SecurityControls"]
-
 
 class SecurityControls:
     """Controls of the security of a running `EmbeddedCluster`."""

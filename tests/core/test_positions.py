@@ -4,8 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.consumer.fetch_state import FetchState
-from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG
+from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG, FetchState
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST

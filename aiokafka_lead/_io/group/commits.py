@@ -29,8 +29,7 @@ from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
 from ..loop import sleep_until
 from ..metadata.actor import MetadataActor
-from .missing import gone
-from .offsets import GroupOffsets
+from .offsets import GroupOffsets, gone
 from .standing import Standing
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]

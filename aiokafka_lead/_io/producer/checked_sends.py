@@ -9,6 +9,7 @@ from ..._core.producer.batches import Record
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import (
     ANY_PARTITION,
+    Serializers,
     check_headers,
     check_partition,
     check_timestamp,
@@ -17,7 +18,6 @@ from ..._core.producer.record import (
     headers_for_each,
     one_for_each,
 )
-from ..._core.producer.serializers import Serializers
 from ..._cpython.clock import wall_ms
 from ..._options.arguments import entries
 from ..._options.serialization import WithHeaders

@@ -46,13 +46,10 @@ from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
-from .builds import THREADS, Builds
-from .flushing import Flushing
+from .background import THREADS, AskAny, Builds, Flushing, ProducerIds, TopicLookups
 from .lines import Lines
 from .pacing import Pacing
 from .parking import Parking
-from .producer_id import AskAny, ProducerIds
-from .topic_lookups import TopicLookups
 
 if TYPE_CHECKING:
     from .shared_sending import Seat

@@ -14,7 +14,7 @@ from ..._core.share.delivered import Delivered
 from ..._core.share.exchange import Exchange
 from ..._core.share.planner import SharePlanner
 from ..._core.share.record import ShareRecord
-from ..._core.share.requests import FIRST_VERSION_WITH_RENEWALS
+from ..._core.share.session import FIRST_VERSION_WITH_RENEWALS
 from ...errors import (
     ConfigTypeError,
     IllegalStateError,

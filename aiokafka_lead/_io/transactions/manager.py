@@ -15,10 +15,8 @@ from typing import Protocol
 import anyio
 
 from ..._core.consumer.consumed import Consumed
-from ..._core.transactions.errand import Errand, Outcome
-from ..._core.transactions.phase import Phase
-from ..._core.transactions.state import OpenTransaction, TransactionState
-from ..._core.transactions.versions import TransactionVersion
+from ..._core.transactions.errand import Errand, Outcome, TransactionVersion
+from ..._core.transactions.state import OpenTransaction, Phase, TransactionState
 from ..._options.logs import client_log
 from ...config import ProducerConfig
 from ...errors import (
@@ -38,13 +36,12 @@ from ..client import Client
 from ..deadline import Deadline
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
-from ..producer.flushing import Then
+from ..producer.background import Then
 from ..producer.intake import Admission, Intake
 from ..producer.sender import Sender
 from .additions import Additions
 from .asking import Asking
-from .consumed_parts import ConsumedParts
-from .endings import Ending, Endings, warn_of_age
+from .endings import ConsumedParts, Ending, Endings, warn_of_age
 
 ABORT_WITHIN_S = 5.0
 """Time for which a cancelled caller waits for the abort of its transaction, which then continues without it."""

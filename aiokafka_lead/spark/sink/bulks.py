@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from ...types import Header
 from .record_columns import RecordColumns
 
-__all__ = ["Bulk", "RowError", "bulks", "pieces"]
-
 PIECE_BYTES = 4 * 1024 * 1024
 """Approximate size of the part of an Arrow batch that is converted to Python objects at a time."""
 

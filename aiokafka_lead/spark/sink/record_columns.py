@@ -16,8 +16,6 @@ from pyspark.sql.types import (
 
 from ..schemas import Typed
 
-__all__ = ["RecordColumns", "record_columns"]
-
 _HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 _TYPES: dict[str, tuple[DataType, ...]] = {
     "topic": (StringType(),),

@@ -27,8 +27,6 @@ from .record_columns import RecordColumns, record_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Written", "batch_writer", "stream_writer"]
-
 _OWNED = {
     "key.serializer": "keys are written as the bytes that they are",
     "value.serializer": "values are written as the bytes that they are",

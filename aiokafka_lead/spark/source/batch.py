@@ -15,8 +15,6 @@ from .schema import check_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KafkaBatchReader"]
-
 
 class KafkaBatchReader(DataSourceReader):
     """Plans on the driver and reads in tasks; Spark sends a copy to each. Each imports its part on demand."""

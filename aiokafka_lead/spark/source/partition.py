@@ -13,8 +13,6 @@ from pyspark.sql.datasource import InputPartition
 from .options import SourceOptions
 from .ranges import OffsetRange, plan_tasks
 
-__all__ = ["UNKNOWN_CORES", "RangePartition", "partitions_of"]
-
 UNKNOWN_CORES = 200
 """Assumed number of simultaneous tasks in a cluster, which Spark does not reveal: its own default for a shuffle."""
 

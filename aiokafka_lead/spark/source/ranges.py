@@ -9,8 +9,6 @@ from itertools import pairwise
 
 from ...types import TopicPartition
 
-__all__ = ["RECORDS_PER_TASK", "OffsetRange", "pack", "plan_tasks", "split"]
-
 RECORDS_PER_TASK = 50_000
 """Starting a Python task costs about as much as reading this many records: more tasks than cores must be worth that."""
 

@@ -20,8 +20,6 @@ from ..schemas import schema_of
 from .bad_records import CORRUPT, OnBadRecord, bad_records
 from .typed import with_types
 
-__all__ = ["check_schema", "full_schema"]
-
 _HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 )

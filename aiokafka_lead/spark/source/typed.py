@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ...consumer import RecordBatch
     from ...schema import Schema
 
-__all__ = ["batch_reader_of", "with_types"]
-
 
 def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
     """Return the columns, typed as the options require. Asks the registry; raises ValueError."""

@@ -2,19 +2,91 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..._wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ..._wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from ...errors import (
     BrokerError,
     CoordinatorNotAvailableError,
     InvalidGroupIdError,
     InvalidRequestError,
+    InvalidUpdateVersionError,
     NotCoordinatorError,
+    RebootstrapRequiredError,
     raise_for_code,
 )
 from .._server.context import RequestContext
 from .._state.cluster import BrokerNode
+from .._state.configs import Features
 from .._state.coordinators import GROUP, TRANSACTION
 from .._state.topics import NO_LEADER
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    # From version 5 on a client names the intended broker (KIP-1242).
+    means_cluster = request.cluster_id in (None, context.engine.state.cluster_id)
+    if not means_cluster or request.node_id not in (-1, context.node.node_id):
+        return ApiVersionsResponse(error_code=RebootstrapRequiredError.code)
+    if context.api_version >= 3:
+        software = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE.fullmatch(text) for text in software):
+            return ApiVersionsResponse(error_code=InvalidRequestError.code)
+        context.connection.software = software
+    return context.engine.apis.answer(context.api_version)
+
+
+_UPGRADE = 1
+_TYPES_FROM = 1
+"""Version 0 has a flag for downgrades instead of types."""
+_RESULTS_UP_TO = 1
+
+
+def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    features = context.engine.apis.features
+    for wrong in _mistakes(features, request, typed=context.api_version >= _TYPES_FROM):
+        message = f"The update failed for all features since the following feature had an error: {wrong}"
+        return UpdateFeaturesResponse(error_code=InvalidUpdateVersionError.code, error_message=message)
+    if not request.validate_only:
+        for update in request.feature_updates:
+            features.set_level(update.feature, update.max_version_level)
+    response = UpdateFeaturesResponse(error_message=None)
+    if context.api_version <= _RESULTS_UP_TO:
+        response.results = [
+            UpdatableFeatureResult(feature=update.feature, error_message="NONE") for update in request.feature_updates
+        ]
+    return response
+
+
+def _mistakes(features: Features, request: UpdateFeaturesRequest, *, typed: bool) -> Iterator[str]:
+    for update in request.feature_updates:
+        name, level = update.feature, update.max_version_level
+        wrong = f"Invalid update version {level} for feature {name}."
+        if name not in features.supported:
+            yield f"{wrong} This cluster does not support this feature."
+            continue
+        low, high = features.supported[name]
+        if not low <= level <= high:
+            yield f"{wrong} This cluster only supports versions {low}-{high}"
+        if level < features.level(name) and not _may_lower(update, typed=typed):
+            yield (
+                f"{wrong} Can't downgrade the version of this feature without setting the upgrade type to either safe "
+                "or unsafe downgrade."
+            )
+
+
+def _may_lower(update: FeatureUpdateKey, *, typed: bool) -> bool:
+    return update.upgrade_type != _UPGRADE if typed else update.allow_downgrade
+
 
 _BATCHED_FROM = 4
 
@@ -64,4 +136,8 @@ def check_coordinator(context: RequestContext, kind: int, key: str) -> None:
         raise NotCoordinatorError(f"broker {context.node.node_id} does not coordinate {key}")
 
 
-HANDLERS = {FindCoordinatorRequest: find_coordinator}
+HANDLERS = {
+    FindCoordinatorRequest: find_coordinator,
+    ApiVersionsRequest: api_versions,
+    UpdateFeaturesRequest: update_features,
+}

@@ -14,8 +14,6 @@ from ....producer import Producer
 from ....types import OffsetAndMetadata
 from .settings import ExactlyOnce
 
-__all__ = ["Entry", "read", "write"]
-
 PIECE_CHARACTERS = 4000
 FORMAT = 1
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ....consumer import Consumer
     from ....producer import Producer
 
-__all__ = ["ASKED", "BATCH", "LEDGER", "PREFIX", "ExactlyOnce", "exactly_once"]
-
 ASKED, PREFIX, LEDGER, BATCH = "exactlyOnce", "transactionalIdPrefix", "ledgerTopic", "batchId"
 
 TRANSACTION_TIMEOUT_MS = 900_000

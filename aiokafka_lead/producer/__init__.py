@@ -283,11 +283,6 @@ class Producer(Facade, Generic[K, V]):
         """Name of its transactions; None for a producer without transactions."""
         return self._config.transactional_id
 
-    @property
-    def takes_bytes(self) -> bool:
-        """True if keys and values are sent unchanged, without serializers."""
-        return self._engine.sends.takes_bytes
-
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
         topic = topic_name("topic", topic)
@@ -310,6 +305,11 @@ class Producer(Facade, Generic[K, V]):
         return self._engine.health()
 
     # --- internals ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _takes_bytes(self) -> bool:
+        """True if keys and values are sent unchanged, without serializers, as `Consumer.run` sends dead letters."""
+        return self._engine.sends.takes_bytes
 
     async def _abort_refused(self) -> None:
         """Abort a failed transaction for `Consumer.run`, whose block has ended, so that no other code would end it."""

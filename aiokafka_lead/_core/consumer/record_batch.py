@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
+from ..._cpython import naming
 from ..._options.serialization import Function
 from ..._records import BatchView, Columns, ConsumerRecord
 from ...errors import IllegalStateError, RecordDeserializationError
@@ -234,7 +235,7 @@ class RecordBatch(Generic[K, V]):
         return f"<RecordBatch {self._tp} offsets {self.base_offset}..{self.offsets[-1]} records={len(self)}>"
 
 
-RecordBatch.__module__ = "aiokafka_lead"  # where users find it
+naming.show_in("aiokafka_lead", RecordBatch)
 
 
 def _column(made: list[T] | RecordDeserializationError) -> list[T]:

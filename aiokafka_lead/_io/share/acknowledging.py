@@ -15,6 +15,7 @@ from ..._core.share.exchange import Exchange
 from ..._core.share.planner import SharePlanner
 from ..._core.share.record import ShareRecord
 from ..._core.share.session import FIRST_VERSION_WITH_RENEWALS
+from ..._cpython import naming
 from ...errors import (
     ConfigTypeError,
     IllegalStateError,
@@ -148,3 +149,6 @@ class Acknowledging:
                 return self._delivered.outcomes() | {acquired.tp: late for acquired in left}
             self._client.check()
         return self._delivered.outcomes()
+
+
+naming.show_in("aiokafka_lead", Acknowledgement)

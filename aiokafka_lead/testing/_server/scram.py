@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..._cpython import naming
 from ...errors import SaslAuthenticationFailedError
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -25,7 +26,7 @@ class DelegationToken(NamedTuple):
     """In base64, as clients use it."""
 
 
-DelegationToken.__module__ = "aiokafka_lead.testing.security_controls"  # where users find it
+naming.show_in("aiokafka_lead.testing.security_controls", DelegationToken)
 
 
 class ScramExchange:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...._cpython import naming
 from ...._values import NamedTuple
 from ....types import TopicPartition
 from ...metadata.types import ClusterSnapshot
@@ -38,7 +39,7 @@ class MemberSubscription:
     """Rack of the member (KIP-881): its ``client_rack``."""
 
 
-MemberSubscription.__module__ = "aiokafka_lead"  # where users find it
+naming.show_in("aiokafka_lead", MemberSubscription)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class TopicPartitions:
         return racks[partition] if partition < len(racks) else _NO_RACKS
 
 
-TopicPartitions.__module__ = "aiokafka_lead"  # where users find it
+naming.show_in("aiokafka_lead", TopicPartitions)
 
 
 class GroupAssignor(Protocol):
@@ -109,7 +110,7 @@ class GroupAssignor(Protocol):
         ...
 
 
-GroupAssignor.__module__ = "aiokafka_lead"  # where users find it
+naming.show_in("aiokafka_lead", GroupAssignor)
 
 
 def java_order(text: str) -> bytes:

@@ -63,8 +63,8 @@ class CheckedSends:
                 record = await self._serialized(admission, topic, value, key, partition, timestamp_ms, headers)
             else:
                 record = self._record(topic, value, key, partition, timestamp_ms, headers)
-            delivery = self._intake.put_at_once(record)
-            return await self._intake.put(record, admission) if delivery is None else delivery
+            delivery = self._intake.try_now(record)
+            return await self._intake.wait_in_line(record, admission) if delivery is None else delivery
         except KafkaError as error:
             admission.failed(error)
             raise

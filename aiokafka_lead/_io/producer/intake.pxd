@@ -80,9 +80,7 @@ cdef class Intake:
     @cython.locals(buffer=TopicBuffer)
     cdef TopicBuffer _buffer_with(self, str topic, int32_t partition)
 
-    cpdef Delivery put_at_once(self, Record record)
-
     @cython.locals(buffer=TopicBuffer)
-    cdef Delivery _put_known(self, Record record, bint with_others)
+    cpdef Delivery try_now(self, Record record, bint with_others=*)
 
     cdef bint _here(self) except -1

@@ -10,9 +10,9 @@ import typer
 
 from ..admin import AclBinding, AclBindingFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType
 from ..errors import ConfigError
-from .asking import confirm
 from .registering import add
 from .session import Session
+from .stdin import confirm
 
 E = TypeVar("E", bound=IntEnum)
 

@@ -11,15 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ConfigError, SchemaContentError
-from .escapes import without_escapes
 from .failures import Failed
 from .json_text import member_of, read_json
 from .names import close_to
+from .places import NO_TIME
+from .record_text import without_escapes
 from .registering import Compression, add
 from .schemas import FromJson, registry_of, writer_of
 from .session import Session
 from .stdin import lines
-from .times import NO_TIME
 from .writing import topic_to_write, writing
 
 _FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")

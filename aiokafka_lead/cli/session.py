@@ -1,4 +1,4 @@
-"""The context of every command: clients of the chosen cluster, and the destination of results."""
+"""The context of every command: its clients, the destination of results, and reports of brokers out of reach."""
 
 from __future__ import annotations
 

@@ -14,9 +14,8 @@ from .._core.run.failures import reason_of
 from .._core.tracing import TracedClient
 from .._records import ConsumerRecord
 from ..types import Headers
-from .headers import extracted, may_be_sampled, read, trace_header
-from .kit import Kit, is_suppressed, is_valid, with_origin
-from .names import Attribute, mark, record_exception
+from .instruments import Kit, is_suppressed, is_valid, with_origin
+from .names import Attribute, extracted, mark, may_be_sampled, read, record_exception, trace_header
 
 MOST_LINKS = 128
 """OpenTelemetry's own limit of links in a span."""

@@ -14,7 +14,7 @@ from .._core.tracing import BatchLoop, RecordLoop, RunTracing
 from .._core.unsampled import Unsampled
 from .._records import ConsumerRecord
 from ..types import OffsetAndMetadata, TopicPartition
-from .kit import current_getter
+from .instruments import current_getter
 from .names import Attribute, Value, mark
 from .processes import Process, Processes, current, link, place_of
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..errors import InvalidSchemaError
 from .avro import AvroReader, parsed
-from .avro_types import DecimalType, decimal_of, named_of, settled
+from .avro_bounds import DecimalType, decimal_of, named_of, settled
 from .resolved import ResolvedSchema
 
 _PRIMITIVES: dict[str, Any] = {

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
-from .avro_bounds import ContentBounds
-from .avro_types import has_many_records
+from .avro_bounds import ContentBounds, has_many_records
 from .resolved import ResolvedSchema
 from .source import SchemaSource
 from .types import Schema

@@ -14,7 +14,7 @@ from typing import Any
 from fastavro.read import LOGICAL_READERS
 
 from ..errors.shown import start_of
-from .avro_types import FLOAT_MAX, INTEGERS, DecimalType
+from .avro_bounds import FLOAT_MAX, INTEGERS, DecimalType
 
 
 class Misfit(Exception):

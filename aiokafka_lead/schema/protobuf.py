@@ -9,8 +9,7 @@ from typing import Any
 from ..errors import ConfigError, ConfigTypeError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
 from .framing import indexes_bytes, read_indexes
-from .proto_file import DescribedMessages
-from .proto_names import message_names
+from .proto_file import DescribedMessages, message_names
 from .proto_text import NoText, proto_text
 from .resolved import ResolvedSchema
 from .source import SchemaSource

@@ -1,4 +1,4 @@
-"""Controls of a cluster from outside, running or not: topics, leaders, faults."""
+"""Controls of a cluster from outside, running or not: topics, leaders, share groups, transactions, faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._caller import Caller
 from ._checks import AdminTopicNames
 from ._server.engine import Engine, StaleMetadata
 from ._state.cluster import BrokerNode
-from ._state.coordinators import TRANSACTION
+from ._state.offsets import TRANSACTION
 from ._state.share_partition import SharePartition
 from ._state.topics import Partition, Topic
 from .faults import Faults

@@ -10,7 +10,7 @@ from .._options.checks import instance, text
 from ..errors import ConfigError
 from ._caller import Caller
 from ._server.engine import Engine
-from ._server.scram import DelegationToken
+from ._server.sasl import DelegationToken
 
 
 class SecurityControls:

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: a broker's memory of a consumer's fetches (KIP-227).
+"""Fetch requests, and incremental fetch sessions: a broker's memory of a consumer's fetches (KIP-227).
 
 The first request of a session names every partition; later ones name those that changed. The broker numbers requests
 by the session's epoch, so both sides notice when one was lost. Epoch 0 asks for a new session (with an id: instead of

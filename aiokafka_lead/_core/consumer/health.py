@@ -1,4 +1,4 @@
-"""Health of a consumer, and its lag: snapshots for probes and gauges."""
+"""Health of a consumer, its lag, and its stuck partitions: snapshots for probes and gauges."""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import KafkaError
 from ...types import TopicPartition
-from ..leadership.moves import MoveClock
-from ..leadership.patience import Patience, RetryPolicy
+from ..leadership.patience import MoveClock, Patience, RetryPolicy
 from ..transitions import Transitions
 from .position import Position
 from .reset_policy import ResetPolicy

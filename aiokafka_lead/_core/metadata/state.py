@@ -14,9 +14,8 @@ from uuid import UUID
 from ..._values import NamedTuple
 from ...errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_code
 from .answer import ClusterAnswer
-from .epochs import LeaderEpochs
-from .merge import MergedTopic, TopicMerger
-from .metrics import HintOutcome, MetadataCounters, RebootstrapCause
+from .merge import LeaderEpochs, MergedTopic, TopicMerger
+from .rebootstrap import HintOutcome, MetadataCounters, RebootstrapCause
 from .types import (
     HINT_ERRORS,
     NO_TOPIC_ID,

@@ -1,4 +1,4 @@
-"""Tracks the topics that the client needs, and decides when to look up unknown ones."""
+"""Tracks the topics that the client needs, and decides when to look up unknown and missing ones."""
 
 from __future__ import annotations
 

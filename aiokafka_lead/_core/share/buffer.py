@@ -1,4 +1,4 @@
-"""Buffer of acquired records that were not handed out yet."""
+"""Buffer of acquired records that were not handed out yet, and the limit on their number."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from ..._wire.messages.share_acknowledge import ShareAcknowledgeRequest
 from ..._wire.messages.share_fetch import ShareFetchRequest
 from ...errors import KafkaError
 from ...types import TopicPartition
-from ..leadership.moves import MoveClock
-from ..leadership.patience import Patience, RetryPolicy
+from ..leadership.patience import MoveClock, Patience, RetryPolicy
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from ..trust import Trust
 from .counters import ShareCounters

@@ -1,4 +1,4 @@
-"""Batches in hand: the effects of commits, further reads and cancellations on them."""
+"""Batches in hand: the effects of commits, further reads and cancellations on them; automatic commits."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from aiokafka_lead._core.producer.batches cimport Record, TopicBuffer
 from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._core.unsampled cimport Unsampled
 from aiokafka_lead._cpython cimport clock
-from aiokafka_lead._io.producer.lines cimport Lines
+from aiokafka_lead._io.producer.waiting cimport Lines
 from aiokafka_lead._io.producer.sender cimport Sender
 
 

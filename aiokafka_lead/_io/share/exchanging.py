@@ -12,9 +12,8 @@ from typing import Any
 
 import anyio
 
-from ..._core.metadata.moved import Moved
 from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
-from ..._core.metadata.types import ClusterSnapshot
+from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._core.share.answers import Arrived, ShareOutcome, read_acknowledged, read_failure, read_fetched
 from ..._core.share.buffer import Allowance, ShareBuffer
 from ..._core.share.decoding import AcquiredData

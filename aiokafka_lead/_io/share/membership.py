@@ -10,8 +10,7 @@ from functools import partial
 import anyio
 
 from ..._core.consumer.health import Facts, Limits, judge
-from ..._core.metadata.moved import Moved
-from ..._core.metadata.types import ClusterSnapshot
+from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._core.share.member import ShareMember
 from ..._core.share.planner import SharePlanner
 from ..._options.logs import client_log

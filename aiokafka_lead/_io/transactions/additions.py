@@ -1,4 +1,4 @@
-"""Adds partitions and offsets to a transaction."""
+"""Adds partitions and offsets to a transaction, once the coordinator has finished the previous one."""
 
 from __future__ import annotations
 

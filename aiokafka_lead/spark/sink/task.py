@@ -17,9 +17,8 @@ from ...types import RecordMetadata, SerializationContext
 from ..client_loop import ClientLoop, client_loop, freeze_imports
 from ..kafka_options import bootstrap_servers, configuration, kafka_settings
 from ..schemas import LATEST, Typed, registry_of
-from .bulks import Bulk, RowError, bulks, pieces
+from .bulks import Bulk, RecordColumns, RowError, bulks, pieces
 from .producer_options import producer_options
-from .record_columns import RecordColumns
 
 
 class Encoder:

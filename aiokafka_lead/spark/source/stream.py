@@ -31,9 +31,8 @@ from ...errors import KafkaError
 from ...types import TopicPartition
 from .bounds import is_certain
 from .options import SourceOptions, stream_options
-from .partition import RangePartition, partitions_of
 from .progress import Progress, between, report
-from .ranges import OffsetRange
+from .ranges import OffsetRange, RangePartition, partitions_of
 from .schema import check_schema
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ _MODULES = (
     "coordinators",
     "fetch",
     "group_admin",
-    "groups",
     "list_offsets",
     "metadata",
     "offsets",

@@ -1,4 +1,4 @@
-"""CreateAcls, DescribeAcls and DeleteAcls: rules are stored, but not enforced."""
+"""ACLs, whose rules are stored but not enforced; logins by SASL; and the push of clients' metrics (KIP-714)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups."""
+"""DescribeGroups, ListGroups and DeleteGroups; offsets of share groups (KIP-932)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .._server.context import RequestContext
 from .._state.acls import GROUP_OPERATIONS
 from .._state.classic_members import PROTOCOL_TYPE
 from .._state.consumer_members import Slot
-from .._state.coordinators import GROUP
 from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupState
+from .._state.offsets import GROUP
 from .._state.share_group import PROTOCOL_TYPE as SHARE_PROTOCOL_TYPE
 from .._state.share_states import NO_OFFSET
 from .._state.topics import Topic

@@ -11,7 +11,7 @@ from ..._wire.messages.share_group_heartbeat import (
 from ...errors import BrokerError, InvalidRequestError, UnsupportedVersionError
 from .._server.context import RequestContext
 from .._state.consumer_members import LEAVES
-from .._state.coordinators import GROUP
+from .._state.offsets import GROUP
 from .._state.share_group import ShareBeat
 from .consumer_group_heartbeat import by_topic
 from .coordinators import check_coordinator

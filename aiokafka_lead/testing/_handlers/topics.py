@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions."""
+"""Creation and deletion of topics and partitions, elections, reassignments (KIP-455), and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from ...errors import (
 from .._server.context import RequestContext
 from .._state.configs import TOPIC_CONFIGS
 from .._state.topics import Partition, Topic
-from .leaders import check_leader
+from .list_offsets import check_leader
 
 _UNCLEAN = 1
 

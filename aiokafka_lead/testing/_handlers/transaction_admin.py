@@ -38,10 +38,10 @@ from ...errors import (
     raise_for_code,
 )
 from .._server.context import RequestContext
-from .._state.coordinators import TRANSACTION, slot_of
+from .._state.offsets import TRANSACTION, slot_of
 from .._state.transaction import Transaction, TxnState
 from .coordinators import check_coordinator
-from .leaders import check_leader
+from .list_offsets import check_leader
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _OWN_EPOCH_FROM = 2

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: the parts of a transaction, and its end."""
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: the parts of a transaction, and its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ...errors import (
     raise_for_code,
 )
 from .._server.context import RequestContext
-from .._state.coordinators import TRANSACTION
+from .._state.offsets import TRANSACTION
 from .._state.topics import Partition
 from .coordinators import check_coordinator
 

@@ -1,4 +1,4 @@
-"""Topic configurations: ones that affect this cluster, and ones that it only stores."""
+"""Topic configurations: ones that affect this cluster, and ones that it only stores; features."""
 
 from __future__ import annotations
 

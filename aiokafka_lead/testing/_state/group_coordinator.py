@@ -19,11 +19,10 @@ from .classic_members import PROTOCOL_TYPE, ClassicMembers, read_assignment, rea
 from .clock import Clock
 from .consumer_group import ConsumerGroup
 from .consumer_members import ConsumerMember, Slot
-from .coordinators import slot_of
 from .group import Group
 from .group_configs import GroupConfigs
 from .members import GroupOptions, JoinRequest, JoinResult, SyncResult
-from .offsets import Key, Offsets
+from .offsets import Key, Offsets, slot_of
 from .share_group import ShareGroup
 from .share_states import ShareStates
 from .topics import Topic

@@ -1,4 +1,4 @@
-"""Types of assignors, which are pure functions from members and partitions to an assignment."""
+"""Types of assignors, which are pure functions from members and partitions to an assignment; members' claims."""
 
 from __future__ import annotations
 

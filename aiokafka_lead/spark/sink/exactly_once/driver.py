@@ -12,8 +12,7 @@ from ....admin import TransactionDescription, TransactionState
 from ....errors import InvalidTransactionTimeoutError, KafkaError, UnsupportedVersionError
 from ....producer import Producer
 from ...client_loop import ClientLoop, client_loop
-from .ledger import Entry, read, write
-from .settings import ExactlyOnce
+from .settings import Entry, ExactlyOnce, read, write
 from .task import ExactlyOnceError, Run, Share, TransactionsLostError
 
 LEAST_LEFT_MS = 30_000

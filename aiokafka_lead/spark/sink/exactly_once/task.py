@@ -12,10 +12,9 @@ from pyspark import TaskContext
 from ...._io.transactions.handover import OpenTransaction, hand_over
 from ....producer import Producer
 from ...client_loop import ClientLoop, client_loop, freeze_imports
-from ..record_columns import RecordColumns
+from ..bulks import RecordColumns
 from ..task import Sending, place
-from .ledger import read
-from .settings import ExactlyOnce
+from .settings import ExactlyOnce, read
 
 
 class Batch(NamedTuple):

@@ -18,7 +18,7 @@ from .task import Run, Share
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..record_columns import RecordColumns
+    from ..bulks import RecordColumns
 
 
 @dataclass(frozen=True)

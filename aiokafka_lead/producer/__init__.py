@@ -11,7 +11,7 @@ from .._core.producer.delivery import Delivery, DeliveryBatch
 from .._io.client import Client, configured
 from .._io.facade import Facade
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
-from .._options.arguments import TIMEOUT, topic_name
+from .._options.arguments import TIMEOUT, timeout_s, topic_name
 from .._options.checks import boolean, discreet
 from .._options.sent_types import K, V
 from ..config import ProducerConfig
@@ -227,7 +227,7 @@ class Producer(Facade, Generic[K, V]):
         that time, and if the outcome of the previous transaction was unknown, `CommitOutcomeUnknownError` while it
         still is, or `TransactionAbortedError` if it was aborted.
         """
-        await self._own_transactions().begin(_seconds(timeout_ms))
+        await self._own_transactions().begin(timeout_s(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Commit the open transaction; returns when it is certain that all of it counts, atomically.
@@ -238,7 +238,7 @@ class Producer(Facade, Generic[K, V]):
         after ``timeout_ms`` (``max_block_ms``), and then it may be called again. Cancelling the call while records are
         in flight aborts; later the cancellation is raised once the outcome is known.
         """
-        await self._own_transactions().commit(_seconds(timeout_ms))
+        await self._own_transactions().commit(timeout_s(timeout_ms))
 
     async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Abort the open transaction; pending records fail with `TransactionAbortedError`.
@@ -247,7 +247,7 @@ class Producer(Facade, Generic[K, V]):
         ``timeout_ms`` (``max_block_ms``); the abort then continues, as after a cancellation of the call, and the next
         transaction waits for it.
         """
-        await self._own_transactions().abort(_seconds(timeout_ms))
+        await self._own_transactions().abort(timeout_s(timeout_ms))
 
     async def send_offsets_to_transaction(
         self,
@@ -267,7 +267,7 @@ class Producer(Facade, Generic[K, V]):
 
         found = OFFSETS("offsets", offsets)
         group = checked_group(group_metadata)
-        await self._own_transactions().send_offsets(found, group, _seconds(timeout_ms))
+        await self._own_transactions().send_offsets(found, group, timeout_s(timeout_ms))
 
     def transaction_health(self) -> TransactionHealth:
         """Return the state of the producer's transactions: phase, epoch, and the age of an open one.
@@ -333,8 +333,3 @@ class Producer(Facade, Generic[K, V]):
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
 """The methods that `QuickSend` replaces; not if a subclass or a tracer has replaced them already."""
-
-
-def _seconds(timeout_ms: float | None) -> float | None:
-    given: float | None = TIMEOUT("timeout_ms", timeout_ms)
-    return None if given is None else given / 1000

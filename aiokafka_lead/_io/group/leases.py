@@ -70,9 +70,11 @@ class Leases:
         self._last = lease
         return lease
 
-    async def commit(self, state: PartitionState, end: Position, topic_id: UUID | None) -> bool:
+    async def commit(
+        self, state: PartitionState, end: Position, topic_id: UUID | None, timeout_ms: float | None
+    ) -> bool:
         """Commit up to the batch's end if its partition has not changed since the batch was handed out."""
-        return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end)
+        return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end, timeout_ms)
 
     def topic_id(self, state: PartitionState) -> UUID | None:
         """See `Commits.topic_id`."""
@@ -135,8 +137,8 @@ class Lease:
         self._times_back = times_back
         self._is_cancelled = cancellation_of_task()
 
-    async def commit(self) -> bool:
-        return await self._leases.commit(self._state, self._end, self._topic_id)
+    async def commit(self, timeout_ms: float | None) -> bool:
+        return await self._leases.commit(self._state, self._end, self._topic_id, timeout_ms)
 
     def transaction_part(self) -> GroupPart:
         return self._leases.transaction_part(self._state, self._end, self._topic_id, self._times_back)

@@ -358,7 +358,7 @@ class Transactions:
             f"{_time(within_s * 1000)}"
         )
 
-    async def send_part(self, consumed: Consumed) -> None:
+    async def send_part(self, consumed: Consumed, timeout_s: float | None = None) -> None:
         """Make a consumer's handed-out records part of the open transaction, and notify the consumer of its end."""
         self.state.check_open(self.state.number)
         try:
@@ -367,7 +367,7 @@ class Transactions:
             self._failed(error)
             raise
         if part.offsets:
-            await self.send_offsets(part.offsets, part.group)
+            await self.send_offsets(part.offsets, part.group, timeout_s)
 
     def _on_send_failure(self, number: int, error: KafkaError) -> None:
         """A send raises this error, so its record is missing from the transaction."""

@@ -31,13 +31,7 @@ from .._wire.messages.describe_groups import (
 )
 from .._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from .._wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ..errors import (
-    GroupIdNotFoundError,
-    KafkaError,
-    MalformedMessageError,
-    UnsupportedVersionError,
-    raise_for_code,
-)
+from ..errors import GroupIdNotFoundError, KafkaError, MalformedMessageError, UnsupportedVersionError, raise_for_code
 from ..types import TopicPartition
 from .acls import AclOperation, operations_of
 from .base import GROUP_ID, GROUP_IDS, AdminArea, called, outcomes_of

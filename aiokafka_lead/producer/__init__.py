@@ -15,11 +15,7 @@ from .._options.arguments import TIMEOUT, timeout_s, topic_name
 from .._options.checks import boolean, discreet
 from .._options.sent_types import K, V
 from ..config import ProducerConfig
-from ..errors import (
-    IllegalStateError,
-    KafkaError,
-    RequestTimedOutError,
-)
+from ..errors import IllegalStateError, KafkaError, RequestTimedOutError
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ._engine import ProducerEngine
 

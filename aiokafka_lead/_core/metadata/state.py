@@ -16,15 +16,7 @@ from ...errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_co
 from .answer import ClusterAnswer
 from .merge import LeaderEpochs, MergedTopic, TopicMerger
 from .rebootstrap import HintOutcome, MetadataCounters, RebootstrapCause
-from .types import (
-    HINT_ERRORS,
-    NO_TOPIC_ID,
-    Broker,
-    ClusterSnapshot,
-    LeaderHint,
-    PartitionMetadata,
-    TopicMetadata,
-)
+from .types import HINT_ERRORS, NO_TOPIC_ID, Broker, ClusterSnapshot, LeaderHint, PartitionMetadata, TopicMetadata
 
 HintPolicy = Literal["trust", "known_nodes", "off"]
 

@@ -16,13 +16,7 @@ from ..._core.share.planner import SharePlanner
 from ..._core.share.record import ShareRecord
 from ..._core.share.session import FIRST_VERSION_WITH_RENEWALS
 from ..._cpython import naming
-from ...errors import (
-    ConfigTypeError,
-    IllegalStateError,
-    KafkaError,
-    RequestTimedOutError,
-    UnsupportedVersionError,
-)
+from ...errors import ConfigTypeError, IllegalStateError, KafkaError, RequestTimedOutError, UnsupportedVersionError
 from ...types import AcknowledgeType, TopicPartition
 from ..client import Client
 from ..deadline import Deadline

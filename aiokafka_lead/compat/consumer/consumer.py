@@ -18,11 +18,7 @@ from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
 from ..client import AIOKafkaClient, client_of
 from ..coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from ..errors import (
-    ConsumerStoppedError,
-    IllegalOperation,
-    IllegalStateError,
-)
+from ..errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from ..structs import ConsumerRecord, OffsetAndMetadata
 from ..util import commit_structure_validate, create_task, deprecated
 from ..version import __version__

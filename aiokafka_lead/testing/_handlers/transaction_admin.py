@@ -17,10 +17,7 @@ from ..._wire.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from ..._wire.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
+from ..._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..._wire.messages.list_transactions import TransactionState as ListedTransaction
 from ..._wire.messages.write_txn_markers import (
     WritableTxnMarker,

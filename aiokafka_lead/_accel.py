@@ -8,8 +8,6 @@ from functools import cache
 
 from ._records import decoder, encoder
 
-__all__ = ["ACCELERATED", "warn_if_plain"]
-
 ACCELERATED = not any((module.__file__ or "").endswith(".py") for module in (decoder, encoder))
 """True when the record codec runs as compiled code, False when it runs as plain Python."""
 

@@ -24,12 +24,7 @@ if TYPE_CHECKING:
     from ._core.telemetry.measures import Source
     from ._options.serialization import AsyncDeserializer, Deserializer, Serializer
     from .admin import AdminClient
-    from .config import (
-        AdminOptions,
-        ClientOptions,
-        ConsumerBaseOptions,
-        ProducerBaseOptions,
-    )
+    from .config import AdminOptions, ClientOptions, ConsumerBaseOptions, ProducerBaseOptions
     from .config.share import ShareConsumerBaseOptions
     from .consumer import Consumer
     from .health import ClientHealth

@@ -1,8 +1,8 @@
-"""Delays between tries (KIP-144, KIP-580)."""
+"""Delays between tries (KIP-144, KIP-580), and a rate limit for repeated messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from random import random
 
 from ..errors import KafkaError, MisroutedConnectionError
@@ -41,3 +41,16 @@ class Backoff:
         one that grows beside it would only delay the return to the right broker.
         """
         return self.delay_s(min(1, failures) if isinstance(error, MisroutedConnectionError) else failures)
+
+
+class Sparingly:
+    """Allows one message about each subject within ``every_s`` seconds."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._said_at: dict[Hashable, float] = {}
+
+    def allow(self, about: Hashable, now: float) -> bool:
+        """Return True if a message about this may be given now; it then counts as given."""
+        self._said_at = {one: at for one, at in self._said_at.items() if now < at + self._every_s}
+        return self._said_at.setdefault(about, now) == now

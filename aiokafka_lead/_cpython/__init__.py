@@ -20,6 +20,9 @@ it: its two files, and the changes described here.
 ``collector``
     42 instead of 57 for a tuple that is kept, because the garbage collector does not track it. Delete the calls of
     `collector.untrack`, and ``TYPES`` in setup.py, which hides types as a whole.
+``naming``
+    No time: public classes that are compiled in private modules show the module from which users import them. Delete
+    the calls of `naming.show_in`.
 ``raw``
     4 for each buffer, 5 for each item of an array that is not cleared before it is filled. The numbers are plain C.
     Replace direct access to memory (``of_bytes``, ``of_bytearray``, ``of_memoryview``, ``items.data``) by the buffer

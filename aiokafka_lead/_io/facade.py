@@ -68,7 +68,7 @@ class Facade:
         the value is a gauge. A metric with the same name and ``attributes`` is replaced. If no broker asks, or without
         ``enable_metrics_push``, ``measure`` is not called. The client must have been started.
         """
-        from .._core.telemetry.application import metric_measure  # only here: most applications have none
+        from .._core.telemetry.measures import metric_measure  # only here: most applications have none
 
         key = _key(name, attributes)
         measure, is_sum = metric_measure("measure", measure), boolean("is_sum", is_sum)
@@ -85,6 +85,6 @@ class Facade:
 
 
 def _key(name: str, attributes: Mapping[str, str | int] | None) -> MetricKey:
-    from .._core.telemetry.application import metric_attributes, metric_name
+    from .._core.telemetry.measures import metric_attributes, metric_name
 
     return metric_name("name", name), metric_attributes("attributes", attributes)

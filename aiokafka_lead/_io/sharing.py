@@ -11,8 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import anyio
 
-from .._core.metadata.moved import MetadataListener
-from .._core.metadata.types import ClusterSnapshot, TopicMetadata
+from .._core.metadata.types import ClusterSnapshot, MetadataListener, TopicMetadata
 from .._wire import Request, Response
 from ..errors import KafkaError
 from ..errors.base import own_copy

@@ -17,6 +17,13 @@ from .checks import INT64_MAX, Check, encodable, integer, milliseconds, optional
 TIMEOUT = optional(milliseconds())
 """A ``timeout_ms`` that may be None."""
 
+
+def timeout_s(timeout_ms: float | None) -> float | None:
+    """Return a call's ``timeout_ms``, which may be None, in seconds."""
+    given: float | None = TIMEOUT("timeout_ms", timeout_ms)
+    return None if given is None else given / 1000
+
+
 TIME_MS = integer(0, INT64_MAX)
 """A time in milliseconds since 1970."""
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from .._cpython import naming
 from .._values import NamedTuple
 from ..errors import ConfigTypeError
 from ..types import Headers, SerializationContext
@@ -22,7 +23,7 @@ class WithHeaders(NamedTuple):
     headers: Headers
 
 
-WithHeaders.__module__ = "aiokafka_lead.schema"  # where users find it
+naming.show_in("aiokafka_lead.schema", WithHeaders)
 
 
 _Bytes = bytes | WithHeaders | Coroutine[Any, Any, bytes | None] | None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from .._cpython import naming
 from ..errors import ConfigError, ConfigTypeError
 from .checks import discreet
 
@@ -42,7 +43,7 @@ class Token:
         object.__setattr__(self, "extensions", MappingProxyType(_checked_extensions(self.extensions)))
 
 
-Token.__module__ = "aiokafka_lead.oidc"  # where users find it
+naming.show_in("aiokafka_lead.oidc", Token)
 
 
 Token.__init__ = discreet(Token.__init__)  # type: ignore[method-assign]

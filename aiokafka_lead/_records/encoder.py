@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from .._cpython import raw
 from ..errors import IllegalStateError
 from ..types import Header, Headers, TimestampType
-from .checksum import crc32c
 from .compression import compress, decompress
 from .decoder import read_records
 from .layout import (
@@ -22,6 +21,7 @@ from .layout import (
     LOG_OVERHEAD,
     MAGIC_AT,
     TRANSACTIONAL_BIT,
+    crc32c,
 )
 from .record import ConsumerRecord
 

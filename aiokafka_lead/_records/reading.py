@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from ..errors import CorruptRecordError
 from .batch import BatchView
-from .checksum import crc32c
 from .layout import (
     ATTRIBUTES_AT,
     DEFAULT_MAX_DECOMPRESSED_BYTES,
@@ -16,6 +15,7 @@ from .layout import (
     LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC_AT,
+    crc32c,
 )
 from .legacy import MIN_MESSAGE_SIZE, MessageSet, read_message
 

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafka_lead._cpython cimport slots
+from aiokafka_lead._cpython cimport naming, slots
 
 
 cdef class AnyRecord:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import GenericAlias
 
-from .._cpython import slots
+from .._cpython import naming, slots
 
 
 class AnyRecord:
@@ -106,6 +106,8 @@ class ConsumerRecord(AnyRecord):
             f"value={self.value!r}, headers={self.headers!r}, leader_epoch={self.leader_epoch})"
         )
 
+
+naming.show_in("aiokafka_lead", ConsumerRecord)
 
 _UNIQUE = [object() for _ in range(6)]
 slots.expose(

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from .acls import AclBinding, AclBindingFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .._io.admin import Calls
+from .._io.client import Client
+from .._io.facade import Facade
+from .._options.arguments import TIMEOUT
+from .._options.checks import boolean, discreet
+from ..config import AdminConfig
+from .acls import (
+    AclBinding,
+    AclBindingFilter,
+    AclCalls,
+    AclOperation,
+    AclPatternType,
+    AclPermissionType,
+    AclResourceType,
+)
 from .base import outcomes_of
-from .brokers import LogDirDescription, ReplicaInfo
-from .client import AdminClient
+from .brokers import BrokerCalls, LogDirDescription, ReplicaInfo
 from .cluster import (
     BrokerDescription,
+    ClusterCalls,
     ClusterDescription,
     FeatureDescription,
     FeatureUpdate,
@@ -17,7 +34,15 @@ from .cluster import (
     QuorumReplica,
     RaftVoterEndpoint,
 )
-from .configs import ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource
+from .configs import (
+    ConfigCalls,
+    ConfigChange,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigResource,
+    ConfigResourceType,
+    ConfigSource,
+)
 from .groups import (
     ClassicGroupDescription,
     ClassicMemberDescription,
@@ -27,13 +52,19 @@ from .groups import (
     GroupState,
     GroupType,
 )
-from .hanging import HangingTransaction
 from .offsets import OffsetChange, ResetTo, ToOffset, ToShifted
 from .partitions import ElectionType, OffsetSpec, PartitionReassignment
-from .quotas import ClientQuotaFilter, QuotaEntity
-from .security import DelegationToken, ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion
-from .share_groups import ShareGroupDescription, ShareGroupOffset, ShareMemberDescription, StartOffsetChange
+from .quotas import ClientQuotaFilter, QuotaCalls, QuotaEntity
+from .security import DelegationToken, ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion, SecurityCalls
+from .share_groups import (
+    ShareGroupCalls,
+    ShareGroupDescription,
+    ShareGroupOffset,
+    ShareMemberDescription,
+    StartOffsetChange,
+)
 from .streams_groups import (
+    StreamsGroupCalls,
     StreamsGroupDescription,
     StreamsMemberDescription,
     StreamsNode,
@@ -43,7 +74,22 @@ from .streams_groups import (
     StreamsTopologyStatus,
 )
 from .topics import CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription, TopicListing
-from .transactions import FencedProducer, ProducerState, TransactionDescription, TransactionListing, TransactionState
+from .transactions import (
+    FencedProducer,
+    HangingTransaction,
+    HangingTransactionCalls,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..config import AdminOptions
+    from ..metrics import MetadataMetrics
+
 
 __all__ = [
     "AclBinding",
@@ -116,3 +162,52 @@ __all__ = [
     "TransactionState",
     "outcomes_of",
 ]
+
+
+class AdminClient(
+    ShareGroupCalls,
+    StreamsGroupCalls,
+    HangingTransactionCalls,
+    ConfigCalls,
+    AclCalls,
+    QuotaCalls,
+    SecurityCalls,
+    BrokerCalls,
+    ClusterCalls,
+    Facade,
+):
+    """Creates, inspects and changes topics, groups and other parts of a Kafka cluster.
+
+    Use it as ``async with AdminClient("host:9092") as admin``, or await `start` and `stop`.
+
+    Every call ends within its ``timeout_ms`` (``default_api_timeout_ms``) and then raises `RequestTimedOutError` with
+    the last attempt. Temporary failures are retried until then: lost connections, a moved controller or leader, a
+    quota. A call about several items completes every item that it can; if some finally fail, the first failure is
+    raised: a note on it names all failed items, and its ``outcomes`` has each item's outcome (see `outcomes_of`). Only
+    `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or `ConfigTypeError` (a
+    TypeError) before any request is sent.
+    """
+
+    @discreet
+    def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
+        self._set_up(AdminConfig.from_options(bootstrap_servers, options))
+
+    def _set_up(self, config: AdminConfig, parent: Client | None = None) -> None:
+        self._client = Client(config, parent=parent)
+        self._client.facade = type(self).__name__
+        self._calls = Calls(self._client, config.default_api_timeout_ms)
+
+    async def start(self, *, wait: bool = True) -> None:
+        """Connect to the cluster; without ``wait`` in the background, for as long as no broker can be reached.
+
+        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used.
+        """
+        await self._client.start(wait=boolean("wait", wait))
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Close every connection; ends within ``timeout_ms`` (10000)."""
+        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
+
+    def metrics(self) -> MetadataMetrics:
+        """Return counts of refreshes, bootstraps and the like since the client was created."""
+        return self._client.metadata.metrics()

@@ -17,15 +17,6 @@ from .._wire.messages.describe_acls import DescribeAclsRequest
 from ..errors import ConfigError, KafkaError
 from .base import AdminArea
 
-__all__ = [
-    "AclBinding",
-    "AclBindingFilter",
-    "AclOperation",
-    "AclPatternType",
-    "AclPermissionType",
-    "AclResourceType",
-]
-
 
 class _Known(IntEnum):
     """An enumeration with 0 for values that only a newer broker knows."""

@@ -11,8 +11,6 @@ from .._options.checks import optional, short_text
 from ..errors import KafkaError
 from ..types import TopicPartition
 
-__all__ = ["AdminArea", "outcomes_of"]
-
 K = TypeVar("K")
 P = TypeVar("P")
 T = TypeVar("T")

@@ -30,11 +30,6 @@ from ..errors import ConfigTypeError, KafkaError, raise_for_code
 from ..types import TopicPartition
 from .base import PARTITIONS, AdminArea, indexes_by_topic
 
-__all__ = [
-    "LogDirDescription",
-    "ReplicaInfo",
-]
-
 
 class ReplicaInfo(NamedTuple):
     """A replica in a log directory."""

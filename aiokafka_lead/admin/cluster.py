@@ -22,18 +22,6 @@ from .._wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesReq
 from ..errors import KafkaError, UnsupportedVersionError
 from .base import AdminArea
 
-__all__ = [
-    "BrokerDescription",
-    "ClusterDescription",
-    "FeatureDescription",
-    "FeatureUpdate",
-    "FeatureUpgradeType",
-    "FeatureVersions",
-    "QuorumDescription",
-    "QuorumReplica",
-    "RaftVoterEndpoint",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:

@@ -30,15 +30,6 @@ from .._wire.messages.list_config_resources import ListConfigResourcesRequest
 from ..errors import ConfigError, KafkaError
 from .base import AdminArea, outcomes_of
 
-__all__ = [
-    "ConfigChange",
-    "ConfigEntry",
-    "ConfigOperation",
-    "ConfigResource",
-    "ConfigResourceType",
-    "ConfigSource",
-]
-
 I = TypeVar("I")  # noqa: E741 - an item, which becomes a V(alue)
 V = TypeVar("V")
 

@@ -31,26 +31,10 @@ from .._wire.messages.describe_groups import (
 )
 from .._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from .._wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ..errors import (
-    GroupIdNotFoundError,
-    KafkaError,
-    MalformedMessageError,
-    UnsupportedVersionError,
-    raise_for_code,
-)
+from ..errors import GroupIdNotFoundError, KafkaError, MalformedMessageError, UnsupportedVersionError, raise_for_code
 from ..types import TopicPartition
 from .acls import AclOperation, operations_of
 from .base import GROUP_ID, GROUP_IDS, AdminArea, called, outcomes_of
-
-__all__ = [
-    "ClassicGroupDescription",
-    "ClassicMemberDescription",
-    "ConsumerGroupDescription",
-    "ConsumerMemberDescription",
-    "GroupListing",
-    "GroupState",
-    "GroupType",
-]
 
 V = TypeVar("V")
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1

@@ -32,13 +32,6 @@ from .base import GROUP_ID, NAMED_PARTITIONS, PARTITIONS, TOPICS, by_topic, inde
 from .partitions import OffsetSpec, PartitionCalls
 from .topics import TopicCalls
 
-__all__ = [
-    "OffsetChange",
-    "ResetTo",
-    "ToOffset",
-    "ToShifted",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ToOffset:

@@ -38,12 +38,6 @@ from ..errors import KafkaError
 from ..types import OffsetAndTimestamp, TopicPartition
 from .base import PARTITIONS, AdminArea, by_topic, indexes_by_topic
 
-__all__ = [
-    "ElectionType",
-    "OffsetSpec",
-    "PartitionReassignment",
-]
-
 
 class ElectionType(IntEnum):
     """Choice of the replicas that may be elected."""

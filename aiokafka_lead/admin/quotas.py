@@ -22,11 +22,6 @@ from .._wire.messages.describe_client_quotas import ComponentData, DescribeClien
 from ..errors import ConfigError, ConfigTypeError, KafkaError
 from .base import AdminArea
 
-__all__ = [
-    "ClientQuotaFilter",
-    "QuotaEntity",
-]
-
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Entity limited by a quota: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, None for the default
 one, in the order of their types."""

@@ -36,14 +36,6 @@ from ..errors import ConfigError, ConfigTypeError, KafkaError
 from .acls import PRINCIPALS, principal
 from .base import AdminArea
 
-__all__ = [
-    "DelegationToken",
-    "ScramCredential",
-    "ScramDeletion",
-    "ScramMechanism",
-    "ScramUpsertion",
-]
-
 
 class ScramMechanism(IntEnum):
     """Mechanism of a credential."""

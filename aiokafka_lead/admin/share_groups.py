@@ -36,13 +36,6 @@ from .base import GROUP_ID, GROUP_IDS, NAMED_TOPICS, PARTITIONS, TOPICS, by_topi
 from .groups import GroupCalls, GroupState
 from .offsets import OffsetCalls, ResetTo, reset_to
 
-__all__ = [
-    "ShareGroupDescription",
-    "ShareGroupOffset",
-    "ShareMemberDescription",
-    "StartOffsetChange",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ShareMemberDescription:

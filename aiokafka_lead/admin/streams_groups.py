@@ -28,16 +28,6 @@ from .base import GROUP_IDS, called
 from .groups import GroupCalls, GroupState
 from .offsets import OffsetCalls
 
-__all__ = [
-    "StreamsGroupDescription",
-    "StreamsMemberDescription",
-    "StreamsNode",
-    "StreamsSubtopology",
-    "StreamsTasks",
-    "StreamsTopology",
-    "StreamsTopologyStatus",
-]
-
 _KINDS: Mapping[int, Literal["source", "processor", "sink"]] = {1: "source", 2: "processor", 3: "sink"}
 
 

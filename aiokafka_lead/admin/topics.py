@@ -39,15 +39,6 @@ from .._wire.messages.metadata import MetadataResponsePartition, MetadataRespons
 from ..errors import ConfigError, KafkaError, UnsupportedVersionError
 from .base import NAMED_TOPICS, TOPICS, AdminArea
 
-__all__ = [
-    "CreatedTopic",
-    "NewPartitions",
-    "NewTopic",
-    "PartitionDescription",
-    "TopicDescription",
-    "TopicListing",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:

@@ -10,11 +10,9 @@ import typer
 
 from ..admin import AclBinding, AclBindingFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType
 from ..errors import ConfigError
-from .asking import confirm
 from .registering import add
 from .session import Session
-
-__all__ = ["register"]
+from .stdin import confirm
 
 E = TypeVar("E", bound=IntEnum)
 

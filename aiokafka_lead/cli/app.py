@@ -11,8 +11,6 @@ from .._options.version import __version__
 from . import acls, bench, cluster, configs, consume, copying, doctor, groups, produce, replay, serve, top, topics
 from .registering import shared_parameters
 
-__all__ = ["make_app"]
-
 _MODULES = (produce, consume, copying, topics, groups, configs, acls, cluster, doctor, top, replay, bench, serve)
 """Each module adds its command, or a family of commands."""
 

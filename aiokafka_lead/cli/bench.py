@@ -17,8 +17,6 @@ from ..types import TopicPartition
 from .registering import Compression, add
 from .session import Session
 
-__all__ = ["register"]
-
 _BATCH = 1_000
 _ROUND_TRIPS = 200
 

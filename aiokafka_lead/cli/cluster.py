@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from .asking import confirm
 from .registering import add
 from .session import Session
-
-__all__ = ["register"]
+from .stdin import confirm
 
 NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node's id.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -11,8 +11,6 @@ from ..errors import ConfigError
 from .registering import add
 from .session import Session
 
-__all__ = ["register"]
-
 _TYPES = {
     "topic": ConfigResourceType.TOPIC,
     "broker": ConfigResourceType.BROKER,

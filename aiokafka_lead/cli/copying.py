@@ -17,8 +17,6 @@ from .registering import add
 from .session import Session
 from .writing import Place, at_offset, topic_to_write, writing
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import socket
+import ssl
 import time
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -19,17 +23,145 @@ from ..errors import (
     InvalidRequestError,
     KafkaError,
     MisroutedConnectionError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationError,
+    UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
 from .failures import Failed
-from .findings import Finding, Findings
-from .logins import login_failure
-from .probes import connect_ms, resolve, why
+from .places import duration
 from .registering import add
 from .session import Session
-from .times import duration
 
-__all__ = ["register"]
+Level = Literal["ok", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check."""
+
+    level: Level
+    what: str
+    cure: str = ""
+
+    def row(self) -> dict[str, Any]:
+        return {"level": self.level, "what": self.what, "cure": self.cure or None}
+
+
+class Findings(list[Finding]):
+    """All findings, in the order in which they were made."""
+
+    def ok(self, what: str) -> None:
+        self.append(Finding("ok", what))
+
+    def warning(self, what: str, cure: str) -> None:
+        self.append(Finding("warning", what, cure))
+
+    def error(self, what: str, cure: str) -> None:
+        self.append(Finding("error", what, cure))
+
+    @property
+    def failed(self) -> bool:
+        """True if there is an error among them."""
+        return any(finding.level == "error" for finding in self)
+
+
+_PATIENCE_S = 5.0
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Return the addresses of a name; raises OSError."""
+    with anyio.fail_after(_PATIENCE_S):
+        found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def connect_ms(host: str, port: int) -> float:
+    """Return the time that a TCP connection takes; raises OSError, including TimeoutError."""
+    began = time.perf_counter()
+    with anyio.fail_after(_PATIENCE_S):
+        stream = await anyio.connect_tcp(host, port)
+    elapsed = (time.perf_counter() - began) * 1000
+    await stream.aclose()
+    return elapsed
+
+
+def why(error: OSError) -> str:
+    """Describe why a connection failed: each reason once, if a name has several addresses."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    cause = error.__cause__ or error
+    causes = cause.exceptions if isinstance(cause, BaseExceptionGroup) else (cause,)
+    reasons = [
+        os.strerror(each.errno).lower() if isinstance(each, OSError) and each.errno else str(each) for each in causes
+    ]
+    return ", ".join(dict.fromkeys(reasons))
+
+
+async def speaks_tls(host: str, port: int) -> bool:
+    """Return True if a TLS handshake makes progress, whatever the certificate is worth."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # no data is sent here: the only question is if it is TLS
+    try:
+        with anyio.fail_after(_PATIENCE_S):
+            stream = await anyio.connect_tcp(host, port, tls=True, ssl_context=context, tls_standard_compatible=False)
+            await anyio.aclose_forcefully(stream)
+    except ssl.SSLError as error:
+        # An alert comes from a peer that speaks TLS, which for example requires a client certificate.
+        return "ALERT" in str(error).upper()
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, TimeoutError):
+        return False
+    return True
+
+
+async def login_failure(error: KafkaError, config: ClientConfig, where: str, host: str, port: int) -> Finding:
+    """Return the finding, with a cure, for an error while a connection was set up."""
+    protocol = config.security_protocol
+    with_tls = protocol.endswith("SSL")
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return Finding(
+            "error",
+            f"{where}: SASL mechanism {config.sasl_mechanism} is not offered: {error}",
+            "set sasl_mechanism to one that the broker offers (sasl.enabled.mechanisms)",
+        )
+    if isinstance(error, SaslAuthenticationFailedError):
+        return Finding(
+            "error",
+            f"{where}: the login failed: {error}",
+            "check user, password and mechanism; the broker's log says more than it tells clients",
+        )
+    tls_there = with_tls if config.proxy_url else await speaks_tls(host, port)
+    if tls_there != with_tls:
+        there, here = ("TLS", "SSL") if tls_there else ("no TLS", "PLAINTEXT")
+        wanted = protocol.replace("PLAINTEXT", "SSL") if tls_there else protocol.replace("SSL", "PLAINTEXT")
+        return Finding(
+            "error",
+            f"{where}: TLS mismatch: the listener speaks {there}, and security_protocol is {protocol}",
+            f"set security_protocol to {wanted if wanted != protocol else here}, or use the port of another listener",
+        )
+    if isinstance(error, SslAuthenticationError):
+        return _certificate(error, where)
+    return Finding(
+        "error", f"{where}: {error}", "is it a Kafka broker, and its listener of the protocol that is set here?"
+    )
+
+
+def _certificate(error: SslAuthenticationError, where: str) -> Finding:
+    text = str(error)
+    said = text.lower()
+    if "expired" in said:
+        cure = "renew the certificate that has expired; if it has not, this machine's clock is wrong"
+    elif "hostname" in said or "ip address mismatch" in said:
+        cure = "the certificate must name the host that is connected to (subjectAltName)"
+    elif "self-signed" in said or "self signed" in said or "unable to get" in said:
+        cure = "trust the authority that signed the broker's certificate: ssl_cafile"
+    elif "alert" in said or "certificate required" in said:
+        cure = "the broker refuses the client's certificate, or wants one: ssl_certfile, ssl_keyfile"
+    else:
+        cure = "compare what the broker presents (openssl s_client -connect) with ssl_cafile"
+    return Finding("error", f"{where}: TLS failed: {text}", cure)
+
 
 _SKEW_MS = 1_000
 _SLOW_MS = 250.0

@@ -22,8 +22,6 @@ from ..errors import (
     UnsupportedSaslMechanismError,
 )
 
-__all__ = ["ExitCode", "Failed", "exit_code", "sentence"]
-
 
 class ExitCode(IntEnum):
     """Exit codes for scripts."""

@@ -12,16 +12,14 @@ from rich.console import RenderableType
 from ..admin import AdminClient, GroupType, OffsetSpec, ResetTo, ToOffset, ToShifted
 from ..errors import ConfigError, KafkaError, UnknownTopicOrPartitionError
 from ..types import OffsetAndMetadata, TopicPartition
-from .asking import confirm
 from .failures import ExitCode, sentence
 from .lags import PartitionLag, lag_of_groups
 from .names import close_to, done_of, missing_group, succeeded, told
 from .output import table
+from .places import moment_ms, pause
 from .registering import add
 from .session import Session
-from .times import moment_ms, pause
-
-__all__ = ["register"]
+from .stdin import confirm
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]

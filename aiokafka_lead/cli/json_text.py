@@ -8,8 +8,6 @@ import re
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["exact_json", "member_of", "read_json", "strict_json"]
-
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 

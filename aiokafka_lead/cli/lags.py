@@ -11,8 +11,6 @@ from ..admin import AdminClient, GroupListing, GroupType, OffsetSpec, outcomes_o
 from ..errors import GroupIdNotFoundError, KafkaError
 from ..types import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["PartitionLag", "lag_of_groups"]
-
 _AT_ONCE = 32
 """Number of groups that are queried at the same time."""
 

@@ -15,8 +15,6 @@ from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 from .json_text import exact_json
 
-__all__ = ["HeaderMatch", "KeyMatch", "MatchBytes", "ValueMatch", "Where", "condition", "matching"]
-
 KeyMatch = Annotated[str | None, typer.Option("--key", help="Only keys in which this expression occurs.")]
 ValueMatch = Annotated[str | None, typer.Option("--value", help="Only values in which it occurs.")]
 HeaderMatch = Annotated[

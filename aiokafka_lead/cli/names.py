@@ -12,17 +12,6 @@ from ..types import TopicPartition
 from .failures import Failed, exit_code, sentence
 from .session import Session
 
-__all__ = [
-    "close_to",
-    "described_topics",
-    "done_of",
-    "explained",
-    "missing_group",
-    "missing_topic",
-    "succeeded",
-    "told",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

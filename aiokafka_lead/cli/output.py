@@ -16,8 +16,6 @@ from rich.table import Column, Table
 from .failures import Failed
 from .streams import Stderr, Stdout, visible
 
-__all__ = ["Output", "table"]
-
 _MARK_WIDTH = 8
 """Width of the mark before a text, which is a finding's level."""
 

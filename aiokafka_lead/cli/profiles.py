@@ -19,8 +19,6 @@ from ..errors import ConfigError
 from .names import close_to
 from .schemas import RegistrySettings
 
-__all__ = ["ENVIRONMENT_PREFIX", "options_of", "profile_path"]
-
 ENVIRONMENT_PREFIX = "AIOKAFKA_LEAD_"
 
 _SERVERS = "bootstrap_servers"

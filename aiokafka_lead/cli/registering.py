@@ -17,12 +17,10 @@ from ..types import CompressionType
 from .failures import ExitCode, Failed, exit_code, sentence
 from .names import explained
 from .output import Output
+from .places import seconds
 from .profiles import ENVIRONMENT_PREFIX, options_of
 from .session import Session
 from .signals import Interrupted, run
-from .times import seconds
-
-__all__ = ["Compression", "add", "ended", "shared_parameters"]
 
 Compression = Annotated[
     str, typer.Option("--compression", "-z", help=f"One of {', '.join(get_args(CompressionType))}.")

@@ -19,8 +19,6 @@ from .registering import add
 from .session import Session
 from .writing import at_offset, topic_to_write, writing
 
-__all__ = ["register"]
-
 _TOPIC, _PARTITION = DEAD_LETTER_HEADERS[:2]
 _GROUP = DEAD_LETTER_HEADERS[4]
 _NAMES = {**{name: name for name in DEAD_LETTER_HEADERS}, RETRY_HEADERS[0]: _TOPIC, RETRY_HEADERS[1]: _PARTITION}

@@ -15,8 +15,6 @@ from ..errors import SchemaContentError
 from ..schema.values import NamedRecord
 from .json_text import exact_json, read_json
 
-__all__ = ["AvroJson", "keep_odd_times", "message_of", "plain"]
-
 _BRANCH = "-type"
 """The name of a record in a union of several, beside its fields: as in fastavro, and no name of a field in Avro."""
 

@@ -23,8 +23,6 @@ from .record_text import SchemaJson
 from .schema_json import AvroJson, keep_odd_times, message_of, plain
 from .streams import JSON_ESCAPES
 
-__all__ = ["AsJson", "BadRecord", "FromJson", "RegistrySettings", "registry_of", "writer_of"]
-
 Record = ConsumerRecord[Any, Any]
 
 LATEST = "latest"

@@ -12,8 +12,6 @@ from .failures import Failed
 from .output import Output
 from .registering import ended
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the command, which needs no cluster to connect to."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import anyio
     import anyio.abc
 
-__all__ = ["Interrupted", "ignore_signals", "raise_at_signals", "run", "signals_raise"]
-
 _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 

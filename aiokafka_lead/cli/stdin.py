@@ -1,4 +1,4 @@
-"""Reads standard input by lines, without blocking the event loop or the end of the program."""
+"""Reads standard input by lines, without blocking the event loop or the end of the program; asks for confirmation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from io import BufferedReader
 from threading import Semaphore, Thread
 from typing import cast
 
+import typer
+
 from .._io.loop import Signal, loop_caller
 from .failures import Failed
-
-__all__ = ["answer", "lines"]
+from .output import Output
+from .signals import Interrupted, signals_raise
+from .streams import visible
 
 _CHUNK_BYTES = 65_536
 _CHUNKS = 4
@@ -104,3 +107,25 @@ def _read(give: Callable[[bytes | OSError], None], room: Semaphore) -> None:
         except OSError as error:
             chunk = error
         give(chunk)
+
+
+_ANSWERS = {b"y": True, b"yes": True, b"n": False, b"no": False, b"": False}
+
+
+async def confirm(out: Output, question: str) -> None:
+    """Ask at the terminal; raise `typer.Abort` unless the answer is yes, also at the end of input."""
+    await out.drain()  # the question is below what it is about
+    try:
+        with signals_raise():
+            agreed: bool | None = None
+            while agreed is None:
+                typer.echo(f"{visible(question)} [y/N]: ", nl=False, err=True)
+                line = answer()
+                if not line.endswith(b"\n"):  # the line of the question has no end yet
+                    typer.echo(err=True)
+                agreed = _ANSWERS.get(line.strip().lower())
+    except Interrupted:
+        typer.echo("\nnot confirmed: nothing was changed", err=True)
+        raise
+    if not agreed:
+        raise typer.Abort

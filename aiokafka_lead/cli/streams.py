@@ -16,8 +16,6 @@ from typing import TextIO
 from .._io.loop import Signal, loop_caller
 from .failures import Failed
 
-__all__ = ["JSON_ESCAPES", "Stderr", "Stdout", "visible"]
-
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that can move a cursor, hide text or reverse it; line ends and tabs are harmless."""
 

@@ -13,11 +13,9 @@ from ..admin import AdminClient, ClusterDescription, OffsetSpec, TopicDescriptio
 from ..types import OffsetAndTimestamp, TopicPartition
 from .lags import lag_of_groups
 from .output import table
+from .places import pause
 from .registering import add
 from .session import Session
-from .times import pause
-
-__all__ = ["register"]
 
 _SHOWN = 15
 """Number of rows in each table, busiest first; at a terminal, no more than fit."""

@@ -9,12 +9,10 @@ import typer
 from ..admin import NewTopic, OffsetSpec
 from ..errors import ConfigError
 from ..types import TopicPartition
-from .asking import confirm
 from .names import described_topics, done_of, succeeded
 from .registering import add
 from .session import Session
-
-__all__ = ["register"]
+from .stdin import confirm
 
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]

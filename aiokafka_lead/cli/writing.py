@@ -19,8 +19,6 @@ from .failures import ExitCode, Failed, exit_code, sentence
 from .names import missing_topic
 from .session import Session
 
-__all__ = ["Place", "Writing", "at_offset", "topic_to_write", "writing"]
-
 P = TypeVar("P")
 
 Place = tuple[TopicPartition, int]

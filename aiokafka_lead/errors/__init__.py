@@ -8,17 +8,13 @@ error code; `error_for_code` maps a code to its class. ``retriable`` is True if 
 
 from __future__ import annotations
 
-from . import base, client, cluster, group, log, membership, reads, run, schemas, transactions
+from . import base, client, cluster, group, log, reads
 from .base import *
 from .client import *
 from .cluster import *
 from .group import *
 from .log import *
-from .membership import *
 from .reads import *
-from .run import *
-from .schemas import *
-from .transactions import *
 
 __all__: list[str] = []
 __all__ += base.__all__
@@ -26,11 +22,7 @@ __all__ += client.__all__
 __all__ += cluster.__all__
 __all__ += group.__all__
 __all__ += log.__all__
-__all__ += membership.__all__
 __all__ += reads.__all__
-__all__ += run.__all__
-__all__ += schemas.__all__
-__all__ += transactions.__all__
 
 
 def _adopt() -> None:

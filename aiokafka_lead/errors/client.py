@@ -1,20 +1,32 @@
-"""Errors that this client detects itself, and errors of its connections."""
+"""Errors that this client detects itself: of its connections, its groups, its transactions and its handlers.
+
+Of a transaction that ends other than as requested (KIP-98, KIP-890, KIP-1050) a third error, `ProducerFencedError`,
+comes from brokers: another producer has taken over the transactional id, and this one must stop.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from .base import KafkaError, KafkaTimeoutError
+from .log import RequestTimedOutError
 
 __all__ = [
+    "AssignorError",
     "BackgroundTaskError",
     "BootstrapResolutionError",
     "BufferFull",
     "ClientClosedError",
     "ClusterIdMismatchError",
+    "CommitFailedError",
+    "CommitOutcomeUnknownError",
     "ConfigError",
     "ConfigTypeError",
     "DeliveryTimeoutError",
+    "DropRecordError",
     "EncodeError",
     "FrameTooLargeError",
+    "HandlerError",
     "IllegalStateError",
     "KafkaConnectionError",
     "MalformedMessageError",
@@ -22,13 +34,18 @@ __all__ = [
     "NoOffsetForPartitionError",
     "NotKafkaError",
     "NotStartedError",
+    "PermanentError",
+    "RebalanceListenerError",
     "RebootstrapError",
     "RecordSerializationError",
     "SslAuthenticationError",
     "TokenProviderError",
+    "TransactionAbortedError",
+    "TransactionTimedOutError",
     "UnresolvedHostError",
     "WrongEventLoopError",
 ]
+
 
 # --- the caller's mistakes -------------------------------------------------------------------------------------------
 
@@ -151,3 +168,72 @@ class RecordSerializationError(KafkaError):
 
 class EncodeError(KafkaError, ValueError):
     """A value does not fit its field of the Kafka protocol."""
+
+
+class CommitFailedError(KafkaError):
+    """The consumer does not own these partitions, or no longer does: another member will get their records again."""
+
+
+class AssignorError(KafkaError):
+    """An assignor of ``partition_assignment_strategy`` failed; its own error is the cause."""
+
+
+class RebalanceListenerError(KafkaError):
+    """The listener of a subscription failed; its own error is the cause. The rebalance continued."""
+
+
+class TransactionAbortedError(KafkaError):
+    """The transaction was aborted, or can only be aborted: it had no effect and may be repeated.
+
+    The error behind it is the cause.
+    """
+
+    retriable = True
+
+
+class TransactionTimedOutError(TransactionAbortedError, RequestTimedOutError):
+    """``max_block_ms`` passed before the transaction could begin, accept a record, or be aborted.
+
+    The transaction has no effect, as with `TransactionAbortedError`: repeat it. The pending operation continues in the
+    background, and the next transaction waits for it. The cause, if any, is the call's own error.
+    """
+
+
+class CommitOutcomeUnknownError(KafkaError):
+    """The outcome of the transaction is unknown: ``max_block_ms`` passed without an answer from the coordinator.
+
+    The client keeps asking: ``commit_transaction()`` waits for the answer again, and then returns or raises
+    `TransactionAbortedError`; ``begin_transaction()`` waits for it, too. If the answer was lost and the coordinator has
+    forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()`` raises `IllegalStateError`.
+    """
+
+    retriable = True
+
+
+class HandlerError(KafkaError):
+    """A record could not be handled, nor written to a dead-letter topic.
+
+    ``record`` is the record as bytes, ``attempts`` the number of times its handler raised; the last error is the cause.
+    The record does not count as done: it will be delivered again.
+    """
+
+    def __init__(self, message: str = "", *, record: Any, attempts: int) -> None:
+        super().__init__(message)
+        self.record = record
+        self.attempts = attempts
+
+
+class PermanentError(Exception):
+    """Raised by a handler to say that no retry helps: its record goes to the dead letters at once.
+
+    The dead letter names its cause, if it has one::
+
+        raise PermanentError("no such customer") from error
+    """
+
+
+class DropRecordError(Exception):
+    """Raised by a handler to drop its record: it counts as done, without a retry or a dead letter.
+
+    A share group never delivers it again.
+    """

@@ -10,10 +10,9 @@ a custom provider need none of this package.
 from __future__ import annotations
 
 from .._options.token import Token
-from .assertion import Assertion, AssertionFile
+from .assertion import Assertion, AssertionFile, TokenFile
 from .clouds import azure, confluent_cloud, google
 from .endpoint import ClientCredentials, JwtBearer
-from .files import TokenFile
 from .msk import msk_iam
 
 __all__ = [

@@ -14,8 +14,6 @@ from .._options.checks import text
 from .._options.token import Token
 from ..errors import ConfigError, TokenProviderError
 
-__all__ = ["azure", "confluent_cloud", "google"]
-
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 

@@ -13,8 +13,6 @@ from .._options.token import Token
 from ..errors import ConfigError, TokenProviderError
 from .http import Basic, Endpoint, Form, checked_url
 
-__all__ = ["ClientCredentials", "JwtBearer"]
-
 TIMEOUT_S = 8.0
 """Time limit of an endpoint: below ``sasl_oauth_token_timeout_ms``, so that the error names the endpoint."""
 

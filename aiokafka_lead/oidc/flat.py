@@ -7,10 +7,8 @@ from urllib.parse import unquote, urlsplit
 
 from .._options.oauth import FLAT_OPTIONS, OAuthConfig
 from ..errors import ConfigError
+from .assertion import TokenFile
 from .endpoint import ClientCredentials
-from .files import TokenFile
-
-__all__ = ["settle_provider"]
 
 
 def settle_provider(config: OAuthConfig) -> None:

@@ -22,8 +22,6 @@ from .._values import NamedTuple
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 from ..errors.shown import shown
 
-__all__ = ["Answer", "Basic", "Endpoint", "Exchange", "Form", "checked_url", "json_of", "may_pass"]
-
 MAX_ANSWER_BYTES = 1024 * 1024
 """No token is larger than half of this."""
 

@@ -19,8 +19,6 @@ from .._options.version import __version__
 from .._values import NamedTuple
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 
-__all__ = ["AwsCredentials", "msk_iam"]
-
 LIFE_S = 900
 """The lifetime that brokers accept, and AWS's own signers use."""
 

@@ -21,8 +21,7 @@ from opentelemetry.trace import Span, TracerProvider
 from .._core.tracing import installed
 from .._options.version import __version__
 from .._records import ConsumerRecord
-from .instruments import Instruments
-from .kit import Kit
+from .instruments import Instruments, Kit
 from .names import SCHEMA_URL, Vocabulary, Wording
 from .processes import Processes, current, place_of
 from .tracer import Tracing

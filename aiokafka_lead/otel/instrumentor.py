@@ -12,8 +12,6 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from . import instrument, uninstrument
 
-__all__ = ["AIOKafkaLeadInstrumentor"]
-
 
 class AIOKafkaLeadInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     """`instrument` and `uninstrument` in the form for OpenTelemetry's tools."""

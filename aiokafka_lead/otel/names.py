@@ -7,12 +7,19 @@ and both with "messaging/dup".
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from .._values import NamedTuple
+from opentelemetry import propagate
+from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import Getter, Setter, TextMapPropagator
+from opentelemetry.trace import Span, StatusCode
 
-__all__ = ["SCHEMA_URL", "Attribute", "Vocabulary", "Wording"]
+from .._core.run.failures import described, quotes_input, reason_of
+from .._values import NamedTuple
+from ..errors import BrokerError, KafkaError
+from ..types import Header, Headers
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 
@@ -76,3 +83,126 @@ def _chosen(names: tuple[str, ...], wording: Wording) -> Iterable[str]:
         yield old
     if wording.new:
         yield new
+
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def error_type(error: BaseException) -> str:
+    """Return the value of ``error.type``: Kafka's name of a broker's error, or else the class of the exception."""
+    kind = type(error)
+    if isinstance(error, BrokerError) and error.code > 0:
+        return _WORD.sub("_", kind.__name__.removesuffix("Error")).upper()
+    if isinstance(error, KafkaError):
+        return f"aiokafka_lead.errors.{kind.__name__}"
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
+    """Mark a span's operation as failed."""
+    span.set_attributes(words((Attribute.ERROR_TYPE, error_type(error))))
+    span.set_status(StatusCode.ERROR, reason_of(error))
+
+
+def record_exception(span: Span, error: BaseException) -> None:
+    """Add the event of an exception, without what was read where a message in its chain repeats that."""
+    if quotes_input(error):
+        span.add_event("exception", {"exception.type": error_type(error), "exception.message": described(error)})
+    else:
+        span.record_exception(error)
+
+
+_W3C = b"00-"
+_BESIDE = {"tracestate", "baggage"}
+"""Headers with additional data about a trace, or none, that do not identify one."""
+
+
+class _Setter(Setter[list[Header]]):
+    def set(self, carrier: list[Header], key: str, value: str) -> None:
+        carrier.append((key, value.encode()))
+
+
+class _Getter(Getter[Sequence[Header]]):
+    def get(self, carrier: Sequence[Header], key: str) -> list[str] | None:
+        # If a record was forwarded with its original headers, the last one is the latest.
+        found = [value.decode(errors="replace") for name, value in carrier if name == key and value is not None]
+        return found[-1:] or None
+
+    def keys(self, carrier: Sequence[Header]) -> list[str]:
+        return [name for name, _ in carrier]
+
+
+_SETTER = _Setter()
+_GETTER = _Getter()
+
+
+class _Names(NamedTuple):
+    """The names of headers that a propagator writes, in order."""
+
+    propagator: TextMapPropagator
+    fields: frozenset[str]
+    trace: tuple[str, ...]
+
+
+def _names_of(propagator: TextMapPropagator) -> _Names:
+    names = frozenset(propagator.fields)
+    return _Names(propagator, names, tuple(sorted(names - _BESIDE)))
+
+
+_latest = _names_of(propagate.get_global_textmap())
+
+
+def _names() -> _Names:
+    global _latest
+    propagator = propagate.get_global_textmap()
+    if propagator is not _latest.propagator:
+        _latest = _names_of(propagator)
+    return _latest
+
+
+def injected(context: Context) -> Headers:
+    """Return the headers for a context."""
+    carrier: list[Header] = []
+    propagate.get_global_textmap().inject(carrier, context, _SETTER)
+    return tuple(carrier)
+
+
+def extracted(headers: Sequence[Header], context: Context) -> Context:
+    """Return the context, with the values from a record's headers."""
+    return propagate.get_global_textmap().extract(headers, context, _GETTER)
+
+
+def read(headers: Sequence[Header]) -> Context:
+    """Return only the values from a record's headers."""
+    return extracted(headers, Context())
+
+
+def trace_header(headers: Sequence[Header]) -> bytes | None:
+    """Return the trace header, or several joined for B3 and other formats, which identifies the context."""
+    names = _names().trace
+    found = {name: value for name, value in headers if name in names and value is not None}
+    return b",".join([found[name] for name in names if name in found]) if found else None
+
+
+def may_be_sampled(header: bytes) -> bool:
+    """Return False if this is a W3C trace header of an unsampled trace: then it need not be parsed."""
+    if not header.startswith(_W3C):
+        return True
+    try:
+        return bool(int(header[-2:], 16) & 1)
+    except ValueError:
+        return False
+
+
+def with_carried(headers: Headers, carried: Headers) -> Headers:
+    """Return the headers combined with a context's, each name only once."""
+    if not headers:
+        return carried
+    names = {name for name, _ in carried}
+    return (*[header for header in headers if header[0] not in names], *carried)
+
+
+def passed_on(headers: Headers, carried: Headers) -> Headers:
+    """Do the same with a received record's headers: no part of its original context stays."""
+    fields = _names().fields
+    return with_carried(tuple(header for header in headers if header[0] not in fields), carried)

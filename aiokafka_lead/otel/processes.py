@@ -14,13 +14,8 @@ from .._core.run.failures import reason_of
 from .._core.tracing import TracedClient
 from .._records import ConsumerRecord
 from ..types import Headers
-from .current import is_suppressed, is_valid, with_origin
-from .failures import mark, record_exception
-from .headers import extracted, may_be_sampled, read, trace_header
-from .kit import Kit
-from .names import Attribute
-
-__all__ = ["Process", "Processes", "current", "link", "place_of"]
+from .instruments import Kit, is_suppressed, is_valid, with_origin
+from .names import Attribute, extracted, mark, may_be_sampled, read, record_exception, trace_header
 
 MOST_LINKS = 128
 """OpenTelemetry's own limit of links in a span."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from opentelemetry.context import Context, attach, get_current
@@ -13,13 +14,90 @@ from .._core.tracing import BatchLoop, RecordLoop, RunTracing
 from .._core.unsampled import Unsampled
 from .._records import ConsumerRecord
 from ..types import OffsetAndMetadata, TopicPartition
-from .current import current_getter
-from .failures import mark
-from .names import Attribute, Value
-from .processes import Process, Processes, link, place_of
-from .running import Run
+from .instruments import current_getter
+from .names import Attribute, Value, mark
+from .processes import Process, Processes, current, link, place_of
 
-__all__ = ["Reads"]
+# The spans of `Consumer.run`: one per record, regardless of the number of attempts.
+#
+# In `ShareConsumer.run` each delivery has one, because the next may be to another member.
+
+
+HandledRecord = ConsumerRecord[Any, Any]
+Key = tuple[str, int, int, int]
+
+
+class Run:
+    """The spans of one run. A record's span ends when it is handled, sent to the dead letters, or given up."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._open: dict[Key, Process] = {}
+        """Spans of records that are being handled, or will be handled again after a failure."""
+
+    def around(
+        self, handle: Callable[[HandledRecord], Awaitable[object]]
+    ) -> Callable[[HandledRecord], Awaitable[object]]:
+        """Return the handler wrapped in the record's span."""
+
+        async def traced(record: HandledRecord) -> None:
+            key = _key(record)
+            process = self._open.get(key) or self._processes.process(record)
+            if process is None:
+                await handle(record)
+                return
+            self._open[key] = process
+            before = get_current()
+            attach(process.context)
+            try:
+                await handle(record)
+            except BaseException as error:
+                process.error = error
+                raise
+            finally:
+                attach(before)
+            self._end(key, None)
+
+        return traced
+
+    def retried(self, record: HandledRecord, error: BaseException, attempts: int) -> None:
+        """Record that its handler will be called again, within the same span."""
+        process = self._open.get(_key(record))
+        if process is not None:
+            self._processes.retry(process, error, attempts)
+
+    def within(self, record: HandledRecord) -> AbstractContextManager[object]:
+        """Make the span of a record whose handler has failed current again."""
+        process = self._open.get(_key(record))
+        return nullcontext() if process is None else current(process.context)
+
+    def dead_letter(self, record: HandledRecord, error: BaseException, topic: str) -> None:
+        """Record that it was sent to this topic: the letter's own span is below the record's."""
+        process = self._open.get(_key(record))
+        if process is not None and process.span is not None:
+            process.span.add_event("dead letter", {Attribute.DESTINATION.value[0]: topic})
+        self.failed(record, error)
+
+    def failed(self, record: HandledRecord, error: BaseException) -> None:
+        """Record that it is given up because of this error."""
+        self._end(_key(record), error)
+
+    def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Drop the pending retries of these partitions; without partitions, the run has ended."""
+        for key, process in list(self._open.items()):
+            if partitions is None or key[:2] in partitions:
+                self._end(key, process.error)
+
+    def _end(self, key: Key, error: BaseException | None) -> None:
+        process = self._open.pop(key, None)
+        if process is not None:
+            self._processes.end(process, error)
+
+
+def _key(record: Any) -> Key:
+    # A share group's record may be delivered again while a handler that lost its lock is still working.
+    return record.topic, record.partition, record.offset, getattr(record, "delivery_count", 1)
+
 
 Record = ConsumerRecord[Any, Any]
 

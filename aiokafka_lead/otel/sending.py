@@ -12,13 +12,8 @@ from .._core.producer.delivery import Delivery, DeliveryBatch
 from .._core.tracing import SendSpan, TracedClient
 from .._core.unsampled import Unsampled
 from ..types import Headers
-from .current import current_getter, is_suppressed, is_valid, origin_of
-from .failures import mark
-from .headers import injected, passed_on, read, trace_header, with_carried
-from .kit import Kit
-from .names import Attribute
-
-__all__ = ["Sends"]
+from .instruments import Kit, current_getter, is_suppressed, is_valid, origin_of
+from .names import Attribute, injected, mark, passed_on, read, trace_header, with_carried
 
 KEY_CHARACTERS = 256
 """A longer key is not useful as a name, and is left out."""

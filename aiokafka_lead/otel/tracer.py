@@ -5,11 +5,9 @@ from __future__ import annotations
 from weakref import WeakSet
 
 from .._core.tracing import ReadTracing, SendTracing, TracedClient
-from .kit import Kit
+from .instruments import Kit
 from .reading import Reads
 from .sending import Sends
-
-__all__ = ["Tracing"]
 
 
 class Tracing:

@@ -14,8 +14,6 @@ from typing import Any, Protocol
 
 from ..errors import ConfigTypeError, IllegalStateError
 
-__all__ = ["Database", "Transaction", "database_of", "transaction_of"]
-
 Rows = Sequence[Sequence[Any]]
 
 

@@ -14,8 +14,6 @@ from ..metrics import counter, gauge
 if TYPE_CHECKING:
     from ..config import ProducerBaseOptions
 
-__all__ = ["RelayConfig", "RelayHealth", "RelayMetrics", "RelayOptions"]
-
 
 class RelayOptions(TypedDict, total=False):
     """Options of `Relay`. Times are in milliseconds."""

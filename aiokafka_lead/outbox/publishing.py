@@ -23,8 +23,6 @@ from ..producer import Delivery, Producer
 from ..types import OffsetAndMetadata, TopicPartition
 from .store import Batch, Row
 
-__all__ = ["NotPublishedError", "ShardProducer"]
-
 _REFUSALS = (
     InvalidRecordError,
     InvalidTimestampError,

@@ -23,16 +23,13 @@ from ..errors import IllegalStateError
 from .databases import database_of
 from .options import RelayConfig, RelayHealth, RelayMetrics
 from .publishing import NotPublishedError, ShardProducer
-from .shares import share_out
-from .store import Batch, LeaseLostError, Store
+from .store import Batch, LeaseLostError, Store, share_out
 from .tables import Outbox
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .options import RelayOptions
-
-__all__ = ["Relay"]
 
 GIVE_WITHIN_S = 1.0
 """Time for handing shards over when the time of `Relay.stop` has run out; a database may not answer."""

@@ -16,8 +16,6 @@ from ..errors import ConfigError
 from ..types import Header, Headers
 from .databases import transaction_of
 
-__all__ = ["Dialect", "Outbox", "dialect_of", "headers_of"]
-
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Za-z0-9_]{0,39}")
 _SHARDS = integer(1, 1000)
 _HINT = ": serialize it first, as json.dumps(value).encode() does"

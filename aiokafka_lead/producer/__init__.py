@@ -11,15 +11,11 @@ from .._core.producer.delivery import Delivery, DeliveryBatch
 from .._io.client import Client, configured
 from .._io.facade import Facade
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
-from .._options.arguments import TIMEOUT, topic_name
+from .._options.arguments import TIMEOUT, timeout_s, topic_name
 from .._options.checks import boolean, discreet
 from .._options.sent_types import K, V
 from ..config import ProducerConfig
-from ..errors import (
-    IllegalStateError,
-    KafkaError,
-    RequestTimedOutError,
-)
+from ..errors import IllegalStateError, KafkaError, RequestTimedOutError
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
 from ._engine import ProducerEngine
 
@@ -227,7 +223,7 @@ class Producer(Facade, Generic[K, V]):
         that time, and if the outcome of the previous transaction was unknown, `CommitOutcomeUnknownError` while it
         still is, or `TransactionAbortedError` if it was aborted.
         """
-        await self._own_transactions().begin(_seconds(timeout_ms))
+        await self._own_transactions().begin(timeout_s(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Commit the open transaction; returns when it is certain that all of it counts, atomically.
@@ -238,7 +234,7 @@ class Producer(Facade, Generic[K, V]):
         after ``timeout_ms`` (``max_block_ms``), and then it may be called again. Cancelling the call while records are
         in flight aborts; later the cancellation is raised once the outcome is known.
         """
-        await self._own_transactions().commit(_seconds(timeout_ms))
+        await self._own_transactions().commit(timeout_s(timeout_ms))
 
     async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Abort the open transaction; pending records fail with `TransactionAbortedError`.
@@ -247,7 +243,7 @@ class Producer(Facade, Generic[K, V]):
         ``timeout_ms`` (``max_block_ms``); the abort then continues, as after a cancellation of the call, and the next
         transaction waits for it.
         """
-        await self._own_transactions().abort(_seconds(timeout_ms))
+        await self._own_transactions().abort(timeout_s(timeout_ms))
 
     async def send_offsets_to_transaction(
         self,
@@ -267,7 +263,7 @@ class Producer(Facade, Generic[K, V]):
 
         found = OFFSETS("offsets", offsets)
         group = checked_group(group_metadata)
-        await self._own_transactions().send_offsets(found, group, _seconds(timeout_ms))
+        await self._own_transactions().send_offsets(found, group, timeout_s(timeout_ms))
 
     def transaction_health(self) -> TransactionHealth:
         """Return the state of the producer's transactions: phase, epoch, and the age of an open one.
@@ -282,11 +278,6 @@ class Producer(Facade, Generic[K, V]):
     def transactional_id(self) -> str | None:
         """Name of its transactions; None for a producer without transactions."""
         return self._config.transactional_id
-
-    @property
-    def takes_bytes(self) -> bool:
-        """True if keys and values are sent unchanged, without serializers."""
-        return self._engine.sends.takes_bytes
 
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
@@ -311,9 +302,14 @@ class Producer(Facade, Generic[K, V]):
 
     # --- internals ---------------------------------------------------------------------------------------------------
 
+    @property
+    def _takes_bytes(self) -> bool:
+        """True if keys and values are sent unchanged, without serializers, as `Consumer.run` sends dead letters."""
+        return self._engine.sends.takes_bytes
+
     async def _abort_refused(self) -> None:
         """Abort a failed transaction for `Consumer.run`, whose block has ended, so that no other code would end it."""
-        from .._core.transactions.phase import Phase
+        from .._core.transactions.state import Phase
 
         transactions = self._own_transactions()
         if transactions.state.phase is Phase.FAILED:
@@ -333,8 +329,3 @@ class Producer(Facade, Generic[K, V]):
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
 """The methods that `QuickSend` replaces; not if a subclass or a tracer has replaced them already."""
-
-
-def _seconds(timeout_ms: float | None) -> float | None:
-    given: float | None = TIMEOUT("timeout_ms", timeout_ms)
-    return None if given is None else given / 1000

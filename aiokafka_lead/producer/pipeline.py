@@ -160,11 +160,6 @@ class TransactionPipeline(Generic[K, V]):
         """Common beginning of the transactional ids."""
         return self._config.transactional_id
 
-    @property
-    def takes_bytes(self) -> bool:
-        """True if keys and values are sent unchanged, without serializers."""
-        return self._producers[0].takes_bytes
-
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
         self._client.check()
@@ -181,6 +176,10 @@ class TransactionPipeline(Generic[K, V]):
     def health(self) -> tuple[ProducerHealth, ...]:
         """Return each producer's health; see `Producer.health`."""
         return tuple(producer.health() for producer in self._producers)
+
+    @property
+    def _takes_bytes(self) -> bool:
+        return self._producers[0]._takes_bytes
 
     async def _abort_refused(self) -> None:
         """Abort uncommitted transactions, for `Consumer.run`, which then gets its records again."""

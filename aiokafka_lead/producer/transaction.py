@@ -13,6 +13,7 @@ from .._core.producer.delivery import Delivery, DeliveryBatch
 from .._core.transactions.state import Fate
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._io.transactions.manager import Transactions
+from .._options.arguments import timeout_s
 from .._options.sent_types import K, V
 from ..errors import (
     ConfigTypeError,
@@ -143,16 +144,23 @@ class Transaction(Generic[K, V]):
         return batch
 
     @overload
-    async def send_offsets(self, offsets: Consumed, /) -> None: ...
+    async def send_offsets(self, offsets: Consumed, /, *, timeout_ms: float | None = None) -> None: ...
     @overload
     async def send_offsets(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group_metadata: ConsumerGroupMetadata | str, /
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata | str,
+        /,
+        *,
+        timeout_ms: float | None = None,
     ) -> None: ...
     async def send_offsets(
         self,
         offsets: Consumed | Mapping[TopicPartition, int | OffsetAndMetadata],
         group_metadata: ConsumerGroupMetadata | str | None = None,
         /,
+        *,
+        timeout_ms: float | None = None,
     ) -> None:
         """Commit a consumer's offsets with this transaction: behind all records that it, or a batch, has handed out.
 
@@ -160,27 +168,30 @@ class Transaction(Generic[K, V]):
         committed, the consumer goes back to the committed offsets, as after every later uncommitted transaction of this
         producer. Alternatively, pass offsets of a group: see `Producer.send_offsets_to_transaction`. Raises
         `CommitFailedError` if the consumer has lost some of these partitions, or if records are handed out again
-        because an earlier transaction was aborted: then this transaction is aborted, too.
+        because an earlier transaction was aborted: then this transaction is aborted, too. Raises
+        `TransactionTimedOutError` after ``timeout_ms`` (``max_block_ms``).
         """
+        within_s = timeout_s(timeout_ms)
         self._check()
         if isinstance(offsets, Mapping):
             if group_metadata is None:
                 raise ConfigTypeError("group_metadata is needed with offsets")
-            await self._producer.send_offsets_to_transaction(offsets, group_metadata)
+            await self._producer.send_offsets_to_transaction(offsets, group_metadata, timeout_ms=timeout_ms)
         elif hasattr(offsets, "_transaction_part"):
-            await self._transactions.send_part(offsets)
+            await self._transactions.send_part(offsets, within_s)
         else:
             raise ConfigTypeError(f"offsets must be a Consumer, one of its batches or a dict, not {offsets!r}")
 
-    async def commit_batch(self, batch: RecordBatch[Any, Any]) -> None:
+    async def commit_batch(self, batch: RecordBatch[Any, Any], *, timeout_ms: float | None = None) -> None:
         """Commit one batch of `Consumer.batches` with this transaction, that is, the offset behind it.
 
         This calls `send_offsets` with the batch. Raises `CommitFailedError` if the batch was taken away, or is handed
         out again because a transaction was aborted, and `IllegalStateError` for a batch of a consumer without a
         ``group_id``.
         """
+        within_s = timeout_s(timeout_ms)
         self._check()
-        await self._transactions.send_part(batch)
+        await self._transactions.send_part(batch, within_s)
 
     def _check(self) -> None:
         self._transactions.state.check_open(self._number)

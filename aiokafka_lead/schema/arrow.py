@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from ..errors import InvalidSchemaError
 from .avro import AvroReader, parsed
-from .avro_types import DecimalType, decimal_of, named_of, settled
+from .avro_bounds import DecimalType, decimal_of, named_of, settled
 from .resolved import ResolvedSchema
-
-__all__ = ["ArrowReader", "arrow_type"]
 
 _PRIMITIVES: dict[str, Any] = {
     "null": pa.null(),

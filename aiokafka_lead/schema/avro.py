@@ -10,8 +10,7 @@ from typing import Any
 
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
-from .avro_bounds import ContentBounds
-from .avro_types import has_many_records
+from .avro_bounds import ContentBounds, has_many_records
 from .resolved import ResolvedSchema
 from .source import SchemaSource
 from .types import Schema
@@ -25,8 +24,6 @@ try:
     from .avro_fit import AvroFit
 except ImportError:
     raise ConfigError("Avro needs fastavro: pip install aiokafka-lead[avro]") from None
-
-__all__ = ["AvroFormat", "AvroReader", "AvroWriter", "avro_schema", "parsed"]
 
 
 def avro_schema(given: Any) -> Schema:

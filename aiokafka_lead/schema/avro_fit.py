@@ -15,12 +15,10 @@ from typing import Any
 
 from ..errors import SchemaContentError
 from ..errors.shown import shown
+from .avro_bounds import INTEGERS, decimal_of, has_many_records, named_of, settled
 from .avro_leaves import LOGICAL, PLAIN, Misfit, decimal_bytes, fixed, integer, misfit, string, symbol
 from .avro_quick import QuickLooks
-from .avro_types import INTEGERS, decimal_of, has_many_records, named_of, settled
 from .values import NamedRecord, content_of
-
-__all__ = ["AvroFit"]
 
 Fit = Callable[[Any], Any]
 

@@ -14,9 +14,7 @@ from typing import Any
 from fastavro.read import LOGICAL_READERS
 
 from ..errors.shown import start_of
-from .avro_types import FLOAT_MAX, INTEGERS, DecimalType
-
-__all__ = ["LOGICAL", "PLAIN", "Misfit", "decimal_bytes", "fixed", "integer", "misfit", "string", "symbol"]
+from .avro_bounds import FLOAT_MAX, INTEGERS, DecimalType
 
 
 class Misfit(Exception):

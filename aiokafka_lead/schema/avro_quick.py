@@ -11,9 +11,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from .avro_types import FLOAT_MAX, INTEGERS, decimal_of, settled
-
-__all__ = ["QuickLooks"]
+from .avro_bounds import FLOAT_MAX, INTEGERS, decimal_of, settled
 
 _NEVER = "False"
 _EXACT = {

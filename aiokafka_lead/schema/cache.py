@@ -14,8 +14,6 @@ from .._io.loop import Waiter, loop_token, spawn_host
 from ..errors import KafkaError, SchemaRegistryError, SchemaRegistryUnavailableError
 from ..errors.base import own_copy, without_frames
 
-__all__ = ["AGAIN_S", "MAX_ABSENT", "Cache"]
-
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 

@@ -28,8 +28,6 @@ try:
 except ImportError:
     raise ConfigError("columns for Arrow need pyarrow: pip install aiokafka-lead[arrow]") from None
 
-__all__ = ["AvroColumns"]
-
 
 _RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
 """Errors of a record, rather than of an unavailable registry."""

@@ -19,8 +19,6 @@ from .making import Making, making
 from .resolved import ResolvedSchema
 from .source import SchemaSource, usable
 
-__all__ = ["Reader", "SchemaDeserializer", "of_schema"]
-
 T = TypeVar("T", covariant=True)
 
 AT_ONCE = 8

@@ -9,18 +9,6 @@ from collections.abc import Sequence
 from ..errors import SchemaContentError
 from ..types import Headers
 
-__all__ = [
-    "ID_SIZE",
-    "KEY_HEADER",
-    "VALUE_HEADER",
-    "header_of",
-    "id_of",
-    "indexes_bytes",
-    "key_of",
-    "prefix_of",
-    "read_indexes",
-]
-
 KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 
 ID_SIZE = 5

@@ -18,8 +18,6 @@ from ..errors import ConfigTypeError, SchemaContentError
 from ..errors.shown import shown
 from .values import NamedRecord, is_message_class, is_model_class
 
-__all__ = ["Making", "making"]
-
 Make = Callable[[Any], Any]
 
 _OF_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")

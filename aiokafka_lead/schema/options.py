@@ -7,23 +7,10 @@ from collections.abc import Iterable, Mapping
 from ssl import SSLContext
 from typing import Any, TypedDict
 
-from .._options.checks import (
-    Checked,
-    Secret,
-    boolean,
-    encodable,
-    instance,
-    milliseconds,
-    option,
-    optional,
-    path,
-    text,
-)
+from .._options.checks import Checked, Secret, boolean, encodable, instance, milliseconds, option, optional, path, text
 from .._options.tls.material import TlsMaterial
 from ..errors import ConfigError, ConfigTypeError
 from ..oidc.http import checked_url
-
-__all__ = ["RegistryConfig", "RegistryOptions"]
 
 _SSL = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password")
 

@@ -8,8 +8,6 @@ from typing import Any
 from google.protobuf import descriptor_pb2, text_format
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-__all__ = ["NoText", "proto_text"]
-
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _SCALARS: dict[int, str] = {
     number: name.removeprefix("TYPE_").lower()

@@ -9,8 +9,7 @@ from typing import Any
 from ..errors import ConfigError, ConfigTypeError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
 from .framing import indexes_bytes, read_indexes
-from .proto_file import DescribedMessages
-from .proto_names import message_names
+from .proto_file import DescribedMessages, message_names
 from .proto_text import NoText, proto_text
 from .resolved import ResolvedSchema
 from .source import SchemaSource
@@ -23,8 +22,6 @@ try:
     from google.protobuf.message_factory import GetMessageClass
 except ImportError:
     raise ConfigError("Protobuf needs its package: pip install aiokafka-lead[protobuf]") from None
-
-__all__ = ["ProtobufFormat", "ProtobufReader", "ProtobufWriter", "described_format"]
 
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """Files that every registry and every Protobuf has."""

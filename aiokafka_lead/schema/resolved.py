@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from ..errors import InvalidSchemaError
 from .types import RegisteredSchema, Schema, SchemaReference
 
-__all__ = ["ResolvedSchema", "resolve"]
-
 MAX_REFERENCES = 1000
 
 

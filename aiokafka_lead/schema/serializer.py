@@ -4,20 +4,52 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Sequence
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, cast
 
 from .._options.checks import boolean, one_of
 from .._options.serialization import Prepared, WithHeaders
-from ..errors import ConfigError, SchemaNotReadyError, SchemaRegistryError
+from ..errors import ConfigError, InvalidSchemaError, SchemaNotReadyError, SchemaRegistryError
 from ..types import Header, Headers, SerializationContext
 from .framing import KEY_HEADER, VALUE_HEADER, header_of, prefix_of
 from .resolved import ResolvedSchema
 from .source import SchemaSource, usable
-from .subjects import Subject, subject_strategy
 from .types import RegisteredSchema, Schema
 
-__all__ = ["Format", "SchemaSerializer", "SerializerOptions", "Writer"]
+SubjectOf = Callable[[str, bool, str | None], str]
+"""Takes the topic, True for the key's schema, and the record's full name if there is one; returns the subject."""
+
+Subject = Literal["topic", "record", "topic-record"] | SubjectOf
+"""A strategy by name, or a custom one."""
+
+
+def subject_strategy(given: Any) -> SubjectOf:
+    """Return the function for an option's value; raise `ConfigError`."""
+    if callable(given):
+        return cast(SubjectOf, given)
+    found = _STRATEGIES.get(given) if isinstance(given, str) else None
+    if found is None:
+        names = ", ".join(map(repr, _STRATEGIES))
+        raise ConfigError(f"subject must be one of {names}, or a function, not {given!r}")
+    return found
+
+
+def _topic(topic: str, is_key: bool, _record: str | None) -> str:
+    return f"{topic}-key" if is_key else f"{topic}-value"
+
+
+def _record(_topic: str, _is_key: bool, record: str | None) -> str:
+    if record is None:
+        raise InvalidSchemaError("the schema has no name (a record's, a title), which its subject is to be made of")
+    return record
+
+
+def _topic_record(topic: str, is_key: bool, record: str | None) -> str:
+    return f"{topic}-{_record(topic, is_key, record)}"
+
+
+_STRATEGIES: dict[str, SubjectOf] = {"topic": _topic, "record": _record, "topic-record": _topic_record}
+
 
 T = TypeVar("T", contravariant=True)
 

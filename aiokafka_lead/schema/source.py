@@ -9,8 +9,6 @@ from ..errors.shown import shown
 from .resolved import ResolvedSchema
 from .types import RegisteredSchema, Schema
 
-__all__ = ["SchemaSource", "usable"]
-
 
 class SchemaSource(Protocol):
     """Part of `SchemaRegistry` that serializers and deserializers use."""

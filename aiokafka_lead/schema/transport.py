@@ -33,8 +33,6 @@ from ..errors.shown import shown
 from ..oidc.http import Answer, Basic, Exchange, json_of, may_pass
 from .options import RegistryConfig
 
-__all__ = ["Query", "Transport"]
-
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Larger than any schema that a registry accepts."""
 

@@ -7,16 +7,6 @@ from typing import Literal, get_args
 
 from ..errors import ConfigError, ConfigTypeError
 
-__all__ = [
-    "COMPATIBILITY_LEVELS",
-    "SCHEMA_TYPES",
-    "RegisteredSchema",
-    "Schema",
-    "SchemaReference",
-    "SchemaRule",
-    "SchemaType",
-]
-
 SchemaType = Literal["AVRO", "JSON", "PROTOBUF"]
 
 SCHEMA_TYPES: tuple[str, ...] = get_args(SchemaType)

@@ -10,8 +10,6 @@ from typing import Any
 from ..errors import SchemaContentError
 from ..errors.shown import shown
 
-__all__ = ["NamedRecord", "content_of", "is_deeper", "is_message_class", "is_model_class", "values_in"]
-
 
 def is_model_class(kind: Any) -> bool:
     """Return True for a class of pydantic's models, without importing pydantic."""

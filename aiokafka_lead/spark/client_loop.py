@@ -21,8 +21,6 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from ..errors import KafkaError, SslAuthenticationError
 
-__all__ = ["IDLE_S", "STOP_TIMEOUT_MS", "Client", "ClientLoop", "client_loop", "freeze_imports"]
-
 IDLE_S = 3.0
 """A client not borrowed by a task for this long is stopped. Longer than the pause between two micro-batches."""
 

@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-__all__ = ["with_variables"]
-
 _NAMES = "config.providers"
 _VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
 _LINE = re.compile(r"\s*([^\s=:]+)\s*[=:]?\s*(.*)", re.DOTALL)

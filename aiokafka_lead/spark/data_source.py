@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-__all__ = ["KafkaDataSource", "RegisteredDataSource"]
-
 
 class KafkaDataSource(DataSource):
     """Topics for batch and streaming queries, with the options of Spark's own Kafka connector."""

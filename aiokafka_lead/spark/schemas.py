@@ -21,8 +21,6 @@ from .kafka_options import PREFIX
 if TYPE_CHECKING:
     from ..schema import Schema, SchemaRegistry
 
-__all__ = ["LATEST", "Typed", "registry_of", "resolved_at_once", "schema_of", "typed_columns", "typed_field"]
-
 LATEST = "latest"
 
 _URL = "schema.registry.url"

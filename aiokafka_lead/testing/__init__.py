@@ -15,12 +15,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._state.client_metrics import TelemetryPush
     from ._state.members import GroupOptions
     from .cluster import EmbeddedCluster
     from .faults import HTTP_ANSWER, TLS_ALERT, Fault, Faults, Hint
     from .request_log import RequestLog, RequestRecord
     from .schema_registry import EmbeddedSchemaRegistry, RegistryRequest
-    from .telemetry_controls import TelemetryPush
     from .thread import ClusterThread
 
 __all__ = [
@@ -47,7 +47,7 @@ _MODULES = {
     "RegistryRequest": "schema_registry",
     "RequestLog": "request_log",
     "RequestRecord": "request_log",
-    "TelemetryPush": "telemetry_controls",
+    "TelemetryPush": "_state.client_metrics",
 }
 
 

@@ -27,12 +27,10 @@ from ._server.sasl import OAuthValidator, SaslOptions
 from ._server.timers import Timer, Timers
 from ._server.transports import Listener, listen
 from ._state.cluster import BrokerNode, ClusterState
-from ._state.features import DEFAULT_LEVELS, Features
+from ._state.configs import DEFAULT_LEVELS, Features
 from ._state.members import GroupOptions
 from .controls import ClusterControls
 from .request_log import api_key_of
-
-__all__ = ["EmbeddedCluster"]
 
 _OPTIONS: dict[str, Check] = {
     "host": text,

@@ -1,29 +1,195 @@
-"""Controls of a cluster from outside, running or not: topics, leaders, faults."""
+"""Controls of a cluster from outside, running or not: topics, leaders, share groups, transactions, faults."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 from uuid import UUID
 
-from .._options.arguments import topic_name
+from .._options.arguments import map_of, string, topic_name
 from .._options.checks import INT16_MAX, boolean, integer, milliseconds, optional, text
 from .._records import ConsumerRecord, read_batches
 from .._wire import Request
 from ..errors import ConfigError
+from ..types import TopicPartition
 from . import _checks
+from ._caller import Caller
 from ._checks import AdminTopicNames
 from ._server.engine import Engine, StaleMetadata
 from ._state.cluster import BrokerNode
+from ._state.offsets import TRANSACTION
+from ._state.share_partition import SharePartition
 from ._state.topics import Partition, Topic
 from .faults import Faults
 from .request_log import RequestLog
 from .security_controls import SecurityControls
-from .share_controls import ShareControls
 from .telemetry_controls import TelemetryControls
-from .transaction_controls import TransactionControls
 
-__all__ = ["ClusterControls", "Done"]
+_OPTIONS = map_of("str to str", text, optional(string))
+
+
+class ShareDelivery(NamedTuple):
+    """State of a record in a share group."""
+
+    offset: int
+    state: str
+    """available, acquired, acknowledged or archived: the last two are final."""
+    delivery_count: int
+    member_id: str
+    """The member that has it, or an empty string."""
+
+
+class ShareControls:
+    """Shows and controls the share groups of an `EmbeddedCluster`."""
+
+    def __init__(self, engine: Engine, call: Caller) -> None:
+        self._engine = engine
+        self._call = call
+
+    def called_by(self, call: Caller) -> ShareControls:
+        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
+        return ShareControls(self._engine, call)
+
+    def configure(self, group_id: str, options: Mapping[str, str | None]) -> None:
+        """Set options of a group, like `AdminClient.incremental_alter_configs` for a resource of type GROUP.
+
+        None resets one. Raises `InvalidConfigError`.
+        """
+        text("group_id", group_id)
+        changes = _OPTIONS("options", options)
+
+        def change() -> None:
+            configs = self._engine.groups.configs
+            merged = {**configs.overrides(group_id), **changes}
+            overrides = {name: value for name, value in merged.items() if value is not None}
+            configs.check(group_id, overrides)
+            configs.replace(group_id, overrides)
+
+        self._call(change)
+
+    def expire_locks(self, group_id: str) -> None:
+        """End the locks of all records held by members of a group, as if their time had passed."""
+        text("group_id", group_id)
+
+        def expire() -> None:
+            for shares in self._of_group(group_id):
+                shares.expire_locks()
+
+        self._call(expire)
+
+    def deliveries(self, group_id: str, topic: str, partition: int = 0) -> list[ShareDelivery]:
+        """Return the records in delivery to a group's members, from the first unfinished one on."""
+        text("group_id", group_id)
+        topic_name("topic", topic)
+        integer(0)("partition", partition)
+
+        def look() -> list[ShareDelivery]:
+            return [
+                ShareDelivery(offset, delivery.state.name.lower(), delivery.count, delivery.member_id)
+                for shares in self._of_group(group_id)
+                if (shares.partition.topic.name, shares.partition.index) == (topic, partition)
+                for batch in shares.batches
+                for offset, delivery in batch.records(shares.start_offset, batch.last)
+            ]
+
+        return self._call(look)
+
+    def _of_group(self, group_id: str) -> list[SharePartition]:
+        return [
+            shares
+            for node_id in self._engine.state.nodes
+            for shares in self._engine.share_broker(node_id).of_group(group_id)
+        ]
+
+
+_LAST_EPOCH = 32_766
+
+
+class TransactionView(NamedTuple):
+    """A transactional id in its coordinator's view; ``state`` has the names of DescribeTransactions."""
+
+    state: str
+    producer_id: int
+    epoch: int
+    partitions: tuple[TopicPartition, ...]
+    """Parts of the transaction without a marker so far."""
+    groups: tuple[str, ...]
+    """Consumer groups whose offsets are part of it."""
+
+
+class TransactionControls:
+    """Shows and controls the transactions of an `EmbeddedCluster`."""
+
+    def __init__(self, engine: Engine, call: Caller) -> None:
+        self._engine = engine
+        self._call = call
+
+    def called_by(self, call: Caller) -> TransactionControls:
+        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
+        return TransactionControls(self._engine, call)
+
+    @property
+    def marker_delay_ms(self) -> float | None:
+        """Time from EndTxn's answer to the markers; 0 at first, None holds them until `write_markers`.
+
+        Until then the transactional id's next requests are answered with CONCURRENT_TRANSACTIONS, and the records stay
+        beyond the last stable offset.
+        """
+        return self._engine.transactions.marker_delay_ms
+
+    @marker_delay_ms.setter
+    def marker_delay_ms(self, delay_ms: float | None) -> None:
+        self._engine.transactions.marker_delay_ms = optional(milliseconds())("marker_delay_ms", delay_ms)
+
+    def write_markers(self) -> None:
+        """Write the markers of every decided transaction."""
+        self._call(self._engine.transactions.write_markers)
+
+    def time_out(self, transactional_id: str) -> bool:
+        """End an open transaction as if its timeout had passed; return False if none is open."""
+        text("transactional_id", transactional_id)
+        return self._call(lambda: self._engine.transactions.time_out(transactional_id))
+
+    def use_epochs_up_to(self, transactional_id: str, epoch: int) -> None:
+        """Advance to a later epoch outside a transaction: 32766 is followed by another producer id."""
+        text("transactional_id", transactional_id)
+        integer(0, _LAST_EPOCH)("epoch", epoch)
+        self._call(lambda: self._set_epoch(transactional_id, epoch))
+
+    def _set_epoch(self, transactional_id: str, epoch: int) -> None:
+        txn = self._engine.transactions.transactions.get(transactional_id)
+        if txn is None or txn.state.value == "Ongoing" or txn.epoch > epoch:
+            raise ConfigError(f"{transactional_id} is not known, has a transaction open, or a later epoch")
+        txn.epoch = epoch
+
+    def forget(self, transactional_id: str) -> None:
+        """Make the coordinator forget a transactional id: its open transaction then hangs (KIP-664)."""
+        text("transactional_id", transactional_id)
+        self._call(lambda: self._engine.transactions.forget(transactional_id))
+
+    def view(self, transactional_id: str) -> TransactionView | None:
+        """Return the current state of a transactional id; None for an unknown one."""
+        text("transactional_id", transactional_id)
+        return self._call(lambda: self._view(transactional_id))
+
+    def _view(self, transactional_id: str) -> TransactionView | None:
+        txn = self._engine.transactions.transactions.get(transactional_id)
+        if txn is None:
+            return None
+        partitions = tuple(TopicPartition(partition.topic.name, partition.index) for partition in txn.partitions)
+        return TransactionView(txn.state.value, txn.producer_id, txn.epoch, partitions, tuple(txn.groups))
+
+    def coordinator(self, transactional_id: str) -> int:
+        """Return the broker that coordinates a transactional id."""
+        text("transactional_id", transactional_id)
+        return self._call(lambda: self._engine.state.coordinators.of(TRANSACTION, transactional_id))
+
+    def move_coordinator(self, transactional_id: str, to: int | None = None) -> int:
+        """Move a transactional id, with its slot, to another broker (the next one). Returns the broker."""
+        text("transactional_id", transactional_id)
+        if to is not None and integer(0)("to", to) not in self._engine.state.nodes:
+            raise ConfigError(f"to must be one of {list(self._engine.state.nodes)}, not {to}")
+        return self._call(lambda: self._engine.move_coordinator(TRANSACTION, transactional_id, to))
 
 
 class Done:

@@ -14,8 +14,6 @@ from ..errors import BrokerError, ConfigError, ConfigTypeError
 from ._checks import check_all
 from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions_of
 
-__all__ = ["HTTP_ANSWER", "TLS_ALERT", "Fault", "Faults", "Hint"]
-
 HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 """A web server's answer to a Kafka client; for ``garbage``."""
 

@@ -15,8 +15,6 @@ from .._wire import Request
 from .._wire.api_key import NAMES
 from ..errors import ConfigError, ConfigTypeError
 
-__all__ = ["RequestLog", "RequestRecord"]
-
 _KEYS = {name: key for key, name in NAMES.items()}
 
 

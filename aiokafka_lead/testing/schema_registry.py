@@ -14,8 +14,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from ._registry.store import Refusal, Store, Stored
 
-__all__ = ["EmbeddedSchemaRegistry", "RegistryRequest"]
-
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
 

@@ -10,9 +10,7 @@ from .._options.checks import instance, text
 from ..errors import ConfigError
 from ._caller import Caller
 from ._server.engine import Engine
-from ._server.scram import DelegationToken
-
-__all__ = ["DelegationToken", "SecurityControls"]
+from ._server.sasl import DelegationToken
 
 
 class SecurityControls:

@@ -12,8 +12,6 @@ from ._caller import Caller
 from ._server.engine import Engine
 from ._state.client_metrics import ACCEPTED, DEFINITIONS, TelemetryPush
 
-__all__ = ["TelemetryControls", "TelemetryPush"]
-
 _METRICS = list_of("metrics", string)
 _MATCH = list_of("match", text)
 _CODECS = list_of("compression_types", one_of(*CODEC_NAMES))

@@ -21,8 +21,6 @@ from .controls import Done
 from .faults import Fault, Faults
 from .request_log import RequestLog
 
-__all__ = ["ClusterThread", "Doing"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

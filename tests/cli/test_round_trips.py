@@ -19,9 +19,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from aiokafka_lead import ConsumerRecord, TimestampType
-from aiokafka_lead.cli.escapes import without_escapes
-from aiokafka_lead.cli.input_json import record_of
-from aiokafka_lead.cli.record_text import FORMS, as_json, template
+from aiokafka_lead.cli.produce import record_of
+from aiokafka_lead.cli.record_text import FORMS, as_json, template, without_escapes
 from aiokafka_lead.cli.schema_json import AvroJson, plain
 from aiokafka_lead.cli.schemas import AsJson, FromJson, writer_of
 from aiokafka_lead.cli.streams import Stdout

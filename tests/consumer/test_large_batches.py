@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead._io.consumer.loading import Loading
+from aiokafka_lead._io.consumer.deserializing import Loading
 from aiokafka_lead._records import StoredRecord, build_batch, read_batches
 from aiokafka_lead.testing import EmbeddedCluster
 

@@ -20,8 +20,7 @@ from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.prefetch import Prefetch
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, ResetPolicy
 from aiokafka_lead._core.leadership.patience import RetryPolicy
-from aiokafka_lead._core.metadata.moved import Moved
-from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, PartitionMetadata, TopicMetadata
+from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, Moved, PartitionMetadata, TopicMetadata
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._records import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType, StoredRecord, build_batch, control_batch
 from aiokafka_lead._wire.messages.fetch import (

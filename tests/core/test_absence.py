@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.absence import LOOK_AT_LEAST_EVERY_MS, Absences, Look, absent
-from aiokafka_lead._core.metadata.topics import ANSWERS_TO_BELIEVE, BELIEVE_AFTER_S, WARN_EVERY_S, believed
+from aiokafka_lead._core.metadata.topics import (
+    ANSWERS_TO_BELIEVE,
+    BELIEVE_AFTER_S,
+    LOOK_AT_LEAST_EVERY_MS,
+    WARN_EVERY_S,
+    Absences,
+    Look,
+    absent,
+    believed,
+)
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.types import TopicPartition

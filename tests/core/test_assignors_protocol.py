@@ -15,7 +15,7 @@ from aiokafka_lead._core.group.assignors import (
     encode_assignment,
     encode_subscription,
 )
-from aiokafka_lead._core.group.assignors.user_data import (
+from aiokafka_lead._core.group.assignors.sticky import (
     decode_cooperative,
     decode_sticky,
     encode_cooperative,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.consumer.batch_scan import scan_batches
+from aiokafka_lead._core.consumer.fetch_answer import scan_batches
 from aiokafka_lead._records import read_batches
 from aiokafka_lead.errors import CorruptRecordError
 

@@ -4,8 +4,8 @@ import pytest
 
 from aiokafka_lead._core.consumer.counters import ConsumerCounters
 from aiokafka_lead._core.counting import counts_of
-from aiokafka_lead._core.leadership.moves import LeaderMoveCounters
-from aiokafka_lead._core.metadata.metrics import HintOutcome, MetadataCounters, RebootstrapCause
+from aiokafka_lead._core.leadership.patience import LeaderMoveCounters
+from aiokafka_lead._core.metadata.rebootstrap import HintOutcome, MetadataCounters, RebootstrapCause
 from aiokafka_lead._core.producer.counters import ProducerCounters
 from aiokafka_lead._core.share.counters import ShareCounters, TopicCounts
 from aiokafka_lead.metrics import (

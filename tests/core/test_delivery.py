@@ -12,7 +12,7 @@ import pytest
 
 from aiokafka_lead._core.producer.delivery import Delivery, DeliveryBatch
 from aiokafka_lead._core.producer.outcome import BatchOutcome, Part
-from aiokafka_lead._io.producer.parking import Parking
+from aiokafka_lead._io.producer.waiting import Parking
 from aiokafka_lead.errors import IllegalStateError, InvalidRecordError, MessageTooLargeError
 from aiokafka_lead.types import RecordMetadata
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.consumer.fetch_state import FetchState
+from aiokafka_lead._core.consumer.partition_state import FetchState
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from aiokafka_lead._core.leadership.patience import FREE_RETRIES

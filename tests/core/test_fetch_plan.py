@@ -7,8 +7,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lead._core.consumer.fetch_plan import BESIDE_AFTER_S, FetchLimits, PlannedFetch
-from aiokafka_lead._core.consumer.fetch_state import FetchState
-from aiokafka_lead._core.consumer.partition_state import PartitionState
+from aiokafka_lead._core.consumer.partition_state import FetchState, PartitionState
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST
 from aiokafka_lead._core.metadata.types import NO_TOPIC_ID
 from aiokafka_lead.errors import FrameTooLargeError

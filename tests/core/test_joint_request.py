@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.producer.joint_request import (
+from aiokafka_lead._core.producer.outbox import (
     JOINT_BATCHES,
     JOINT_BYTES,
     JointRequest,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from aiokafka_lead._core.metadata.epochs import REWIND_AFTER_S, REWIND_ANSWERS
-from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS
+from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS, REWIND_AFTER_S, REWIND_ANSWERS
 from aiokafka_lead._core.metadata.state import TOPICS_A_STEP, MetadataState
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 

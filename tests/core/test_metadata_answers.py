@@ -7,9 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.metadata.epochs import REWIND_AFTER_S, REWIND_ANSWERS
-from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS, RETIRED_FOR_S
-from aiokafka_lead._core.metadata.metrics import RebootstrapCause
+from aiokafka_lead._core.metadata.merge import MISSING_ANSWERS, RETIRED_FOR_S, REWIND_AFTER_S, REWIND_ANSWERS
+from aiokafka_lead._core.metadata.rebootstrap import RebootstrapCause
 from aiokafka_lead._core.metadata.state import MetadataState
 from aiokafka_lead._core.metadata.types import Broker
 from aiokafka_lead._wire.messages.metadata import MetadataResponse, MetadataResponsePartition

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.metadata.metrics import RebootstrapCause
+from aiokafka_lead._core.metadata.rebootstrap import RebootstrapCause
 from aiokafka_lead._core.metadata.state import MetadataState
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
 

@@ -6,8 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.metadata.moved import Moved
-from aiokafka_lead._core.metadata.types import ClusterSnapshot
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, Moved
 
 from .fetch_world import snapshot
 

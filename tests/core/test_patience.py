@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.leadership.moves import LeaderMoveCounters, MoveClock
-from aiokafka_lead._core.leadership.patience import FREE_RETRIES, Patience, RetryPolicy
+from aiokafka_lead._core.leadership.patience import FREE_RETRIES, LeaderMoveCounters, MoveClock, Patience, RetryPolicy
 
 from .fetch_world import middle
 

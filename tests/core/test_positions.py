@@ -4,14 +4,12 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.consumer.fetch_state import FetchState
-from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG
+from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG, FetchState
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
 from aiokafka_lead._core.leadership.patience import RetryPolicy
-from aiokafka_lead._core.metadata.moved import Moved
-from aiokafka_lead._core.metadata.types import ClusterSnapshot
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, Moved
 from aiokafka_lead.errors import FetchOffsetOutOfRangeError, IllegalStateError, KafkaError, OffsetOutOfRangeError
 from aiokafka_lead.types import TopicPartition
 

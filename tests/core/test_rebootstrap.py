@@ -7,8 +7,7 @@ import math
 import pytest
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.metrics import RebootstrapCause
-from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
+from aiokafka_lead._core.metadata.rebootstrap import RebootstrapCause, RebootstrapPolicy
 
 TRIGGER_MS = 300_000.0
 

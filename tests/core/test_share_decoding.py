@@ -6,8 +6,7 @@ from uuid import UUID
 
 from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.share.acquired import GAP, OPEN, Acquired, AcquiredRange
-from aiokafka_lead._core.share.allowance import Allowance
-from aiokafka_lead._core.share.buffer import ShareBuffer
+from aiokafka_lead._core.share.buffer import Allowance, ShareBuffer
 from aiokafka_lead._core.share.counters import ShareCounters
 from aiokafka_lead._core.share.decoding import AcquiredData
 from aiokafka_lead._core.share.exchange import Exchange

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiokafka_lead._core.consumer.standstill import Standstill
+from aiokafka_lead._core.consumer.health import Standstill
 
 from .fetch_world import T0, T1, World, batch, data, response, snapshot
 

@@ -7,12 +7,10 @@ import random
 import pytest
 
 from aiokafka_lead import errors
-from aiokafka_lead._core.transactions import phase
-from aiokafka_lead._core.transactions.errand import Errand, Outcome
-from aiokafka_lead._core.transactions.phase import Phase
-from aiokafka_lead._core.transactions.state import OpenTransaction, TransactionState
+from aiokafka_lead._core.transactions import state as transaction_state
+from aiokafka_lead._core.transactions.errand import Errand, Outcome, TransactionVersion
+from aiokafka_lead._core.transactions.state import OpenTransaction, Phase, TransactionState
 from aiokafka_lead._core.transactions.verdicts import Call
-from aiokafka_lead._core.transactions.versions import TransactionVersion
 from aiokafka_lead._wire import ApiVersions
 from aiokafka_lead._wire.messages.describe_transactions import DescribeTransactionsResponse
 from aiokafka_lead._wire.messages.describe_transactions import TransactionState as Described
@@ -125,12 +123,12 @@ class Walk:
 
 
 def test_a_walk_takes_each_transition_and_none_beside_them() -> None:
-    with taken(phase.TRANSITIONS) as found:
+    with taken(transaction_state.TRANSITIONS) as found:
         for seed in range(WALKS):
             walk = Walk(random.Random(seed))
             for _ in range(STEPS):
                 walk.step()
-    assert found == pairs(phase.TRANSITIONS)
+    assert found == pairs(transaction_state.TRANSITIONS)
 
 
 def ready() -> TransactionState:

@@ -17,10 +17,9 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lead._core.consumer import fetch_state
+from aiokafka_lead._core.consumer import partition_state
 from aiokafka_lead._core.consumer.fetch_plan import PlannedFetch
-from aiokafka_lead._core.consumer.fetch_state import FetchState
-from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG, PartitionState
+from aiokafka_lead._core.consumer.partition_state import BEYOND_ANY_LOG, FetchState, PartitionState
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, LATEST
 from aiokafka_lead._core.group import classic_protocol, heartbeat_member
 from aiokafka_lead._core.group.assignors import MemberSubscription, encode_assignment, encode_subscription
@@ -70,7 +69,7 @@ Pairs = set[tuple[Enum, Enum]]
 TABLES: dict[str, Transitions[Any, Any]] = {
     "classic": classic_protocol.TRANSITIONS,
     "consumer protocol": heartbeat_member.OWNING,
-    "partition": fetch_state.TRANSITIONS,
+    "partition": partition_state.TRANSITIONS,
 }
 of_each_table = pytest.mark.parametrize("name", TABLES)
 

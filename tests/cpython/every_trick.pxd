@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafka_lead._cpython cimport awaiting, calling, clock, collector, raw, references, slots, tuples
+from aiokafka_lead._cpython cimport awaiting, calling, clock, collector, naming, raw, references, slots, tuples
 
 
 @cython.final

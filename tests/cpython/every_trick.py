@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Generator
 from typing import Any, NamedTuple
 
-from aiokafka_lead._cpython import awaiting, calling, clock, collector, raw, references, slots, tuples
+from aiokafka_lead._cpython import awaiting, calling, clock, collector, naming, raw, references, slots, tuples
 
 NUMBERS = 64
 
@@ -37,6 +37,9 @@ class Sample:
 
     def with_content(self, key: Any, value: Any) -> Sample:
         return Sample(self.number, key, value, self.note)
+
+
+naming.show_in("public", Sample)
 
 
 def like(sample: Sample) -> Sample:

@@ -131,6 +131,11 @@ def test_a_named_tuple(module: Any) -> None:
         )  # fmt: skip
 
 
+def test_a_class_shows_the_module_of_its_users(module: Any, form: str) -> None:
+    assert (module.Sample.__module__ == "public") is (form != "without")
+    assert (module.Sample.__name__, module.Sample.__qualname__) == ("Sample", "Sample")
+
+
 def test_a_copy(module: Any) -> None:
     sample = module.Sample(7, b"key", [1], None)
     for _ in range(3):  # its memory is reused for the next one

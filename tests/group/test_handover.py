@@ -10,7 +10,7 @@ import pytest
 
 from aiokafka_lead import OffsetAndMetadata, TopicPartition
 from aiokafka_lead.consumer import Consumer
-from aiokafka_lead.errors import CommitFailedError, NotCoordinatorError
+from aiokafka_lead.errors import CommitFailedError, NotCoordinatorError, RequestTimedOutError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..patience import again_if_late
@@ -57,6 +57,17 @@ async def test_a_batch_that_takes_too_long_is_lost(cluster: EmbeddedCluster) -> 
         async with member(cluster, "events", rebalance_timeout_ms=500, **EAGER) as two, reading(two):
             await until(lambda: shared([one, two]))
             assert await batch.commit() is False
+
+
+async def test_a_batch_is_committed_within_the_time_of_the_call(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 5)
+    async with member(cluster, "events", enable_auto_commit=False) as one:
+        batch = await next_batch(one, one.batches())
+        held = cluster.faults.add("OffsetCommit", hold=True, count=1)
+        with anyio.fail_after(20), pytest.raises(RequestTimedOutError):  # default_api_timeout_ms is a minute
+            await batch.commit(timeout_ms=100)
+        held.release()
+        assert await batch.commit() is True
 
 
 async def test_a_batch_whose_handler_is_cancelled_comes_again(cluster: EmbeddedCluster) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from aiokafka_lead._io.connection.authentication import MAX_SASL_ROUNDS
+from aiokafka_lead._io.connection.login import MAX_SASL_ROUNDS
 from aiokafka_lead._wire import RequestFrame
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
 from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from aiokafka_lead import Consumer, ConsumerOptions, Producer, TopicPartition
-from aiokafka_lead._core.sparingly import Sparingly
+from aiokafka_lead._core.backoff import Sparingly
 from aiokafka_lead._options.logs import FIELDS, client_log
 from aiokafka_lead.errors import RequestTimedOutError, TopicAuthorizationFailedError
 from aiokafka_lead.testing import EmbeddedCluster

@@ -7,8 +7,7 @@ import time
 import anyio
 import pytest
 
-from aiokafka_lead._core.metadata.moved import Moved
-from aiokafka_lead._core.metadata.types import ClusterSnapshot, TopicMetadata
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, Moved, TopicMetadata
 from aiokafka_lead._io.connection.settings import Lane
 from aiokafka_lead._wire import decode_response, encode_response
 from aiokafka_lead._wire.messages.metadata import MetadataResponse

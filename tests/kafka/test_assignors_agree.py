@@ -9,7 +9,7 @@ import pytest
 
 from aiokafka_lead import TopicPartition
 from aiokafka_lead._core.group.assignors import MemberSubscription, builtin, decode_subscription, encode_subscription
-from aiokafka_lead._core.group.assignors.user_data import decode_sticky
+from aiokafka_lead._core.group.assignors.sticky import decode_sticky
 from tests.kafka.assignor_cases import Case, Result, ask_java, assigned_in, make_case, member_in, partitions_in
 
 from .harness import JavaUnavailableError, require_java

@@ -11,7 +11,7 @@ import pytest
 from aiokafka_lead import AdminClient
 from aiokafka_lead.admin import TransactionState
 from aiokafka_lead.spark.client_loop import client_loop
-from aiokafka_lead.spark.sink.exactly_once.errors import ExactlyOnceError
+from aiokafka_lead.spark.sink.exactly_once.task import ExactlyOnceError
 from tests.spark.exactly_once_support import MicroBatch, counted, decide
 
 from .harness import KafkaCluster

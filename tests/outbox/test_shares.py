@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from aiokafka_lead.outbox.shares import Lease, share_out
+from aiokafka_lead.outbox.store import Lease, share_out
 
 
 class World:

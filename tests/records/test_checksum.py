@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafka_lead._records.checksum import crc32c, in_python
+from aiokafka_lead._records.layout import crc32c, in_python
 
 
 @pytest.mark.parametrize("data", [b"", b"123456789", bytes(range(256)) * 3])

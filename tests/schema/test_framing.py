@@ -21,7 +21,7 @@ from aiokafka_lead.schema.framing import (
     prefix_of,
     read_indexes,
 )
-from aiokafka_lead.schema.proto_names import message_names
+from aiokafka_lead.schema.proto_file import message_names
 
 from . import messages
 

@@ -6,14 +6,12 @@ import math
 from collections.abc import Collection, Sequence, Set
 
 from aiokafka_lead._core.backoff import Backoff
-from aiokafka_lead._core.metadata.metrics import RebootstrapCause
-from aiokafka_lead._core.metadata.moved import MetadataListener, Moved
 from aiokafka_lead._core.metadata.reachability import Endpoint, NodeState
-from aiokafka_lead._core.metadata.rebootstrap import RebootstrapPolicy
+from aiokafka_lead._core.metadata.rebootstrap import RebootstrapCause, RebootstrapPolicy
 from aiokafka_lead._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from aiokafka_lead._core.metadata.state import MetadataState
 from aiokafka_lead._core.metadata.topics import TopicsInUse
-from aiokafka_lead._core.metadata.types import ClusterSnapshot, LeaderHint
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, LeaderHint, MetadataListener, Moved
 from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError, RebootstrapError, RebootstrapRequiredError

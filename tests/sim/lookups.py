@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from aiokafka_lead._core.consumer.fetch_state import FetchState
 from aiokafka_lead._core.consumer.offset_lookup import (
     LookupAnswer,
     by_leader,
@@ -14,7 +13,7 @@ from aiokafka_lead._core.consumer.offset_lookup import (
     read_epoch_ends,
     read_listed_offsets,
 )
-from aiokafka_lead._core.consumer.partition_state import PartitionState
+from aiokafka_lead._core.consumer.partition_state import FetchState, PartitionState
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST_TIMESTAMP
 from aiokafka_lead._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, PlannedFetch
-from aiokafka_lead._core.consumer.fetch_request import wait_beside_ms
+from aiokafka_lead._core.consumer.fetch_session import wait_beside_ms
 from aiokafka_lead._core.consumer.followers import Followers
 from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST

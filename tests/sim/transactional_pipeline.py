@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiokafka_lead._core.transactions.chain import Chain, Chained, Event, Stage
 from aiokafka_lead._core.transactions.errand import Outcome
-from aiokafka_lead._core.transactions.phase import Phase
+from aiokafka_lead._core.transactions.state import Phase
 from aiokafka_lead.config import ProducerConfig
 from aiokafka_lead.errors import KafkaError, TransactionAbortedError
 from tests.simulated.timeline import Timeline

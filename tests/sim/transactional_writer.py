@@ -16,8 +16,7 @@ from aiokafka_lead._core.metadata.refresh import lost as gone
 from aiokafka_lead._core.producer.batches import Record
 from aiokafka_lead._core.transactions.additions import add_partitions_request, read_added
 from aiokafka_lead._core.transactions.errand import Errand
-from aiokafka_lead._core.transactions.phase import Phase
-from aiokafka_lead._core.transactions.state import TransactionState
+from aiokafka_lead._core.transactions.state import Phase, TransactionState
 from aiokafka_lead._core.transactions.verdicts import Call, Verdict, verdict_of
 from aiokafka_lead._wire import ApiVersions
 from aiokafka_lead.config import ProducerConfig

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from aiokafka_lead._core.metadata.moved import Moved
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.refresh import LEADERLESS, doubted, lost, refused
-from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint
+from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint, Moved
 from aiokafka_lead._core.producer.accumulator import Accumulator
 from aiokafka_lead._core.producer.answers import BatchAnswers
 from aiokafka_lead._core.producer.batches import ProducerBatch, Record

@@ -8,18 +8,19 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from aiokafka_lead._core.consumer import fetch_state
+from aiokafka_lead._core.consumer import partition_state
 from aiokafka_lead._core.group import classic_protocol, heartbeat_member
 from aiokafka_lead._core.telemetry import state as telemetry_state
-from aiokafka_lead._core.transactions import chain, phase
+from aiokafka_lead._core.transactions import chain
+from aiokafka_lead._core.transactions import state as transaction_state
 from aiokafka_lead._core.transitions import Transitions
 
 MACHINES: tuple[Transitions[Any, Any], ...] = (
-    fetch_state.TRANSITIONS,
+    partition_state.TRANSITIONS,
     classic_protocol.TRANSITIONS,
     heartbeat_member.OWNING,
     heartbeat_member.SHARING,
-    phase.TRANSITIONS,
+    transaction_state.TRANSITIONS,
     chain.TRANSITIONS,
     telemetry_state.TRANSITIONS,
 )

@@ -13,8 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from aiokafka_lead.spark.client_loop import client_loop
-from aiokafka_lead.spark.sink.exactly_once.ledger import Entry, write
-from aiokafka_lead.spark.sink.exactly_once.settings import ExactlyOnce, exactly_once
+from aiokafka_lead.spark.sink.exactly_once.settings import Entry, ExactlyOnce, exactly_once, write
 
 from .support import Servers, read, source
 

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from aiokafka_lead import TopicPartition
 from aiokafka_lead.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
-from aiokafka_lead.spark.source.doubts import Doubts
+from aiokafka_lead.spark.source.driver import Doubts
 from aiokafka_lead.spark.source.progress import CheckpointError, DataLossError, Progress
 from aiokafka_lead.testing.thread import ClusterThread
 

@@ -17,9 +17,8 @@ from aiokafka_lead.admin import TransactionDescription, TransactionState
 from aiokafka_lead.errors import KafkaError
 from aiokafka_lead.spark.client_loop import client_loop
 from aiokafka_lead.spark.sink.exactly_once import driver
-from aiokafka_lead.spark.sink.exactly_once.errors import ExactlyOnceError, TransactionsLostError
-from aiokafka_lead.spark.sink.exactly_once.ledger import read
-from aiokafka_lead.spark.sink.exactly_once.settings import exactly_once
+from aiokafka_lead.spark.sink.exactly_once.settings import exactly_once, read
+from aiokafka_lead.spark.sink.exactly_once.task import ExactlyOnceError, TransactionsLostError
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.thread import ClusterThread
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead import TopicPartition
-from aiokafka_lead.spark.source.limits import capped, waits
+from aiokafka_lead.spark.source.stream import capped, waits
 
 PARTITIONS = st.dictionaries(
     st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 9)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aiokafka_lead.spark.source.pace import Pace
+from aiokafka_lead.spark.source.stream import Pace
 
 Duration = Callable[[int, int], float]
 """Seconds of a micro-batch with this many tasks and offsets."""

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead.spark.source.partition import local_cores
-from aiokafka_lead.spark.source.ranges import RECORDS_PER_TASK, OffsetRange, pack, plan_tasks, split
+from aiokafka_lead.spark.source.ranges import RECORDS_PER_TASK, OffsetRange, local_cores, pack, plan_tasks, split
 
 RANGES = st.dictionaries(
     st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 20)),

@@ -27,7 +27,7 @@ from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRe
 from aiokafka_lead.errors import UnsupportedVersionError
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing._handlers import all_handlers
-from aiokafka_lead.testing._state.features import DEFAULT_LEVELS
+from aiokafka_lead.testing._state.configs import DEFAULT_LEVELS
 
 from .raw import batch, connected
 

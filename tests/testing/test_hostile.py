@@ -14,7 +14,7 @@ from aiokafka_lead import errors
 from aiokafka_lead._wire import ZERO_UUID, Buffer, Struct, encode_request, request_class
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing._server.connection import ServerConnection
-from aiokafka_lead.testing._server.frames import FrameReader
+from aiokafka_lead.testing._server.transports import FrameReader
 
 from .raw import batch
 from .test_every_api import NAMES, SERVED, a_request

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from aiokafka_lead import errors
 from aiokafka_lead._records import read_batches
 from aiokafka_lead.testing._state.batch import validate
-from aiokafka_lead.testing._state.coordinators import Coordinators, slot_of
 from aiokafka_lead.testing._state.log import NOWHERE, PartitionLog
+from aiokafka_lead.testing._state.offsets import Coordinators, slot_of
 
 from .raw import batch
 

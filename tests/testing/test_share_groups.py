@@ -16,8 +16,8 @@ from aiokafka_lead.testing._state.batch import StoredBatch, store, validate
 from aiokafka_lead.testing._state.configs import TopicConfigs, TopicDefaults
 from aiokafka_lead.testing._state.consumer_members import Candidate
 from aiokafka_lead.testing._state.group_configs import GroupConfigs, reset_time_ms
-from aiokafka_lead.testing._state.share_assignor import simple
 from aiokafka_lead.testing._state.share_deliveries import Acquired, RecordState
+from aiokafka_lead.testing._state.share_group import simple
 from aiokafka_lead.testing._state.share_partition import AcknowledgedBatch, SharePartition
 from aiokafka_lead.testing._state.share_states import ShareState
 from aiokafka_lead.testing._state.topics import Partition, Topic

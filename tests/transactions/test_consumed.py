@@ -8,7 +8,7 @@ import pytest
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
 from aiokafka_lead._core.consumer.consumed import TransactionPart
-from aiokafka_lead.errors import CommitFailedError, ConfigTypeError, TransactionAbortedError
+from aiokafka_lead.errors import CommitFailedError, ConfigTypeError, TransactionAbortedError, TransactionTimedOutError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import committed, transactional
@@ -39,6 +39,19 @@ async def copy(consumer: Consumer, producer: Producer, *, fail: bool = False) ->
         if fail:
             raise ZeroDivisionError
     return count
+
+
+async def test_a_consumers_offsets_are_sent_within_the_time_of_the_call(cluster: EmbeddedCluster) -> None:
+    await fill(cluster)
+    async with member(cluster) as consumer, transactional(cluster) as producer:
+        await consumer.getone()
+        held = cluster.faults.add("TxnOffsetCommit", hold=True, count=1)
+        txn = await producer.transaction().__aenter__()
+        with pytest.raises(TransactionTimedOutError, match="in 100 ms"):
+            await txn.send_offsets(consumer, timeout_ms=100)
+        held.release()
+        with pytest.raises(TransactionAbortedError):
+            await producer.commit_transaction()
 
 
 async def test_records_are_copied_once_though_every_other_transaction_is_aborted(cluster: EmbeddedCluster) -> None:

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from aiokafka_lead import Producer, TopicPartition
-from aiokafka_lead._io.transactions.last_end import HELD_S
+from aiokafka_lead._io.transactions.additions import HELD_S
 from aiokafka_lead.errors import (
     BrokerError,
     CommitOutcomeUnknownError,

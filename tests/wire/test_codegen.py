@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead._wire.codegen.__main__ import generated_files, stale_files
-from aiokafka_lead._wire.codegen.jar import read_jar, snake_case
-from aiokafka_lead._wire.codegen.notation import PROTOCOL_FILE, parse, render
+from aiokafka_lead._wire.codegen.modules import PROTOCOL_FILE, parse, read_jar, render, snake_case
 from aiokafka_lead._wire.schema import Field, Versions
 
 RELEASE = PROTOCOL_FILE.read_text().split()[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..latencies import Latencies, LatenciesByNode
-from ..leadership.moves import LeaderMoveCounters
+from ..leadership.patience import LeaderMoveCounters
 
 
 class ConsumerCounters(LeaderMoveCounters):

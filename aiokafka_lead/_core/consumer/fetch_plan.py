@@ -23,18 +23,17 @@ from uuid import UUID
 from ..._values import NamedTuple
 from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
-from .fetch_request import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetch_session import (
+    FIRST_VERSION_WITH_DIVERGING_EPOCH,
     FetchSession,
     MergedSession,
     SessionRequest,
     names_by_id,
     version_to_send,
 )
-from .fetch_state import FetchState
 from .followers import may_serve
 from .partition_fetch import PartitionFetch
-from .partition_state import PartitionState
+from .partition_state import FetchState, PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
 from .suspects import Suspects

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from ...errors import IllegalStateError
 from ...types import TopicPartition
-from ..metadata.moved import Moved
-from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
+from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot, Moved
 from .partition_state import PartitionState
 from .reset_policy import EARLIEST, ResetPolicy
 

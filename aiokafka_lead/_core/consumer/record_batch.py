@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
+from ..._cpython import naming
+from ..._options.arguments import TIMEOUT
 from ..._options.serialization import Function
 from ..._records import BatchView, Columns, ConsumerRecord
 from ...errors import IllegalStateError, RecordDeserializationError
@@ -26,7 +28,7 @@ T = TypeVar("T")
 class Lease(Protocol):
     """The consumer's side of a batch in hand."""
 
-    async def commit(self) -> bool:
+    async def commit(self, timeout_ms: float | None) -> bool:
         """Commit the batch; return False if its partition no longer belongs to this consumer."""
         ...
 
@@ -71,16 +73,17 @@ class RecordBatch(Generic[K, V]):
         self.bury: Bury | None = None
         """Set by a consumer that leaves bad records out. Internal."""
 
-    async def commit(self) -> bool:
+    async def commit(self, *, timeout_ms: float | None = None) -> bool:
         """Commit this batch, that is the offset after it: everything before it in its partition counts as done, too.
 
         Returns True if it is stored, and the batch no longer in hand. Returns False if it is lost: the consumer was
         not, or is no longer, the owner of the partition, and the owner gets the records again. Other errors are those
-        of `Consumer.commit`, and `IllegalStateError` without a ``group_id``.
+        of `Consumer.commit`, which also has this ``timeout_ms``, and `IllegalStateError` without a ``group_id``.
         """
+        given: float | None = TIMEOUT("timeout_ms", timeout_ms)
         if self.lease is None:
             raise IllegalStateError("committed offsets belong to a group: set group_id")
-        return await self.lease.commit()
+        return await self.lease.commit(given)
 
     def _transaction_part(self) -> TransactionPart:
         """Return the part for `Transaction.commit_batch`. Internal."""
@@ -234,7 +237,7 @@ class RecordBatch(Generic[K, V]):
         return f"<RecordBatch {self._tp} offsets {self.base_offset}..{self.offsets[-1]} records={len(self)}>"
 
 
-RecordBatch.__module__ = "aiokafka_lead"  # where users find it
+naming.show_in("aiokafka_lead", RecordBatch)
 
 
 def _column(made: list[T] | RecordDeserializationError) -> list[T]:

@@ -17,12 +17,7 @@ from ..._values import NamedTuple
 from ..._wire import Request, Response
 from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from ...config import ConsumerConfig
-from ...errors import (
-    InvalidRegularExpressionError,
-    KafkaError,
-    UnreleasedInstanceIdError,
-    UnsupportedVersionError,
-)
+from ...errors import InvalidRegularExpressionError, KafkaError, UnreleasedInstanceIdError, UnsupportedVersionError
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 from .classic_protocol import rebalance_timeout_ms, revoke_timeout_s

@@ -19,7 +19,7 @@ from .assignors import (
     decode_assignment,
     decode_subscription,
 )
-from .assignors.claims import Claim, Claims
+from .assignors.types import Claim, Claims
 
 
 class Fit:

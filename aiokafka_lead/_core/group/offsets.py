@@ -20,11 +20,7 @@ from ..._wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from ...errors import (
-    GroupIdNotFoundError,
-    KafkaError,
-    error_for_code,
-)
+from ...errors import GroupIdNotFoundError, KafkaError, error_for_code
 from ...types import OffsetAndMetadata, TopicPartition
 from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
 

@@ -4,9 +4,8 @@ They come from the accepted KIP-951 (leaders in Produce and Fetch answers) and K
 experience of clients since their release; each names its source or its reason. Comments and tests refer to them by
 number. A *hint* is a refusing broker's statement about the leader; a *move* is the change of a partition's leader.
 
-This package has `hints` (reads hints from answers), `patience` (delays of failed batches and fetches, and doubt in
-their leader) and `moves` (durations of moves). ``_core/metadata`` decides how hints change the client's view of its
-cluster.
+This package has `hints` (reads hints from answers) and `patience` (delays of failed batches and fetches, doubt in
+their leader, and durations of moves). ``_core/metadata`` decides how hints change the client's view of its cluster.
 
 Hints
     1. A hint counts only with NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH, from Produce 10 and Fetch 16 on, with a

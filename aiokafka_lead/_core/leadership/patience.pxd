@@ -21,3 +21,12 @@ cdef class Patience(Trust):
     @cython.locals(catch_up=bint)
     cpdef bint failed(self, double now, int32_t leader_epoch, object policy, bint by_leader, bint certain) except -1
     cpdef failed_for_another(self, double now)
+
+
+@cython.final
+cdef class MoveClock:
+    cdef double _since
+    cdef int32_t _refused_by
+
+    cpdef refused(self, int32_t node_id, double now)
+    cpdef served(self, int32_t node_id, double at, object counters)

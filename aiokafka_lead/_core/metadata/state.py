@@ -14,18 +14,9 @@ from uuid import UUID
 from ..._values import NamedTuple
 from ...errors import ClusterIdMismatchError, KafkaConnectionError, raise_for_code
 from .answer import ClusterAnswer
-from .epochs import LeaderEpochs
-from .merge import MergedTopic, TopicMerger
-from .metrics import HintOutcome, MetadataCounters, RebootstrapCause
-from .types import (
-    HINT_ERRORS,
-    NO_TOPIC_ID,
-    Broker,
-    ClusterSnapshot,
-    LeaderHint,
-    PartitionMetadata,
-    TopicMetadata,
-)
+from .merge import LeaderEpochs, MergedTopic, TopicMerger
+from .rebootstrap import HintOutcome, MetadataCounters, RebootstrapCause
+from .types import HINT_ERRORS, NO_TOPIC_ID, Broker, ClusterSnapshot, LeaderHint, PartitionMetadata, TopicMetadata
 
 HintPolicy = Literal["trust", "known_nodes", "off"]
 

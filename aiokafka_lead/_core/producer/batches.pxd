@@ -1,8 +1,7 @@
 cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t
 
-from aiokafka_lead._core.leadership.moves cimport MoveClock
-from aiokafka_lead._core.leadership.patience cimport Patience
+from aiokafka_lead._core.leadership.patience cimport MoveClock, Patience
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome

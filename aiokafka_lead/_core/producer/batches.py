@@ -14,8 +14,7 @@ from ..._records.encoder import BatchBuilder
 from ..._records.murmur2 import murmur2
 from ...errors import KafkaError
 from ...types import Header
-from ..leadership.moves import MoveClock
-from ..leadership.patience import Patience
+from ..leadership.patience import MoveClock, Patience
 from ..metadata.types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID
 from .buffer_memory import BufferMemory
 from .delivery import Delivery, new_delivery

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ...errors import KafkaError
 from ..latencies import Latencies, LatenciesByNode
-from ..leadership.moves import LeaderMoveCounters
+from ..leadership.patience import LeaderMoveCounters
 
 OnSettled = Callable[[str, int, float, KafkaError | None], object]
 

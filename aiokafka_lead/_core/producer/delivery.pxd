@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from aiokafka_lead._cpython cimport awaiting
+from aiokafka_lead._cpython cimport awaiting, naming
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
 from typing import Any, cast
 
-from ..._cpython import awaiting
+from ..._cpython import awaiting, naming
 from ...errors import IllegalStateError, KafkaError
 from ...errors.base import own_copy
 from ...types import RecordMetadata
@@ -370,3 +370,7 @@ class DeliveryBatch:
 
     def __repr__(self) -> str:
         return f"<DeliveryBatch of {self._size} records, {'done' if self.done() else 'pending'}>"
+
+
+naming.show_in("aiokafka_lead", Delivery)
+naming.show_in("aiokafka_lead", DeliveryBatch)

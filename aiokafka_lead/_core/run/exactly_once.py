@@ -24,7 +24,7 @@ class TransactionalProducer(Protocol):
     def transactional_id(self) -> str | None: ...
 
     @property
-    def takes_bytes(self) -> bool: ...
+    def _takes_bytes(self) -> bool: ...
 
     def transaction(self) -> Any: ...
 
@@ -47,11 +47,11 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
         raise ConfigError("exactly_once needs a Producer with a transactional_id")
     if config.dead_letter_producer is not None:
         raise ConfigError("dead_letter_producer is not for exactly_once: dead letters are part of the transaction")
-    if config.dead_letter_topic is not None and not producer.takes_bytes:
+    if config.dead_letter_topic is not None and not producer._takes_bytes:
         raise ConfigError(
             "dead_letter_topic needs an exactly_once producer without serializers: it sends bytes as they are"
         )
-    if config.retry_topics and not producer.takes_bytes:
+    if config.retry_topics and not producer._takes_bytes:
         raise ConfigError("retry_topics need an exactly_once producer without serializers: they get bytes as they are")
     checked: TransactionalProducer = producer
     return checked

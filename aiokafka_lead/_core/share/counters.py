@@ -9,7 +9,7 @@ from ...metrics import MetadataMetrics, ShareConsumerMetrics, ShareTopicMetrics
 from ...types import AcknowledgeType
 from ..counting import counts_of, snapshot
 from ..latencies import Latencies, LatenciesByNode
-from ..leadership.moves import LeaderMoveCounters
+from ..leadership.patience import LeaderMoveCounters
 from .acquired import SENT, Acquired, Span
 
 ACCEPT, RELEASE, REJECT, RENEW = (int(kind) | SENT for kind in AcknowledgeType)

@@ -11,14 +11,19 @@ from ..._wire.messages.share_acknowledge import ShareAcknowledgeRequest
 from ..._wire.messages.share_fetch import ShareFetchRequest
 from ...errors import KafkaError
 from ...types import TopicPartition
-from ..leadership.moves import MoveClock
-from ..leadership.patience import Patience, RetryPolicy
+from ..leadership.patience import MoveClock, Patience, RetryPolicy
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from ..trust import Trust
 from .counters import ShareCounters
 from .exchange import ACK_LINGER_S, Exchange, Sent, Settled
-from .requests import FIRST_VERSION_WITH_RENEWALS, FetchLimits, acknowledge_request, fetch_request
-from .session import FINAL_EPOCH, SharedPartition
+from .session import (
+    FINAL_EPOCH,
+    FIRST_VERSION_WITH_RENEWALS,
+    FetchLimits,
+    SharedPartition,
+    acknowledge_request,
+    fetch_request,
+)
 
 HELD_BACK_MS = 50
 """Maximum time that a broker may hold a fetch of a member with records from it: their acknowledgements wait behind the

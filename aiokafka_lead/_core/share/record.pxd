@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from aiokafka_lead._core.share.acquired cimport Acquired
-from aiokafka_lead._cpython cimport slots
+from aiokafka_lead._cpython cimport naming, slots
 from aiokafka_lead._records.record cimport ConsumerRecord, AnyRecord
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import GenericAlias
 from uuid import UUID
 
-from ..._cpython import slots
+from ..._cpython import naming, slots
 from ..._records.record import AnyRecord, ConsumerRecord
 from ...types import TopicPartition
 from .acquired import Acquired
@@ -126,6 +126,8 @@ def place(found, acquired, passed):
             passed = index + 1
     return made, gaps, passed
 
+
+naming.show_in("aiokafka_lead", ShareRecord)
 
 _UNIQUE = [object() for _ in range(7)]
 slots.expose(

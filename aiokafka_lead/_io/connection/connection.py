@@ -15,12 +15,7 @@ from ..._core.connection.in_flight import InFlight, InFlightLedger, OnDone
 from ..._core.connection.session import ENDLESS, Session
 from ..._core.metadata.reachability import Endpoint
 from ..._wire import ApiVersions, Buffer, Request, Response, decode_answer, encode_request, peek_correlation_id
-from ...errors import (
-    FrameTooLargeError,
-    KafkaConnectionError,
-    KafkaError,
-    RequestTimedOutError,
-)
+from ...errors import FrameTooLargeError, KafkaConnectionError, KafkaError, RequestTimedOutError
 from ...errors.base import own_copy, without_frames
 from ..deadline import Deadline
 from ..loop import Signal, Waiter

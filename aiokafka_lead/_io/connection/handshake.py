@@ -91,7 +91,7 @@ async def shake_hands(
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
     session = ENDLESS
     if security.login is not None:
-        from .authentication import authenticate
+        from .login import authenticate
 
         connection.stage = f"SASL {security.login.mechanism}"
         lifetime_ms, asked_at = await authenticate(connection, versions, security.login)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from ssl import SSLContext
 from typing import Any
 
 import anyio
 
+from ..._core.backoff import Backoff
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._options.addresses import Search
@@ -25,9 +26,97 @@ from ..loop import Spawner, Waiter, sleep_until, uninterrupted
 from .connection import Connection
 from .failures import RESOLVING, of_addresses, timeout_kind
 from .handshake import Expected, Security, shake_hands
-from .renewal import Renewal
 from .settings import AnyLane, ConnectionSettings
 from .transport import AddressInfo, Way, dial, resolve
+
+# The connection that takes over when another one's session ends (KIP-368).
+#
+# Java authenticates again on the current connection, and requests wait for that. Here they only wait for the answers of
+# earlier ones: not for TLS, the exchange or a token's provider. Nor is it an error if the new login has another
+# principal.
+
+
+_BACKOFF = Backoff(100, 1_000)
+"""Delays between tries. The current connection stays usable in between."""
+
+
+_GAIN_S = 0.5
+"""A session that ends with the previous one, because the token is the same, is not switched to."""
+
+
+class Renewal:
+    """Connects again in time, while ``current`` is in use, and then makes that step down."""
+
+    def __init__(
+        self,
+        current: Connection,
+        new: Callable[[], Connection],
+        set_up: Callable[[Callable[[], Connection]], Awaitable[Connection]],
+        log: ClientLog,
+        moved_within_s: float,
+    ) -> None:
+        """Prepare the successor of ``current``; ``set_up`` makes a connection from ``new`` ready, or raises an error.
+
+        ``moved_within_s`` is the time limit of a request, and of moving the state bound to ``current``.
+        """
+        self._current = current
+        self._new = new
+        self._set_up = set_up
+        self._log = log
+        self._moved_within_s = moved_within_s
+        self._attempt: Connection | None = None
+        self._done = False
+        """True if the attempt is ready."""
+        self._scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        """Run the task: ends when the new connection is ready, or at `stop`."""
+        with self._scope:
+            await sleep_until(self._current.session.renew_at)
+            failures = 0
+            while not await self._try():
+                failures += 1
+                await anyio.sleep(_BACKOFF.delay_s(failures))
+
+    async def _try(self) -> bool:
+        try:
+            attempt = await self._set_up(self._new_attempt)
+        except KafkaError as error:
+            if not self._scope.cancel_called:  # otherwise it is not awaited any longer
+                self._end_attempt(error)
+                self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
+            return False
+        if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
+            same = KafkaConnectionError("a login that ends with the one before it is no gain", broker=attempt.label)
+            attempt.close(same, expected=True)
+            return False
+        self._done = True
+        self._current.handing_over = True
+        with anyio.move_on_after(self._moved_within_s):
+            for move in self._current.on_successor:
+                await move(attempt)
+        self._current.step_down()
+        return True
+
+    def take(self) -> Connection | None:
+        """Return the new connection, once ready, to its new owner."""
+        if not self._done or self._attempt is None or self._attempt.closed_by is not None:
+            return None
+        taken, self._attempt = self._attempt, None
+        return taken
+
+    def stop(self) -> None:
+        """Give up; close a connection that was not taken."""
+        self._scope.cancel()
+        self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
+
+    def _new_attempt(self) -> Connection:
+        self._attempt = self._new()
+        return self._attempt
+
+    def _end_attempt(self, error: KafkaError) -> None:
+        if self._attempt is not None:
+            self._attempt.close(error, expected=True)
 
 
 class LinkContext(NamedTuple):
@@ -329,7 +418,7 @@ class Link:
             connection.stage = "reading the TLS certificates"
         context = None if tls is None else await tls.next()
         if login is not None:
-            from .authentication import warn_of_exposure  # not imported without authentication
+            from .login import warn_of_exposure  # not imported without authentication
 
             warn_of_exposure(self._log, login, context)
         return context

@@ -8,9 +8,8 @@ from typing import Protocol
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.partition_state import PartitionState
-from ..._core.metadata.absence import Absences, absent
-from ..._core.metadata.moved import Moved
-from ..._core.metadata.types import ClusterSnapshot
+from ..._core.metadata.topics import Absences, absent
+from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._options.logs import client_log
 from ...errors.shown import some_of
 from ..client import Client

@@ -1,17 +1,22 @@
-"""Awaits the application's deserializers, or their preparation, before a record is handed out."""
+"""Work on records outside the event loop or with awaits: deserializers, and large batches."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.lowlevel import RunVar
 
 from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.deserializers import SEEK_ON, Deserializers, bound, cannot_be_deserialized
 from ..._core.consumer.record_batch import Bury, RecordBatch
 from ..._options.serialization import Function
-from ..._records import ConsumerRecord
-from ...errors import RecordDeserializationError
+from ..._records import BatchView, ConsumerRecord, MessageSet
+from ...errors import BatchTooLargeError, CorruptRecordError, RecordDeserializationError
 from ...types import Headers
 
 Record = ConsumerRecord[Any, Any]
@@ -156,3 +161,42 @@ async def _part(record: Record, one: Function | None, part: str, advice: str) ->
         return await make(content) if one.waits else make(content)
     except Exception as cause:
         raise cannot_be_deserialized(record, part, cause, advice) from cause
+
+
+THREADS = os.cpu_count() or 1
+"""Maximum number of batches decompressed at the same time, by all consumers of an event loop."""
+
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("aiokafka_lead decompression")
+"""Limiter of our own. anyio's default one belongs to the application, whose threads may wait for a consumer."""
+
+
+class Loading:
+    """Decompresses one batch of a consumer at a time, so that several partitions do not add up in memory."""
+
+    def __init__(self) -> None:
+        self._lock = anyio.Lock()
+
+    async def load(self, view: BatchView | MessageSet) -> None:
+        """Decompress the batch. Failures are raised later, when its records are read.
+
+        Cancellation still waits for the thread: until then no other code may touch the batch.
+        """
+        async with self._lock:
+            if not view.is_loaded:
+                await anyio.to_thread.run_sync(_load, view, limiter=_threads())
+
+
+def _load(view: BatchView | MessageSet) -> None:
+    try:
+        view.load()
+    except (BatchTooLargeError, CorruptRecordError):
+        return  # the batch keeps the error
+
+
+def _threads() -> anyio.CapacityLimiter:
+    try:
+        return _limiter.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(THREADS)
+        _limiter.set(limiter)
+        return limiter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.fetch_answer import AnswerOptions, AnswerReader
 from ..._core.consumer.fetch_plan import FetchLimits, FetchPlanner
-from ..._core.consumer.fetch_request import FetchOptions
+from ..._core.consumer.fetch_session import FetchOptions
 from ..._core.consumer.fetched import DEFAULT_JOINED_RECORDS
 from ..._core.consumer.followers import Followers
 from ..._core.consumer.in_hand import CurrentRun, PollInterval

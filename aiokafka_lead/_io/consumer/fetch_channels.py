@@ -9,8 +9,7 @@ from typing import Protocol
 import anyio
 
 from ..._core.consumer.fetch_plan import PlannedFetch
-from ..._core.consumer.fetch_request import FetchOptions, fetch_request, wait_beside_ms
-from ..._core.consumer.fetch_session import SessionRequest
+from ..._core.consumer.fetch_session import FetchOptions, SessionRequest, fetch_request, wait_beside_ms
 from ..._core.metadata.reachability import NodeState
 from ..._wire.messages.fetch import FetchRequest, FetchResponse
 from ...errors import KafkaError

@@ -12,9 +12,8 @@ from ..._core.consumer.fetch_plan import FetchPlanner, PlannedFetch
 from ..._core.consumer.followers import Followers
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
-from ..._core.metadata.moved import Moved
 from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
-from ..._core.metadata.types import ClusterSnapshot
+from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._core.trust import Trust, patience_of
 from ..._options.logs import client_log
 from ..._wire.messages.fetch import FetchResponse

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..._core.consumer.health import Facts, Limits, judge
+from ..._core.consumer.health import Facts, Limits, Standstill, judge
 from ..._core.consumer.in_hand import CurrentRun, PollInterval
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
-from ..._core.consumer.standstill import Standstill
 from ..._options.logs import ClientLog, client_log
 from ...config import ConsumerConfig
 from ...errors import KafkaError

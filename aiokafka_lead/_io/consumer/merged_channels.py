@@ -10,8 +10,7 @@ import anyio.lowlevel
 
 from ..._core.backoff import Backoff
 from ..._core.consumer.fetch_plan import PlannedFetch
-from ..._core.consumer.fetch_request import FetchOptions, fetch_request
-from ..._core.consumer.fetch_session import SessionRequest
+from ..._core.consumer.fetch_session import FetchOptions, SessionRequest, fetch_request
 from ..._core.consumer.merged_ask import Answered, MergedRequest, take_hints
 from ..._core.consumer.merged_fetch import MergedFetches
 from ..._core.metadata.reachability import NodeState

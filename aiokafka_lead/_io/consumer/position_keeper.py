@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..._core.consumer.fetch_answer import AnswerReader
-from ..._core.consumer.fetch_state import FetchState
 from ..._core.consumer.offset_lookup import LookupAnswer, by_leader, epoch_end_request, read_epoch_ends
-from ..._core.consumer.partition_state import PartitionState
+from ..._core.consumer.partition_state import FetchState, PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.leadership.patience import RetryPolicy

@@ -22,8 +22,7 @@ from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDe
 from ...types import TopicPartition
 from ..deadline import Deadline
 from ..loop import Signal
-from .deserializing import fill_batch, make_ready
-from .loading import Loading
+from .deserializing import Loading, fill_batch, make_ready
 from .records import Records
 
 if TYPE_CHECKING:

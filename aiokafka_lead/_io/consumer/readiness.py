@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
-from ..._core.metadata.moved import Moved
 from ..._core.metadata.topics import believed
-from ..._core.metadata.types import NO_LEADER, ClusterSnapshot
+from ..._core.metadata.types import NO_LEADER, ClusterSnapshot, Moved
 from ...errors import KafkaError, RequestTimedOutError, UnknownTopicOrPartitionError
 from ...errors.base import own_copy
 from ...errors.shown import some_of

@@ -9,8 +9,7 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from ..._core.consumer.subscription import Subscription, SubscriptionKind
-from ..._core.metadata.moved import Moved
-from ..._core.metadata.types import ClusterSnapshot
+from ..._core.metadata.types import ClusterSnapshot, Moved
 from ...types import TopicPartition
 from ..client import Client
 

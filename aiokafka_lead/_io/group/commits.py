@@ -29,8 +29,7 @@ from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
 from ..loop import sleep_until
 from ..metadata.actor import MetadataActor
-from .missing import gone
-from .offsets import GroupOffsets
+from .offsets import GroupOffsets, gone
 from .standing import Standing
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
@@ -130,13 +129,13 @@ class Commits:
         if missing:
             raise gone(missing)
 
-    async def commit_batch(self, state: PartitionState, end: Position) -> bool:
+    async def commit_batch(self, state: PartitionState, end: Position, timeout_ms: float | None) -> bool:
         """Commit behind a batch, if its partition has not changed since the batch was handed out."""
         if not self._positions.owns(state):
             return False
         offsets = {state.tp: end.to_commit()}
         try:
-            missing = await self.store(offsets, self.timeout_ms)
+            missing = await self.store(offsets, self.timeout_ms if timeout_ms is None else timeout_ms)
         except CommitFailedError:
             return False
         if missing:

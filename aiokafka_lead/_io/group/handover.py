@@ -16,7 +16,7 @@ from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import TopicPartition
 from ..cancellation import Waits, face_cancellation, outlives_cancellation
 from ..loop import Signal
-from .auto_commit import AutoCommit
+from .leases import AutoCommit
 
 Partitions = frozenset[TopicPartition]
 

@@ -1,19 +1,26 @@
-"""Batches in hand: the effects of commits, further reads and cancellations on them."""
+"""Batches in hand: the effects of commits, further reads and cancellations on them; automatic commits."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Container
 from typing import Any
 from uuid import UUID
+
+import anyio
 
 from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
+from ..._core.consumer.positions import Positions
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.record_batch import RecordBatch
 from ..._core.metadata.types import is_another
-from ...errors import CommitFailedError
-from ...types import TopicPartition
-from ..cancellation import cancellation_of_task, cancelled_by_scope
+from ..._options.logs import client_log
+from ...errors import CommitFailedError, KafkaError
+from ...types import OffsetAndMetadata, TopicPartition
+from ..cancellation import Waits, cancellation_of_task, cancelled_by_scope
+from ..client import Client
 from ..loop import in_task
 from .commits import Commits, GroupPart
 
@@ -63,9 +70,11 @@ class Leases:
         self._last = lease
         return lease
 
-    async def commit(self, state: PartitionState, end: Position, topic_id: UUID | None) -> bool:
+    async def commit(
+        self, state: PartitionState, end: Position, topic_id: UUID | None, timeout_ms: float | None
+    ) -> bool:
         """Commit up to the batch's end if its partition has not changed since the batch was handed out."""
-        return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end)
+        return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end, timeout_ms)
 
     def topic_id(self, state: PartitionState) -> UUID | None:
         """See `Commits.topic_id`."""
@@ -128,8 +137,8 @@ class Lease:
         self._times_back = times_back
         self._is_cancelled = cancellation_of_task()
 
-    async def commit(self) -> bool:
-        return await self._leases.commit(self._state, self._end, self._topic_id)
+    async def commit(self, timeout_ms: float | None) -> bool:
+        return await self._leases.commit(self._state, self._end, self._topic_id, timeout_ms)
 
     def transaction_part(self) -> GroupPart:
         return self._leases.transaction_part(self._state, self._end, self._topic_id, self._times_back)
@@ -148,3 +157,92 @@ def _unwinds() -> bool:
         return in_task() and cancelled_by_scope()
     except RuntimeError:  # no event loop runs here any more
         return False
+
+
+_COMMIT = {"api": "OffsetCommit"}
+
+
+class AutoCommit:
+    """Checks the time when the application comes back for records; commits in the background, one at a time."""
+
+    def __init__(
+        self, client: Client, positions: Positions, commits: Commits, leases: Leases, interval_s: float
+    ) -> None:
+        self._client = client
+        self._log = client_log("consumer", client.config.client_id)
+        self._positions = positions
+        self._commits = commits
+        self._leases = leases
+        self._interval_s = interval_s
+        self._due_at = time.monotonic() + interval_s
+        self._spawned = False
+        """True while a background commit runs."""
+        self._one_at_a_time = anyio.Lock()
+        """An older commit must not arrive after a newer one."""
+        self._last = Waits()
+        """Waits of commits before partitions are given up."""
+
+    # --- notifications from the reader -------------------------------------------------------------------------------
+
+    def returned(self, now: float) -> None:
+        """The application has finished the records that it got."""
+        self._leases.returned(now)
+        if now >= self._due_at:
+            self._due_at = now + self._interval_s
+            self.commit_soon()
+
+    def watch(self, now: float) -> float | None:
+        """Return the time of the next check while the application waits."""
+        return self._due_at
+
+    def handed_out(self, tp: TopicPartition, before: Position) -> None:
+        """The application gets records from this position on."""
+        self._leases.handed_out(tp, before)
+
+    def handing_out(self, chunk: Chunk) -> None:
+        """The application gets these records one by one."""
+        self._leases.handing_out(chunk)
+
+    # --- committing --------------------------------------------------------------------------------------------------
+
+    def commit_soon(self) -> None:
+        """Commit finished records now, unless a commit is running."""
+        offsets = self._commits.done(self._positions)
+        if offsets and not self._spawned:
+            self._spawned = True
+            self._client.spawn(self._commit_in_background, offsets, name="commit offsets")
+
+    async def commit_last(self, timeout_s: float, partitions: Container[TopicPartition] | None = None) -> None:
+        """Commit finished records (of these partitions), before the partitions are given up; errors are logged.
+
+        It waits for a lost coordinator, but not longer than any other commit.
+        """
+        began_at = time.monotonic()
+        with self._last.within(timeout_s) as scope:
+            async with self._one_at_a_time:
+                await self._commit(partitions, {})
+        if scope.cancelled_caught:
+            text = "offsets were not committed within %.3g s: what was read since the commit before comes again"
+            self._log.warning(text, time.monotonic() - began_at, extra=_COMMIT)
+
+    def hurry(self, until: float) -> None:
+        """Limit the wait for a commit to this time (``time.monotonic()``): the consumer is being stopped."""
+        self._last.hurry(until)
+
+    async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            async with self._one_at_a_time:
+                # Its turn may have come late: partitions given up meanwhile were already committed.
+                gone = {} if self._commits.by_member else offsets
+                await self._commit(None, {tp: offset for tp, offset in gone.items() if tp not in self._positions})
+        finally:
+            self._spawned = False
+
+    async def _commit(
+        self, partitions: Container[TopicPartition] | None, last: dict[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        states = [state for state in self._positions if partitions is None or state.tp in partitions]
+        try:
+            await self._commits.commit_done(states, last)
+        except KafkaError as error:
+            self._log.warning("offsets were not committed: %s", error, extra=_COMMIT)

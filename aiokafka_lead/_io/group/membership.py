@@ -17,12 +17,11 @@ from ...config import ConsumerConfig
 from ...types import TopicPartition
 from ..client import Client
 from ..loop import Signal
-from .auto_commit import AutoCommit
 from .commits import Commits
 from .coordinators import Coordinators
 from .handover import Handover
 from .heartbeats import GroupCoordinator, Heartbeats
-from .leases import Leases
+from .leases import AutoCommit, Leases
 from .offsets import GroupOffsets
 from .standing import Standing
 from .task import GroupTask

@@ -11,8 +11,7 @@ from ..._core.consumer.in_hand import PollInterval
 from ..._core.consumer.prefetch import Prefetch
 from ..._core.group.member import Ask, Assign, Lose, Revoke, Step, Wait, Wanted
 from ..._core.latencies import Latencies
-from ..._core.metadata.moved import Moved
-from ..._core.metadata.types import ClusterSnapshot
+from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._options.logs import client_log
 from ...errors import IllegalStateError
 from ..client import Client

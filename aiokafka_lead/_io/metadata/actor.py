@@ -16,14 +16,12 @@ import anyio
 
 from ..._core.backoff import Backoff
 from ..._core.metadata.answer import MetadataReader
-from ..._core.metadata.metrics import RebootstrapCause
-from ..._core.metadata.moved import Listeners, MetadataListener
 from ..._core.metadata.reachability import NodeState
-from ..._core.metadata.rebootstrap import RebootstrapPolicy, leads_to_bootstrap
+from ..._core.metadata.rebootstrap import RebootstrapCause, RebootstrapPolicy, leads_to_bootstrap
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
-from ..._core.metadata.types import ClusterSnapshot, LeaderHint, TopicMetadata
+from ..._core.metadata.types import ClusterSnapshot, LeaderHint, Listeners, MetadataListener, TopicMetadata
 from ..._core.trust import patience_of
 from ..._options.logs import client_log
 from ..._values import NamedTuple
@@ -45,8 +43,7 @@ from ..connection.brokers import Brokers
 from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
-from .ask import Answer, ask, candidates, describe, final_error, reachable, unusable
-from .topic_lookups import TopicLookups, not_known
+from .ask import Answer, TopicLookups, ask, candidates, describe, final_error, not_known, reachable, unusable
 
 REFRESH_AT_LEAST_S = 1.0
 """Minimum time limit of a refresh, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""

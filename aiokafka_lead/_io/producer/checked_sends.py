@@ -9,6 +9,7 @@ from ..._core.producer.batches import Record
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._core.producer.record import (
     ANY_PARTITION,
+    Serializers,
     check_headers,
     check_partition,
     check_timestamp,
@@ -17,7 +18,6 @@ from ..._core.producer.record import (
     headers_for_each,
     one_for_each,
 )
-from ..._core.producer.serializers import Serializers
 from ..._cpython.clock import wall_ms
 from ..._options.arguments import entries
 from ..._options.serialization import WithHeaders
@@ -63,8 +63,8 @@ class CheckedSends:
                 record = await self._serialized(admission, topic, value, key, partition, timestamp_ms, headers)
             else:
                 record = self._record(topic, value, key, partition, timestamp_ms, headers)
-            delivery = self._intake.put_at_once(record)
-            return await self._intake.put(record, admission) if delivery is None else delivery
+            delivery = self._intake.try_now(record)
+            return await self._intake.wait_in_line(record, admission) if delivery is None else delivery
         except KafkaError as error:
             admission.failed(error)
             raise

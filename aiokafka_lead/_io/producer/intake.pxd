@@ -6,7 +6,7 @@ from aiokafka_lead._core.producer.batches cimport Record, TopicBuffer
 from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._core.unsampled cimport Unsampled
 from aiokafka_lead._cpython cimport clock
-from aiokafka_lead._io.producer.lines cimport Lines
+from aiokafka_lead._io.producer.waiting cimport Lines
 from aiokafka_lead._io.producer.sender cimport Sender
 
 
@@ -80,9 +80,7 @@ cdef class Intake:
     @cython.locals(buffer=TopicBuffer)
     cdef TopicBuffer _buffer_with(self, str topic, int32_t partition)
 
-    cpdef Delivery put_at_once(self, Record record)
-
     @cython.locals(buffer=TopicBuffer)
-    cdef Delivery _put_known(self, Record record, bint with_others)
+    cpdef Delivery try_now(self, Record record, bint with_others=*)
 
     cdef bint _here(self) except -1

@@ -260,18 +260,23 @@ class Intake:
         except RuntimeError:
             return False
 
+    def try_now(self, record: Record, with_others: bool = False) -> Delivery | None:
+        """Accept a record if it need not wait; return None if it must `wait_in_line`."""
+        if self._accumulator.crowded() or (self._lines.calls and record.topic in self._lines):
+            return None
+        buffer = self._accumulator.topic(record.topic)
+        if buffer is None or record.partition >= buffer.count:
+            return None
+        return self._put(buffer, record, with_others)
+
     # --- with waits ---------------------------------------------------------------------------------------------------
 
-    async def put(self, record: Record, admission: Admission, with_others: bool = False) -> Delivery:
+    async def wait_in_line(self, record: Record, admission: Admission, with_others: bool = False) -> Delivery:
         """Accept a record as soon as its topic is known and there is memory, within ``max_block_ms``.
 
         Never suspends after accepting the record, so that a cancelled call has not accepted it. Earlier calls waiting
         for the same topic come first.
         """
-        if not self._accumulator.crowded():
-            delivery = self._put_known(record, with_others)
-            if delivery is not None:
-                return delivery
         accumulator = self._accumulator
         return await self._put_in_line(
             record,
@@ -280,19 +285,6 @@ class Intake:
             lambda buffer: self._put(buffer, record, with_others),
             lambda buffer: accumulator.append_granted(buffer, record, accumulator.next_ordinal(), clock.monotonic_s()),
         )
-
-    def put_at_once(self, record: Record) -> Delivery | None:
-        """Do the same as `put` if it need not wait; return None if it must."""
-        return None if self._accumulator.crowded() else self._put_known(record, False)
-
-    def _put_known(self, record: Record, with_others: bool) -> Delivery | None:
-        """Accept a record of a known topic and partition; return None if it is not, has to wait, or memory is short."""
-        if self._lines.calls and record.topic in self._lines:
-            return None
-        buffer = self._accumulator.topic(record.topic)
-        if buffer is None or record.partition >= buffer.count:
-            return None
-        return self._put(buffer, record, with_others)
 
     def put_nowait(self, record: Record) -> Delivery | None:
         """Accept a record now, looking up its topic afterwards if it is unknown; return None when memory is short."""
@@ -334,7 +326,7 @@ class Intake:
         return batch
 
     async def put_batch(self, topic: str, partition: int, builder: BatchBuilder, admission: Admission) -> DeliveryBatch:
-        """Accept a whole batch of records, as `put` accepts a record."""
+        """Accept a whole batch of records, as `wait_in_line` accepts a record."""
         accumulator = self._accumulator
         outcome = await self._put_in_line(
             Record(topic, None, None, partition, builder.base_timestamp_ms, ()),
@@ -350,7 +342,10 @@ class Intake:
     async def _put_into(self, batch: DeliveryBatch, record: Record, left: int, admission: Admission) -> bool:
         """Accept one of many records; return True to continue. An error also fails the ``left - 1`` later ones."""
         try:
-            delivery = await self.put(record, admission, with_others=left + len(batch) > 1)
+            with_others = left + len(batch) > 1
+            delivery = self.try_now(record, with_others)
+            if delivery is None:
+                delivery = await self.wait_in_line(record, admission, with_others)
         except MessageTooLargeError as error:
             admission.failed(error)
             batch.add_failed(error)

@@ -9,7 +9,7 @@ from aiokafka_lead._core.producer.produce cimport (
 )
 from aiokafka_lead._core.producer.answers cimport BatchAnswers
 from aiokafka_lead._io.connection.connection cimport Connection
-from aiokafka_lead._io.producer.lines cimport Lines
+from aiokafka_lead._io.producer.waiting cimport Lines
 
 cdef Py_ssize_t _REQUESTS_AT_A_TIME
 cdef Py_ssize_t _BATCHES_AT_A_TIME

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import anyio.lowlevel
 
 from ..._core.counting import counts_of, snapshot
-from ..._core.metadata.moved import Moved
 from ..._core.metadata.reachability import NodeState
 from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
-from ..._core.metadata.types import ClusterSnapshot
+from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._core.producer.accumulator import Accumulator
 from ..._core.producer.answers import BatchAnswers
 from ..._core.producer.batches import PartitionQueue, ProducerBatch, Record, TopicBuffer
@@ -46,13 +45,9 @@ from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
-from .builds import THREADS, Builds
-from .flushing import Flushing
-from .lines import Lines
+from .background import THREADS, AskAny, Builds, Flushing, ProducerIds, TopicLookups
 from .pacing import Pacing
-from .parking import Parking
-from .producer_id import AskAny, ProducerIds
-from .topic_lookups import TopicLookups
+from .waiting import Lines, Parking
 
 if TYPE_CHECKING:
     from .shared_sending import Seat

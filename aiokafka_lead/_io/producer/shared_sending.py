@@ -17,8 +17,7 @@ from typing import Any, cast
 import anyio.lowlevel
 
 from ..._core.connection.in_flight import OnDone
-from ..._core.producer.joint_request import take_hints
-from ..._core.producer.outbox import Outbox, Parcel, Part
+from ..._core.producer.outbox import Outbox, Parcel, Part, take_hints
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...errors import KafkaError
 from ..client import Client

@@ -73,7 +73,7 @@ async def run_exactly_once(
     with engine.client.beginnings.within(math.inf):
         for topic in filter(None, (config.dead_letter_topic, *routing.targets)):
             await producer.partitions_for(topic)
-    routing.as_bytes = producer.takes_bytes
+    routing.as_bytes = producer._takes_bytes
     engine.read_committed_only()
     await ExactlyOnceRun(engine, membership.commits, config, routing, producer).run()
 

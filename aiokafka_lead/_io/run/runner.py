@@ -23,7 +23,7 @@ from ..._records import ConsumerRecord
 from ...errors import KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, RecordMetadata, TopicPartition
 from ..cancellation import Waits
-from ..group.missing import gone
+from ..group.offsets import gone
 from .base import Judge, WorkersRun
 from .batches import Batches, Ways
 from .dead_letters import DeadLetters

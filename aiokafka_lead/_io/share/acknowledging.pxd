@@ -1,5 +1,6 @@
 cimport cython
 
+from aiokafka_lead._cpython cimport naming
 from aiokafka_lead._core.share.acquired cimport Acquired
 from aiokafka_lead._core.share.delivered cimport Delivered
 from aiokafka_lead._core.share.record cimport ShareRecord

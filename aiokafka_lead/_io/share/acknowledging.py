@@ -14,14 +14,9 @@ from ..._core.share.delivered import Delivered
 from ..._core.share.exchange import Exchange
 from ..._core.share.planner import SharePlanner
 from ..._core.share.record import ShareRecord
-from ..._core.share.requests import FIRST_VERSION_WITH_RENEWALS
-from ...errors import (
-    ConfigTypeError,
-    IllegalStateError,
-    KafkaError,
-    RequestTimedOutError,
-    UnsupportedVersionError,
-)
+from ..._core.share.session import FIRST_VERSION_WITH_RENEWALS
+from ..._cpython import naming
+from ...errors import ConfigTypeError, IllegalStateError, KafkaError, RequestTimedOutError, UnsupportedVersionError
 from ...types import AcknowledgeType, TopicPartition
 from ..client import Client
 from ..deadline import Deadline
@@ -148,3 +143,6 @@ class Acknowledging:
                 return self._delivered.outcomes() | {acquired.tp: late for acquired in left}
             self._client.check()
         return self._delivered.outcomes()
+
+
+naming.show_in("aiokafka_lead", Acknowledgement)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.run.handler import time_of_handlers
-from ..._core.share.allowance import Allowance
-from ..._core.share.buffer import ShareBuffer
+from ..._core.share.buffer import Allowance, ShareBuffer
 from ..._core.share.decoding import AcquiredData
 from ..._core.share.delivered import Delivered
 from ..._core.share.member import ShareMember
@@ -30,8 +29,7 @@ from ..life import Kind
 from ..loop import News, Signal
 from .acknowledging import Acknowledging
 from .exchanging import ShareExchanging
-from .health import ShareHealthWatch
-from .membership import ShareMembership
+from .membership import ShareHealthWatch, ShareMembership
 from .reader import ShareReader
 
 if TYPE_CHECKING:

@@ -12,17 +12,15 @@ from typing import Any
 
 import anyio
 
-from ..._core.metadata.moved import Moved
 from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
-from ..._core.metadata.types import ClusterSnapshot
-from ..._core.share.allowance import Allowance
+from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._core.share.answers import Arrived, ShareOutcome, read_acknowledged, read_failure, read_fetched
-from ..._core.share.buffer import ShareBuffer
+from ..._core.share.buffer import Allowance, ShareBuffer
 from ..._core.share.decoding import AcquiredData
 from ..._core.share.exchange import Exchange
 from ..._core.share.member import ShareMember
 from ..._core.share.planner import Planned, SharePlanner
-from ..._core.share.requests import FIRST_VERSION_WITH_RENEWALS
+from ..._core.share.session import FIRST_VERSION_WITH_RENEWALS
 from ..._core.tracing import ReadTracing
 from ..._wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from ..._wire.messages.share_fetch import ShareFetchRequest

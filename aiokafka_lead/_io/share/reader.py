@@ -11,15 +11,13 @@ import anyio
 import anyio.lowlevel
 
 from ..._core.consumer.deserializers import Deserializers, bound, cannot_be_deserialized
-from ..._core.share.allowance import Allowance
-from ..._core.share.buffer import NotLoaded, ShareBuffer
+from ..._core.share.buffer import Allowance, NotLoaded, ShareBuffer
 from ..._core.share.delivered import Delivered
 from ..._core.share.record import ShareRecord
 from ..._core.tracing import BatchLoop, RecordLoop
 from ...errors import ClientClosedError, IllegalStateError, KafkaError, RecordDeserializationError
 from ...types import Headers, TopicPartition
-from ..consumer.deserializing import prepared
-from ..consumer.loading import Loading
+from ..consumer.deserializing import Loading, prepared
 from ..deadline import Deadline
 from ..loop import Signal
 from .exchanging import ShareExchanging

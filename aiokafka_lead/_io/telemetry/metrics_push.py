@@ -16,8 +16,7 @@ from ..deadline import Deadline
 from ..loop import News, Spawn, Waiter
 
 if TYPE_CHECKING:
-    from ..._core.metadata.moved import Moved
-    from ..._core.metadata.types import ClusterSnapshot
+    from ..._core.metadata.types import ClusterSnapshot, Moved
     from ..._core.telemetry.measures import Attributes, Source
     from .pusher import Pusher
 
@@ -189,7 +188,7 @@ class ApplicationMetrics:
             self.unregister(key)
 
     def _source(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> Source:
-        from ..._core.telemetry.application import ApplicationSource  # only here: most clusters do not ask for metrics
+        from ..._core.telemetry.measures import ApplicationSource  # only here: most clusters do not ask for metrics
 
         assert self._push is not None
         name, attributes = key

@@ -1,19 +1,21 @@
-"""Ends transactions at the coordinator, even if the caller is cancelled."""
+"""Ends transactions at the coordinator, even if the caller is cancelled, and notifies their consumers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+import weakref
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 import anyio
 
+from ..._core.consumer.consumed import Consumed, Source, TransactionPart
 from ..._core.transactions.errand import Errand
 from ..._core.transactions.pace import EndPace
-from ..._core.transactions.state import TransactionState
+from ..._core.transactions.state import Fate, TransactionState
 from ..._core.transactions.verdicts import Verdict
 from ..._options.logs import ClientLog
-from ...errors import ClientClosedError, KafkaError
+from ...errors import ClientClosedError, CommitFailedError, KafkaError
 from ..loop import Signal, Waiter
 from .asking import Asking
 
@@ -146,3 +148,51 @@ async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
             else:
                 wait_s = half_s - health.age_ms / 1000
         await anyio.sleep(max(wait_s, 0.001))
+
+
+class ConsumedParts:
+    """Takes consumers back when a transaction is aborted, even if it had no offsets of theirs yet.
+
+    A consumer whose offsets were once part of a transaction goes back after each uncommitted one. A consumer without
+    such offsets that had read before an abort is detected by its first part, which is refused.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[Fate, list[TransactionPart]] = {}
+        """Parts by transaction."""
+        self._sources: weakref.WeakSet[Source] = weakref.WeakSet()
+        self._aborted_at = float("-inf")
+        """Time of the latest end of an uncommitted transaction (``time.monotonic()``)."""
+
+    def take(self, consumed: Consumed, fate: Fate) -> TransactionPart:
+        """Return a consumer's part of the transaction. Raises `CommitFailedError`: then the transaction has failed."""
+        part = consumed._transaction_part()
+        self._parts.setdefault(fate, []).append(part)
+        if part.source not in self._sources:
+            self._sources.add(part.source)
+            if part.source.read_before(self._aborted_at):
+                raise CommitFailedError(
+                    "a transaction was aborted that may have had records of this consumer: they come again"
+                )
+        return part
+
+    def committed(self, fate: Fate) -> None:
+        """Mark a transaction as committed."""
+        for part in self._parts.pop(fate, ()):
+            part.ended(committed=True)
+
+    def aborted(self, fates: Iterable[Fate]) -> None:
+        """Mark these transactions, which were in flight at the same time, as not committed or of unknown outcome."""
+        parts = [part for fate in fates for part in self._parts.pop(fate, ())]
+        for part in parts:
+            part.ended(committed=False)
+        self._go_back(self._sources - {part.source for part in parts})
+
+    def not_begun(self) -> None:
+        """A transaction could not begin: records read for it have to be read again, as after an abort."""
+        self._go_back(self._sources)
+
+    def _go_back(self, sources: Iterable[Source]) -> None:
+        self._aborted_at = time.monotonic()
+        for source in sources:
+            source.go_back()

@@ -15,10 +15,8 @@ from typing import Protocol
 import anyio
 
 from ..._core.consumer.consumed import Consumed
-from ..._core.transactions.errand import Errand, Outcome
-from ..._core.transactions.phase import Phase
-from ..._core.transactions.state import OpenTransaction, TransactionState
-from ..._core.transactions.versions import TransactionVersion
+from ..._core.transactions.errand import Errand, Outcome, TransactionVersion
+from ..._core.transactions.state import OpenTransaction, Phase, TransactionState
 from ..._options.logs import client_log
 from ...config import ProducerConfig
 from ...errors import (
@@ -38,13 +36,12 @@ from ..client import Client
 from ..deadline import Deadline
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
-from ..producer.flushing import Then
+from ..producer.background import Then
 from ..producer.intake import Admission, Intake
 from ..producer.sender import Sender
 from .additions import Additions
 from .asking import Asking
-from .consumed_parts import ConsumedParts
-from .endings import Ending, Endings, warn_of_age
+from .endings import ConsumedParts, Ending, Endings, warn_of_age
 
 ABORT_WITHIN_S = 5.0
 """Time for which a cancelled caller waits for the abort of its transaction, which then continues without it."""
@@ -361,7 +358,7 @@ class Transactions:
             f"{_time(within_s * 1000)}"
         )
 
-    async def send_part(self, consumed: Consumed) -> None:
+    async def send_part(self, consumed: Consumed, timeout_s: float | None = None) -> None:
         """Make a consumer's handed-out records part of the open transaction, and notify the consumer of its end."""
         self.state.check_open(self.state.number)
         try:
@@ -370,7 +367,7 @@ class Transactions:
             self._failed(error)
             raise
         if part.offsets:
-            await self.send_offsets(part.offsets, part.group)
+            await self.send_offsets(part.offsets, part.group, timeout_s)
 
     def _on_send_failure(self, number: int, error: KafkaError) -> None:
         """A send raises this error, so its record is missing from the transaction."""

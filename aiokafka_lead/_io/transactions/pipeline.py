@@ -18,8 +18,7 @@ from typing import Any
 
 from ..._core.transactions.chain import Chain, Chained, Event, Stage
 from ..._core.transactions.errand import Outcome
-from ..._core.transactions.phase import Phase
-from ..._core.transactions.state import Fate
+from ..._core.transactions.state import Fate, Phase
 from ...errors import (
     ClientClosedError,
     CommitOutcomeUnknownError,
@@ -35,7 +34,7 @@ from ..client import Client
 from ..deadline import Deadline
 from ..life import Kind, Life
 from ..loop import News, Waiter
-from .consumed_parts import ConsumedParts
+from .endings import ConsumedParts
 from .manager import ABORT_WITHIN_S, Transactional, Transactions, transactions_of
 
 

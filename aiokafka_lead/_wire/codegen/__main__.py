@@ -11,9 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .jar import read_jar
-from .modules import module_name, render_module, render_table
-from .notation import PROTOCOL_FILE, parse, render
+from .modules import PROTOCOL_FILE, module_name, parse, read_jar, render, render_module, render_table
 
 WIRE = Path(__file__).parent.parent
 _MESSAGES_INIT = '"""One module per API, each imported at its first use."""\n'

@@ -18,19 +18,13 @@ from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
 from ..client import AIOKafkaClient, client_of
 from ..coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-from ..errors import (
-    ConsumerStoppedError,
-    IllegalOperation,
-    IllegalStateError,
-)
+from ..errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from ..structs import ConsumerRecord, OffsetAndMetadata
 from ..util import commit_structure_validate, create_task, deprecated
 from ..version import __version__
+from ._parts import NO_POSITION, ListenerCalls, NothingInHand, with_place
 from .group_coordinator import Consumed, GroupCoordinator
-from .in_hand import NothingInHand
-from .listener import ListenerCalls
 from .offset_calls import OffsetCalls, checked_partitions
-from .out_of_range import NO_POSITION, with_place
 from .read_record import Converter
 from .subscription_state import SubscriptionState
 

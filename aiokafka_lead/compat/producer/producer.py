@@ -9,12 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..._core.producer.delivery import DeliveryBatch
-from ...errors import (
-    ClientClosedError,
-    IllegalStateError,
-    ProducerFencedError,
-    TransactionAbortedError,
-)
+from ...errors import ClientClosedError, IllegalStateError, ProducerFencedError, TransactionAbortedError
 from ...producer import Producer
 from ...types import Header, TopicPartition
 from .._life import Life, start_or_renew

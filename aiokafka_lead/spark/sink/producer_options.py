@@ -8,8 +8,6 @@ from typing import Any
 from ...config import ProducerConfig
 from ..kafka_options import client_options
 
-__all__ = ["BATCH_SIZE", "producer_options"]
-
 BATCH_SIZE = 128 * 1024
 """Default of ``kafka.batch.size``: a task has its rows at hand, and larger batches cost less."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -11,15 +12,49 @@ from pyspark import TaskContext
 from ...config import ProducerConfig
 from ...errors import KafkaError
 from ...producer import DeliveryBatch, Producer
-from ...types import RecordMetadata
+from ...schema import SchemaSerializer
+from ...types import RecordMetadata, SerializationContext
 from ..client_loop import ClientLoop, client_loop, freeze_imports
 from ..kafka_options import bootstrap_servers, configuration, kafka_settings
-from .bulks import Bulk, RowError, bulks, pieces
+from ..schemas import LATEST, Typed, registry_of
+from .bulks import Bulk, RecordColumns, RowError, bulks, pieces
 from .producer_options import producer_options
-from .record_columns import RecordColumns
-from .typed import Encoder
 
-__all__ = ["Sending", "WriteError", "place", "write_rows"]
+
+class Encoder:
+    """Encodes typed keys and values. Used on the event loop."""
+
+    def __init__(self, typed: Typed) -> None:
+        registry = registry_of(typed)
+        self._serializers: dict[str, SchemaSerializer[Any]] = {}
+        for column, given in typed.schemas.items():
+
+            def subject(topic: str, is_key: bool, record: str | None, column: str = column) -> str:
+                return typed.subject(column, topic)
+
+            schema = None if given == LATEST else given
+            self._serializers[column] = registry.avro_serializer(schema, subject=subject)
+
+    async def encoded(self, bulk: Bulk) -> Bulk:
+        """Return the same records with bytes. Raises `RowError`."""
+        made: dict[str, Any] = {}
+        for column, serializer in self._serializers.items():
+            contents = bulk.keys if column == "key" else bulk.values
+            if contents is None:
+                continue
+            is_key = column == "key"
+            context = SerializationContext(bulk.topic, (), is_key)
+            encoded: list[Any] = []
+            try:
+                await serializer.ready(bulk.topic, is_key=is_key)
+                for content in contents:
+                    encoded.append(None if content is None else serializer(content, context))
+            except KafkaError as error:
+                why = f"its {column} is not written by its schema: {error}"
+                raise RowError(bulk.indices[len(encoded)], why) from None
+            made["keys" if is_key else "values"] = encoded
+        return bulk._replace(**made)
+
 
 UNCONFIRMED_ROWS = 100_000
 """Maximum number of unacknowledged rows: beyond it, a task waits for the oldest."""

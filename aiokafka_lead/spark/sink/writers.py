@@ -20,14 +20,12 @@ from ..._options.arguments import topic_name
 from ...config import ProducerConfig
 from ..kafka_options import configuration, mention_unknown, refuse_owned
 from ..schemas import typed_columns
+from .bulks import RecordColumns, record_columns
 from .exactly_once.settings import exactly_once
 from .producer_options import producer_options
-from .record_columns import RecordColumns, record_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Written", "batch_writer", "stream_writer"]
 
 _OWNED = {
     "key.serializer": "keys are written as the bytes that they are",

@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from ...consumer import RecordBatch
     from ...producer import Producer
 
-__all__ = [
-    "CORRUPT",
-    "BadRecordError",
-    "BadRecords",
-    "DeadLetters",
-    "OnBadRecord",
-    "bad_records",
-    "corrupt_column",
-    "send_dead_letters",
-]
-
 CORRUPT = "_corrupt"
 """The column with an unreadable record's error, key bytes and value bytes; null for a readable record."""
 

@@ -9,13 +9,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from .options import SourceOptions, batch_options
-from .partition import RangePartition, partitions_of
+from .ranges import RangePartition, partitions_of
 from .schema import check_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["KafkaBatchReader"]
 
 
 class KafkaBatchReader(DataSourceReader):

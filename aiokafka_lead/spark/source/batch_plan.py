@@ -10,8 +10,6 @@ from .cluster_view import ClusterView
 from .options import SourceOptions
 from .ranges import OffsetRange
 
-__all__ = ["find_ranges"]
-
 
 def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> list[OffsetRange]:
     """Return the offsets from the query's start to its end, within ``fromOffset`` and ``untilOffset``."""

@@ -12,23 +12,6 @@ from typing import Any, TypeVar
 from ..._options.checks import INT32_MAX, INT64_MAX
 from ...types import TopicPartition
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "AtOffsets",
-    "AtTime",
-    "AtTimes",
-    "Bound",
-    "End",
-    "NoMatch",
-    "Selection",
-    "is_certain",
-    "parse_numbers",
-    "parse_offsets",
-    "parse_partitions",
-    "parse_times",
-]
-
 LATEST, EARLIEST = -1, -2
 """Numbers for the ends of a partition, as in Kafka's ListOffsets."""
 

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from ...consumer import Consumer
     from ...producer import Producer
 
-__all__ = [
-    "CHUNK_RECORDS",
-    "admin_client",
-    "check_settings",
-    "group_consumer",
-    "read_committed",
-    "task_consumer",
-    "task_producer",
-]
-
 CHUNK_RECORDS = 16_384
 """Number of records passed to Spark at once, if available: such an Arrow batch costs the JVM little per row."""
 

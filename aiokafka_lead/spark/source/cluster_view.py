@@ -16,8 +16,6 @@ from .bounds import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Bound, End, No
 from .options import SourceOptions
 from .progress import Progress
 
-__all__ = ["MENTION_EVERY_S", "ClusterView"]
-
 CONFIRMATIONS = 2
 """Number of further answers that must agree if a topic has another id than before."""
 

@@ -14,8 +14,6 @@ from .bad_records import CORRUPT, DeadLetters
 if TYPE_CHECKING:
     from ...consumer import RecordBatch
 
-__all__ = ["ArrowColumns", "Piece"]
-
 Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
 """A batch, and the number of its first records that belong to the range."""
 

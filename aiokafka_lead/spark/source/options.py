@@ -29,8 +29,6 @@ from .bounds import (
 )
 from .clients import check_settings
 
-__all__ = ["SourceOptions", "batch_options", "check_options", "stream_options"]
-
 _OWNED = {
     "auto.offset.reset": "set the option 'startingOffsets' to say where to start",
     "key.deserializer": "keys are bytes; use DataFrame operations to deserialize them",

@@ -10,8 +10,6 @@ from typing import Any
 from ...types import TopicPartition
 from .ranges import OffsetRange
 
-__all__ = ["CheckpointError", "DataLossError", "Progress", "between", "report"]
-
 _log = logging.getLogger("aiokafka_lead.spark")
 _ID, _BEGAN, _INITIAL = "@id", "@began", "@initial"
 """Prefixes that no topic's name has: "@" is not allowed there. Nor is "/", the separator."""

@@ -29,8 +29,6 @@ from .columns import Piece
 from .progress import report
 from .ranges import OffsetRange
 
-__all__ = ["RangeReader"]
-
 _log = logging.getLogger("aiokafka_lead.spark")
 
 T = TypeVar("T")

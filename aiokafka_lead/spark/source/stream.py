@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -30,25 +30,141 @@ from pyspark.sql.types import AtomicType, StructType
 from ...errors import KafkaError
 from ...types import TopicPartition
 from .bounds import is_certain
-from .limits import capped, samples, waits
 from .options import SourceOptions, stream_options
-from .pace import Pace
-from .partition import RangePartition, partitions_of
 from .progress import Progress, between, report
-from .ranges import OffsetRange
+from .ranges import OffsetRange, RangePartition, partitions_of
 from .schema import check_schema
-
-try:
-    from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
-except ImportError:  # it is private to PySpark: without it, tasks read everything
-    _SimpleStreamReaderWrapper = DataSourceStreamReader  # type: ignore[assignment, misc]
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from .driver import StreamDriver
 
-__all__ = ["KafkaStreamReader"]
+
+SAMPLED_PARTITIONS, SAMPLED_OFFSETS = 4, 100
+
+
+def capped(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limit: int
+) -> dict[TopicPartition, int]:
+    """Return ends with at most ``limit`` offsets in total, distributed in proportion to the available ones.
+
+    Every partition gets a share if the limit allows that; otherwise they take turns, so that none starves. Partitions
+    that ``starts`` lacks keep their end.
+    """
+    sizes = {tp: end - starts[tp] for tp, end in sorted(ends.items()) if tp in starts and end > starts[tp]}
+    total = sum(sizes.values())
+    if total <= limit:
+        return dict(ends)
+    if limit < len(sizes):
+        # The offsets read so far advance by the limit with each batch, and the turns with them.
+        first = sum(starts[tp] for tp in sizes) % len(sizes)
+        turns = [*sizes][first:] + [*sizes][:first]
+        shares = {tp: int(at < limit) for at, tp in enumerate(turns)}
+    else:
+        rest = limit - len(sizes)
+        spare = total - len(sizes)
+        shares = {tp: 1 + rest * (size - 1) // spare for tp, size in sizes.items()}
+        left = limit - sum(shares.values())
+        for tp in sorted(sizes, key=lambda tp: (shares[tp] - sizes[tp], tp)):
+            extra = min(left, 1, sizes[tp] - shares[tp])
+            shares[tp] += extra
+            left -= extra
+    return {tp: starts[tp] + shares[tp] if tp in shares else end for tp, end in ends.items()}
+
+
+def samples(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> tuple[OffsetRange, ...]:
+    """Return the first offsets of the partitions with the most: their records show how large one is."""
+    found = [OffsetRange(*tp, starts[tp], end) for tp, end in ends.items() if tp in starts and end > starts[tp]]
+    largest = sorted(found, key=lambda one: (-one.size, one))[:SAMPLED_PARTITIONS]
+    return tuple(one.within(0, one.start + SAMPLED_OFFSETS) for one in largest)
+
+
+def waits(available: int, least: int | None, since_last_ms: float | None, longest_ms: float) -> bool:
+    """Return True if a micro-batch should wait for ``least`` offsets, or ``longest_ms`` since the last one.
+
+    ``since_last_ms`` is None before the first, which never waits.
+    """
+    return least is not None and available < least and since_last_ms is not None and since_last_ms < longest_ms
+
+
+# Decides if fewer tasks than cores do for a stream's micro-batches. Pure: time is an argument.
+#
+# A source does not know what a query does with a record: little, and then starting tasks is most of a small
+# micro-batch; or much, and then every core is needed. How long the last micro-batches took tells.
+
+
+WORK_S = 1.0
+"""A task may have this much work, by the last micro-batch: all of its time, in all of its tasks, counts as work."""
+
+SLOWER = 1.25
+"""Fewer tasks are given up if a micro-batch takes this many times as long as with more."""
+
+TRY_AGAIN_S = 60.0
+"""Time until they are tried again; it doubles each time."""
+
+
+class _Timed(NamedTuple):
+    """A micro-batch that is done."""
+
+    tasks: int
+    offsets: int
+    seconds: float
+
+    def seconds_for(self, offsets: int) -> float:
+        """Return the time for another number of offsets, at most."""
+        return self.seconds * max(1.0, offsets / self.offsets)
+
+
+class Pace:
+    """The durations of a stream's micro-batches.
+
+    They include the pause to the next trigger, so that they are short only in a stream with short triggers: and only
+    there it matters.
+    """
+
+    def __init__(self) -> None:
+        self._running: tuple[int, int, float] | None = None
+        """The tasks and offsets of the micro-batch that runs, and the time at which it was planned."""
+        self._last: _Timed | None = None
+        self._with_more: _Timed | None = None
+        """The last micro-batch with more tasks, to which the ones with fewer are compared."""
+        self._tries_from = -math.inf
+        self._pause_s = TRY_AGAIN_S
+
+    def tasks_for(self, offsets: int, now: float) -> int | None:
+        """Return the number of tasks that is enough for a micro-batch; None if that is unknown."""
+        if self._last is None or now < self._tries_from:
+            return None
+        enough = math.ceil(self._last.seconds_for(offsets) * self._last.tasks / WORK_S)
+        if enough < self._last.tasks:
+            self._with_more = self._last
+        return enough
+
+    def began(self, tasks: int, offsets: int, now: float) -> None:
+        """Note that a micro-batch is planned; Spark may ask for the same plan several times."""
+        if tasks and self._running is None:
+            self._running = tasks, offsets, now
+
+    def ended(self, now: float) -> None:
+        """Note that Spark asks for the next micro-batch."""
+        if self._running is None:
+            return
+        tasks, offsets, began_at = self._running
+        self._running = None
+        self._last = _Timed(tasks, offsets, now - began_at)
+        more = self._with_more
+        if more is not None and tasks < more.tasks and self._last.seconds > SLOWER * more.seconds_for(offsets):
+            self._with_more = None
+            self._tries_from = now + self._pause_s
+            self._pause_s *= 2
+
+
+try:
+    from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+except ImportError:  # it is private to PySpark: without it, tasks read everything
+    _SimpleStreamReaderWrapper = DataSourceStreamReader  # type: ignore[assignment, misc]
+
 
 SAMPLE_EVERY_S = 60.0
 """A size that is known may be this old, if it leaves everything available in one micro-batch."""

@@ -20,9 +20,7 @@ from .columns import ArrowColumns
 from .options import SourceOptions
 from .range_reader import RangeReader
 from .ranges import OffsetRange
-from .typed import batch_reader_of
-
-__all__ = ["mean_bytes", "read_at_once", "read_ranges"]
+from .schema import batch_reader_of
 
 SIGN_OF_LIFE_S = 0.5
 """Spark gets an empty batch after this long a silence: it kills a cancelled task that does not notice for a second."""

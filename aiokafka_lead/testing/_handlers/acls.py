@@ -1,7 +1,8 @@
-"""CreateAcls, DescribeAcls and DeleteAcls: rules are stored, but not enforced."""
+"""ACLs, whose rules are stored but not enforced; logins by SASL; and the push of clients' metrics (KIP-714)."""
 
 from __future__ import annotations
 
+from ..._records.layout import CODEC_IDS
 from ..._wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ..._wire.messages.delete_acls import (
     DeleteAclsFilter,
@@ -16,9 +17,95 @@ from ..._wire.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from ...errors import InvalidRequestError
+from ..._wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from ..._wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ..._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ...errors import (
+    BrokerError,
+    IllegalSaslStateError,
+    InvalidRequestError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
 from .._server.context import RequestContext
 from .._state.acls import Rule, RuleFilter
+from .._state.client_metrics import TelemetryPush, codec_name
+
+
+def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    mechanisms = list(context.engine.options.sasl.mechanisms)
+    try:
+        context.connection.authentication.begin(request.mechanism)
+    except (IllegalSaslStateError, UnsupportedSaslMechanismError) as error:
+        return SaslHandshakeResponse(error_code=error.code, mechanisms=mechanisms)
+    return SaslHandshakeResponse(mechanisms=mechanisms)
+
+
+def authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    authentication = context.connection.authentication
+    try:
+        answer = authentication.step(request.auth_bytes)
+    except SaslAuthenticationFailedError as error:
+        # As a broker does: the answer is sent, then the connection ends.
+        context.engine.defer(context.connection.close)
+        return SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
+    return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=authentication.lifetime_ms)
+
+
+def _about(context: RequestContext) -> dict[str, str]:
+    """Return the properties by which subscriptions select this client."""
+    address, _, port = context.connection.peer.rpartition(":")
+    name, version = context.connection.software
+    return {
+        "client_id": context.client_id or "",
+        "client_software_name": name,
+        "client_software_version": version,
+        "client_source_address": address,
+        "client_source_port": port,
+    }
+
+
+def get_telemetry_subscriptions(
+    context: RequestContext, request: GetTelemetrySubscriptionsRequest
+) -> GetTelemetrySubscriptionsResponse:
+    metrics = context.engine.client_metrics
+    try:
+        client_instance_id, wanted = metrics.subscription(
+            context.node.node_id, request.client_instance_id, _about(context)
+        )
+    except BrokerError as error:
+        return GetTelemetrySubscriptionsResponse(error_code=error.code)
+    return GetTelemetrySubscriptionsResponse(
+        client_instance_id=client_instance_id,
+        subscription_id=wanted.subscription_id,
+        accepted_compression_types=[CODEC_IDS[name] for name in metrics.accepted],
+        push_interval_ms=wanted.interval_ms,
+        telemetry_max_bytes=metrics.max_bytes,
+        delta_temporality=metrics.delta,
+        requested_metrics=list(wanted.metrics),
+    )
+
+
+def push_telemetry(context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
+    push = TelemetryPush(
+        context.node.node_id,
+        context.client_id or "",
+        request.client_instance_id,
+        request.subscription_id,
+        request.terminating,
+        codec_name(request.compression_type),
+        bytes(request.metrics),
+    )
+    try:
+        context.engine.client_metrics.push(push, _about(context))
+    except BrokerError as error:
+        return PushTelemetryResponse(error_code=error.code)
+    return PushTelemetryResponse()
+
 
 _CLUSTER = 4
 _CLUSTER_NAME = "kafka-cluster"
@@ -105,4 +192,8 @@ HANDLERS = {
     CreateAclsRequest: create_acls,
     DescribeAclsRequest: describe_acls,
     DeleteAclsRequest: delete_acls,
+    SaslHandshakeRequest: handshake,
+    SaslAuthenticateRequest: authenticate,
+    GetTelemetrySubscriptionsRequest: get_telemetry_subscriptions,
+    PushTelemetryRequest: push_telemetry,
 }

@@ -5,14 +5,10 @@ Brokers have no configurations here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from ..._wire.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
+from ..._wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 from ..._wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -26,19 +22,45 @@ from ..._wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ..._wire.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse as IncrementalResult,
+from ..._wire.messages.incremental_alter_configs import AlterConfigsResourceResponse as IncrementalResult
+from ..._wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
 )
-from ...errors import BrokerError, InvalidConfigError, InvalidRequestError, UnknownServerError
+from ...errors import BrokerError, InvalidConfigError, InvalidRequestError, UnknownServerError, UnsupportedVersionError
 from .._server.context import RequestContext
 from .._state.client_metrics import DEFINITIONS, ClientMetrics
 from .._state.configs import TOPIC_CONFIGS, ConfigType, split_list
 from .._state.group_configs import GroupConfigs
 from .._state.topics import Topic
 
+_CLIENT_METRICS = 16
+_LISTS: dict[int, Callable[[RequestContext], Iterable[object]]] = {
+    2: lambda context: context.engine.state.topics,
+    4: lambda context: (node.node_id for node in context.engine.state.registered()),
+    8: lambda context: (node.node_id for node in context.engine.state.registered()),
+    _CLIENT_METRICS: lambda context: context.engine.client_metrics.names,
+    32: lambda context: context.engine.groups.configs.names,
+}
+"""Lists by type: topics, brokers, their loggers, client metrics, groups."""
+
+
+def list_config_resources(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    wanted = (request.resource_types or list(_LISTS)) if context.api_version > 0 else [_CLIENT_METRICS]
+    if not all(kind in _LISTS for kind in wanted):
+        return ListConfigResourcesResponse(error_code=UnsupportedVersionError.code)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=str(name), resource_type=kind)
+            for kind in dict.fromkeys(wanted)
+            for name in _LISTS[kind](context)
+        ]
+    )
+
+
 _TOPIC = 2
 _BROKER = 4
-_CLIENT_METRICS = 16
 _GROUP = 32
 _FROM_TOPIC = 1
 _FROM_CLIENT_METRICS = 7
@@ -237,4 +259,5 @@ HANDLERS = {
     DescribeConfigsRequest: describe_configs,
     IncrementalAlterConfigsRequest: incremental_alter_configs,
     AlterConfigsRequest: alter_configs,
+    ListConfigResourcesRequest: list_config_resources,
 }

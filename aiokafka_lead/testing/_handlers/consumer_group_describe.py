@@ -16,7 +16,7 @@ from ...errors import BrokerError, GroupIdNotFoundError
 from .._server.context import RequestContext
 from .._state.consumer_group import ConsumerGroup
 from .._state.consumer_members import ConsumerMember, Slot
-from .._state.coordinators import GROUP
+from .._state.offsets import GROUP
 from .consumer_group_heartbeat import by_topic, check_consumer_groups
 from .coordinators import check_coordinator
 from .group_admin import tell_operations

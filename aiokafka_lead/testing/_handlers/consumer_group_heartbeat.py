@@ -21,7 +21,7 @@ from ...errors import (
 )
 from .._server.context import RequestContext
 from .._state.consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Beat, BeatResult, Slot
-from .._state.coordinators import GROUP
+from .._state.offsets import GROUP
 from .._state.server_assignors import SERVER_ASSIGNORS
 from .coordinators import check_coordinator
 

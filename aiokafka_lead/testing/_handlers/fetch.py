@@ -28,7 +28,7 @@ from .._server.context import Pending, RequestContext
 from .._server.timers import Timer
 from .._state.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, PartitionKey, SessionPartition
 from .._state.topics import NO_LEADER, Partition
-from .leaders import Endpoints, check_epoch, named_leader
+from .list_offsets import Endpoints, check_epoch, named_leader
 
 _TOPIC_IDS_FROM = 13
 _HINTS_FROM = 16

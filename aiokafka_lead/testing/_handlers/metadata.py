@@ -6,11 +6,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from ..._wire import ZERO_UUID
-from ..._wire.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
+from ..._wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ..._wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -25,12 +21,7 @@ from ..._wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ...errors import (
-    BrokerError,
-    LeaderNotAvailableError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-)
+from ...errors import BrokerError, LeaderNotAvailableError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from .._server.context import RequestContext
 from .._state.acls import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from .._state.cluster import MetadataView, check_topic_name

@@ -51,8 +51,7 @@ from ...errors import (
 )
 from .._server.context import RequestContext
 from .._state.classic_members import read_subscription
-from .._state.coordinators import GROUP
-from .._state.offsets import NOT_COMMITTED, Committed, Key
+from .._state.offsets import GROUP, NOT_COMMITTED, Committed, Key
 from .coordinators import check_coordinator
 from .transactional_writes import ask_for_group
 

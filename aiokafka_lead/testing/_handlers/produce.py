@@ -32,7 +32,7 @@ from ...errors import (
 from .._server.context import CloseConnection, Pending, RequestContext
 from .._state import batch as batches
 from .._state.topics import Partition
-from .leaders import Endpoints, check_leader, named_leader
+from .list_offsets import Endpoints, check_leader, named_leader
 from .transactional_writes import PRODUCE_ADDS_FROM, Refused, ask_for_partitions, written_partition
 
 _HINTS_FROM = 10

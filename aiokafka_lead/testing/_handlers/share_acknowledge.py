@@ -30,7 +30,7 @@ from .._state.share_broker import FINAL_EPOCH, INITIAL_EPOCH
 from .._state.share_deliveries import Acknowledge
 from .._state.share_partition import AcknowledgedBatch
 from .._state.topics import Partition
-from .leaders import Endpoints, named_leader
+from .list_offsets import Endpoints, named_leader
 from .share_group_heartbeat import check_member_id, check_share_groups
 
 _RENEW_FROM = 2

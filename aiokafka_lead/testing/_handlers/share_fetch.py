@@ -34,7 +34,7 @@ from .._state.consumer_members import Slot
 from .._state.share_broker import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, next_epoch
 from .._state.share_deliveries import Acquired
 from .._state.share_partition import SharePartition
-from .leaders import Endpoints, named_leader
+from .list_offsets import Endpoints, named_leader
 from .share_acknowledge import STALE_LEADER, Outcomes, acknowledge, find_partition, member_key
 
 _RECORD_LIMIT = 1

@@ -12,7 +12,7 @@ from ..._wire.messages.share_group_describe import (
 )
 from ...errors import BrokerError, GroupIdNotFoundError
 from .._server.context import RequestContext
-from .._state.coordinators import GROUP
+from .._state.offsets import GROUP
 from .._state.share_group import ShareMember
 from .consumer_group_heartbeat import by_topic
 from .coordinators import check_coordinator

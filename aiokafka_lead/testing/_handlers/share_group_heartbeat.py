@@ -11,7 +11,7 @@ from ..._wire.messages.share_group_heartbeat import (
 from ...errors import BrokerError, InvalidRequestError, UnsupportedVersionError
 from .._server.context import RequestContext
 from .._state.consumer_members import LEAVES
-from .._state.coordinators import GROUP
+from .._state.offsets import GROUP
 from .._state.share_group import ShareBeat
 from .consumer_group_heartbeat import by_topic
 from .coordinators import check_coordinator
@@ -34,11 +34,11 @@ def check_member_id(member_id: str | None) -> None:
 def share_group_heartbeat(context: RequestContext, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
     try:
         check_share_groups(context)
-        _check(request)
+        _check_share(request)
         check_coordinator(context, GROUP, request.group_id)
         groups = context.engine.groups
         group = groups.share_group(request.group_id, create=request.member_epoch == 0)
-        result = group.heartbeat(_beat(context, request))
+        result = group.heartbeat(_share_beat(context, request))
     except BrokerError as error:
         return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=result.epoch)
@@ -54,7 +54,7 @@ def share_group_heartbeat(context: RequestContext, request: ShareGroupHeartbeatR
     return response
 
 
-def _check(request: ShareGroupHeartbeatRequest) -> None:
+def _check_share(request: ShareGroupHeartbeatRequest) -> None:
     check_member_id(request.member_id)
     for name in ("group_id", "rack_id"):
         if getattr(request, name) == "":
@@ -65,7 +65,7 @@ def _check(request: ShareGroupHeartbeatRequest) -> None:
         raise InvalidRequestError("MemberEpoch is invalid.")
 
 
-def _beat(context: RequestContext, request: ShareGroupHeartbeatRequest) -> ShareBeat:
+def _share_beat(context: RequestContext, request: ShareGroupHeartbeatRequest) -> ShareBeat:
     topics = request.subscribed_topic_names
     return ShareBeat(
         member_id=request.member_id,

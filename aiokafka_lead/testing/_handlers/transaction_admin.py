@@ -17,10 +17,7 @@ from ..._wire.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from ..._wire.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
+from ..._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..._wire.messages.list_transactions import TransactionState as ListedTransaction
 from ..._wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -38,10 +35,10 @@ from ...errors import (
     raise_for_code,
 )
 from .._server.context import RequestContext
-from .._state.coordinators import TRANSACTION, slot_of
+from .._state.offsets import TRANSACTION, slot_of
 from .._state.transaction import Transaction, TxnState
 from .coordinators import check_coordinator
-from .leaders import check_leader
+from .list_offsets import check_leader
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _OWN_EPOCH_FROM = 2

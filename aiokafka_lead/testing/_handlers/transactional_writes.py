@@ -25,9 +25,9 @@ from ...errors import (
 )
 from .._server.context import RequestContext
 from .._state.batch import transactional_header
-from .._state.coordinators import TRANSACTION
+from .._state.offsets import TRANSACTION
 from .._state.topics import Partition
-from .leaders import check_leader
+from .list_offsets import check_leader
 
 PRODUCE_ADDS_FROM = 12
 _PRODUCE_ABORTABLE_FROM = 11

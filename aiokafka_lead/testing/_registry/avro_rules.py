@@ -9,8 +9,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["AvroSchema", "InvalidAvro", "unreadable"]
-
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _PROMOTIONS = {
     "int": ("long", "float", "double"),

@@ -9,8 +9,6 @@ from typing import Any
 
 from .avro_rules import AvroSchema, unreadable
 
-__all__ = ["Refusal", "Store", "Stored"]
-
 LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 TYPES = ("AVRO", "JSON", "PROTOBUF")
 

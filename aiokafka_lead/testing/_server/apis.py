@@ -8,7 +8,7 @@ from typing import Any
 from ..._wire import ApiKey, Request, RequestFrame, Response, request_class
 from ..._wire.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 from ...errors import UnsupportedVersionError
-from .._state.features import Features
+from .._state.configs import Features
 from ..faults import set_errors
 from ..request_log import api_key_of
 

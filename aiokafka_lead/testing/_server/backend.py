@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 
-__all__ = ["running_backend"]
-
 
 def running_backend() -> str | None:
     """Return ``"asyncio"``, ``"trio"`` or None. trio is checked first, because it may be asyncio's guest."""

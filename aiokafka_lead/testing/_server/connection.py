@@ -6,15 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..._wire import (
-    ApiKey,
-    Buffer,
-    RequestFrame,
-    Response,
-    UnsupportedRequestError,
-    decode_request,
-    encode_response,
-)
+from ..._wire import ApiKey, Buffer, RequestFrame, Response, UnsupportedRequestError, decode_request, encode_response
 from ...errors import MalformedMessageError, UnsupportedVersionError
 from ..faults import Fault, answers_for_parts, set_errors
 from ..request_log import RequestRecord

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from .engine import Engine
     from .sasl import Authentication
 
-__all__ = ["CloseConnection", "Connection", "Handler", "Handlers", "Pending", "RequestContext"]
-
 
 class CloseConnection(Exception):
     """Raised by a handler to end the connection without an answer, as brokers do."""

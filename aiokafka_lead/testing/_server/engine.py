@@ -13,9 +13,9 @@ from uuid import UUID
 
 from .._state.acls import Acls
 from .._state.client_metrics import ClientMetrics
-from .._state.coordinators import TRANSACTION, slot_of
 from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupOptions
+from .._state.offsets import TRANSACTION, slot_of
 from .._state.share_broker import ShareBroker, ShareWorld
 from .._state.transactions import TransactionCoordinator
 from ..faults import Faults

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 import anyio
 
-__all__ = ["Timer", "Timers"]
-
 
 class Timer:
     """A future call; `cancel` prevents it."""

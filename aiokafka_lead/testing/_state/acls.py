@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CLUSTER_OPERATIONS", "GROUP_OPERATIONS", "TOPIC_OPERATIONS", "Acls", "Rule", "RuleFilter"]
-
 _ANY = 1
 """Matches every value of an enumeration in a filter."""
 _MATCH, _LITERAL, _PREFIXED = 2, 3, 4

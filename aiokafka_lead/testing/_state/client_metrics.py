@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
+from ..._cpython import naming
 from ..._records.compression import decompress
 from ..._records.layout import CODEC_NAMES
 from ...errors import (
@@ -79,7 +80,7 @@ class TelemetryPush(NamedTuple):
     """Not compressed: ``MetricsData`` of opentelemetry-proto."""
 
 
-TelemetryPush.__module__ = "aiokafka_lead.testing"  # where users find it
+naming.show_in("aiokafka_lead.testing", TelemetryPush)
 
 
 class Wanted(NamedTuple):

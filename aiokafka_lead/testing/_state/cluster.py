@@ -22,8 +22,8 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from .configs import TopicConfigs, TopicDefaults
-from .coordinators import Coordinators
 from .fetch_sessions import FetchSessions
+from .offsets import Coordinators
 from .topics import NO_LEADER, BrokerView, Partition, PartitionView, Resignation, Topic, TopicView
 
 _PARTITIONS_MAX = 10_000

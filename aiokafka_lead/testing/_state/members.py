@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
+from ..._cpython import naming
 from ...errors import BrokerError
 from .clock import TimerHandle
 
@@ -93,7 +94,7 @@ class GroupOptions(NamedTuple):
     share_max_sessions: int = 2_000
 
 
-GroupOptions.__module__ = "aiokafka_lead.testing"  # where users find it
+naming.show_in("aiokafka_lead.testing", GroupOptions)
 
 
 class Member:

@@ -6,6 +6,40 @@ OAUTHBEARER's token.
 
 from __future__ import annotations
 
-from .mechanism import Credentials, SaslMechanism
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The user; one object serves every connection of a client. The password never shows in ``repr``."""
+
+    username: str
+    password: str = field(repr=False)
+    is_delegation_token: bool = False
+    """True if name and password are a delegation token's id and HMAC (KIP-48), which SCRAM declares."""
+    derived_keys: dict[object, bytes] = field(default_factory=dict, repr=False, compare=False)
+    """Cache of keys that a mechanism derives from the password at some cost, so that a reconnect need not."""
+
+
+class SaslMechanism(Protocol):
+    """One authentication: `start` once, then `respond` to each challenge until ``done``.
+
+    Both raise `SaslAuthenticationFailedError` if the server cannot be trusted or the mechanism cannot continue.
+    """
+
+    @property
+    def done(self) -> bool:
+        """True if the client has no more to send and the server has proved all that the mechanism lets it prove."""
+        ...
+
+    def start(self) -> bytes:
+        """Return the first message."""
+        ...
+
+    def respond(self, challenge: bytes) -> bytes:
+        """Return the answer to the server's message; undefined once ``done``."""
+        ...
+
 
 __all__ = ["Credentials", "SaslMechanism"]

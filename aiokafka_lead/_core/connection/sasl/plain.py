@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....errors import SaslAuthenticationFailedError
-from .mechanism import Credentials
+from . import Credentials
 
 
 class Plain:

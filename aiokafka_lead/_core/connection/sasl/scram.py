@@ -13,7 +13,7 @@ from base64 import b64decode, b64encode
 
 from ...._values import NamedTuple
 from ....errors import SaslAuthenticationFailedError
-from .mechanism import Credentials
+from . import Credentials
 
 MIN_ITERATIONS = 4096
 """The minimum of RFC 7677 and of Kafka: fewer would make guessing passwords from a captured exchange cheap."""

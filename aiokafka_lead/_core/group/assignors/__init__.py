@@ -13,8 +13,7 @@ from .consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from .range import RangeAssignor
-from .roundrobin import RoundRobinAssignor
+from .stateless import RangeAssignor, RoundRobinAssignor
 from .sticky import CooperativeStickyAssignor, StickyAssignor
 from .types import NO_GENERATION, Assignment, GroupAssignor, MemberSubscription, TopicPartitions
 

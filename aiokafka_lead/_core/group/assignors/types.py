@@ -1,4 +1,4 @@
-"""Types of assignors, which are pure functions from members and partitions to an assignment."""
+"""Types of assignors, which are pure functions from members and partitions to an assignment; members' claims."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...._cpython import naming
+from ...._values import NamedTuple
 from ....types import TopicPartition
 from ...metadata.types import ClusterSnapshot
 
@@ -37,7 +39,7 @@ class MemberSubscription:
     """Rack of the member (KIP-881): its ``client_rack``."""
 
 
-MemberSubscription.__module__ = "aiokafka_lead"  # where users find it
+naming.show_in("aiokafka_lead", MemberSubscription)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class TopicPartitions:
         return racks[partition] if partition < len(racks) else _NO_RACKS
 
 
-TopicPartitions.__module__ = "aiokafka_lead"  # where users find it
+naming.show_in("aiokafka_lead", TopicPartitions)
 
 
 class GroupAssignor(Protocol):
@@ -108,7 +110,7 @@ class GroupAssignor(Protocol):
         ...
 
 
-GroupAssignor.__module__ = "aiokafka_lead"  # where users find it
+naming.show_in("aiokafka_lead", GroupAssignor)
 
 
 def java_order(text: str) -> bytes:
@@ -121,3 +123,59 @@ def member_order(member: MemberSubscription) -> tuple[bool, bytes]:
     if member.group_instance_id is not None:
         return False, java_order(member.group_instance_id)
     return True, java_order(member.member_id)
+
+
+def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: Iterable[str]) -> bool:
+    """Return True if members and replicas share racks, and not every rack has a replica of every partition."""
+    member_racks = {rack for rack in members if rack}
+    if not member_racks:
+        return False
+    sets = {topics.partition_racks(name, index) for name in names for index in range(topics.counts[name])}
+    everywhere = frozenset[str]().union(*sets)
+    return not everywhere.isdisjoint(member_racks) and sets != {everywhere}
+
+
+class Claim(NamedTuple):
+    """Partitions that one member says it owns, and the generation since which it does."""
+
+    member_id: str
+    partitions: Iterable[TopicPartition]
+    generation: int = NO_GENERATION
+
+
+class Claims:
+    """Claims of all members.
+
+    A member that was away still claims partitions that other members got meanwhile: the newest generation wins
+    (KIP-341). If two members claim a partition in the same generation, neither can be trusted, and the partition counts
+    as free.
+    """
+
+    def __init__(self, claims: Sequence[Claim], topics: TopicPartitions) -> None:
+        self.owners: dict[TopicPartition, str] = {}
+        """Owner of each existing partition, if known."""
+        self._claimants: dict[TopicPartition, set[str]] = {}
+        newest: dict[TopicPartition, int] = {}
+        for claim in claims:
+            for partition in dict.fromkeys(claim.partitions):
+                if not 0 <= partition.partition < topics.counts.get(partition.topic, 0):
+                    continue
+                self._claimants.setdefault(partition, set()).add(claim.member_id)
+                best = newest.get(partition)
+                if best is None or claim.generation > best:
+                    newest[partition] = claim.generation
+                    self.owners[partition] = claim.member_id
+                elif claim.generation == best:
+                    self.owners.pop(partition, None)
+
+    def must_be_given_up(self, partition: TopicPartition, by: str) -> bool:
+        """Return True if another member has to give up a partition before ``by`` may have it."""
+        others = self._claimants.get(partition, set()) - {by}
+        return bool(others) and self.owners.get(partition) != by
+
+    def withhold(self, assignment: Assignment) -> Assignment:
+        """Return the assignment without partitions that their owners must give up first (KIP-429)."""
+        return {
+            member_id: [partition for partition in partitions if not self.must_be_given_up(partition, member_id)]
+            for member_id, partitions in assignment.items()
+        }

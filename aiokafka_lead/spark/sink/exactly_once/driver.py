@@ -12,12 +12,8 @@ from ....admin import TransactionDescription, TransactionState
 from ....errors import InvalidTransactionTimeoutError, KafkaError, UnsupportedVersionError
 from ....producer import Producer
 from ...client_loop import ClientLoop, client_loop
-from .errors import ExactlyOnceError, TransactionsLostError
-from .ledger import Entry, read, write
-from .run import Run, Share
-from .settings import ExactlyOnce
-
-__all__ = ["abort", "begin", "commit", "why_not"]
+from .settings import Entry, ExactlyOnce, read, write
+from .task import ExactlyOnceError, Run, Share, TransactionsLostError
 
 LEAST_LEFT_MS = 30_000
 """Part of a transaction's timeout that must remain when its commit is decided, but at most `LEAST_SHARE_LEFT` of it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -11,14 +12,67 @@ from pyspark import TaskContext
 from ...._io.transactions.handover import OpenTransaction, hand_over
 from ....producer import Producer
 from ...client_loop import ClientLoop, client_loop, freeze_imports
-from ..record_columns import RecordColumns
+from ..bulks import RecordColumns
 from ..task import Sending, place
-from .errors import ExactlyOnceError
-from .ledger import read
-from .run import Batch, Run, Share
-from .settings import ExactlyOnce
+from .settings import ExactlyOnce, read
 
-__all__ = ["write_share"]
+
+class Batch(NamedTuple):
+    """The micro-batch to write."""
+
+    query: str
+    """The query's id, stored in its checkpoint."""
+    number: int
+
+
+class Run(NamedTuple):
+    """One try of a micro-batch or of a write, as sent to tasks."""
+
+    name: str
+    query: str | None
+    """Query of the last micro-batch in the ledger when the run began."""
+    batch: int
+
+    def has(self, batch: Batch) -> bool:
+        """Return True if the micro-batch was decided. Raises `ExactlyOnceError` for another query's ledger."""
+        if self.query is None:
+            return False
+        if self.query == batch.query:
+            if self.batch > batch.number:
+                raise ExactlyOnceError(
+                    f"batch {batch.number} comes after batch {self.batch}: the checkpoint was set back, or copied; "
+                    "with another transactionalIdPrefix the query writes from here on again"
+                )
+            return self.batch == batch.number
+        if batch.number > 0:
+            raise ExactlyOnceError(
+                f"the transactionalIdPrefix belongs to query {self.query}, which was at batch {self.batch}: "
+                "give each query its own"
+            )
+        return False  # a new query takes over, for example after its checkpoint was deleted
+
+
+class Share(NamedTuple):
+    """The rows written by an attempt of a task."""
+
+    run: str
+    task: int
+    rows: int
+    opened: OpenTransaction | None
+    """The transaction with its rows; None if it has none, or they were written before."""
+    batch: Batch | None
+    """None for the write of a DataFrame."""
+    written_before: bool = False
+    """True if the ledger already had the micro-batch."""
+
+
+class ExactlyOnceError(Exception):
+    """The micro-batch, or the write, does not count: it may be repeated."""
+
+
+class TransactionsLostError(Exception):
+    """The cluster aborted part of a decision before it could be committed: those rows are lost."""
+
 
 NAMELESS = "without a name"
 """Query of a numbered write outside streaming queries."""

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from .run import Run, Share
 from .settings import ExactlyOnce
+from .task import Run, Share
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..record_columns import RecordColumns
-
-__all__ = ["ExactBatchWriter", "ExactStreamWriter", "Written"]
+    from ..bulks import RecordColumns
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,12 @@ cimport cython
 
 
 @cython.final
+cdef class Lines:
+    cdef readonly Py_ssize_t calls
+    cdef dict _lines
+
+
+@cython.final
 cdef class Parking:
     cdef object _loop
 

@@ -1,4 +1,4 @@
-"""Adapter that calls the application's listener as aiokafka calls it."""
+"""Parts of the consumer that aiokafka's interface needs: records in hand, listeners, and offsets out of range."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from ..._io.consumer.reader import ReadListener
+from ...errors import FetchOffsetOutOfRangeError, KafkaError, NoOffsetForPartitionError
 from ...types import TopicPartition
 from ..abc import ConsumerRebalanceListener
 
-__all__ = ["ListenerCalls"]
+
+class NothingInHand:
+    """Replaces the native consumer's account of records in progress: records that were handed out count as done.
+
+    So a rebalance does not wait for the application, and automatic commits cover all records it got, as in aiokafka.
+    """
+
+    def __init__(self, account: ReadListener) -> None:
+        self.returned = account.returned
+        self.watch = account.watch
+
+    def handed_out(self, tp: object, before: object) -> None:
+        """Do nothing: the records already count as done."""
+
+    def handing_out(self, chunk: object) -> None:
+        """Do nothing: the records already count as done."""
+
 
 _log = logging.getLogger("aiokafka")
 
@@ -60,3 +78,33 @@ class ListenerCalls:
                 await result
         except Exception:
             _log.exception("%s of the rebalance listener has failed", callback.__name__)
+
+
+NO_POSITION = (FetchOffsetOutOfRangeError, NoOffsetForPartitionError)
+
+
+class PositionOutOfRangeError(FetchOffsetOutOfRangeError):
+    """`OffsetOutOfRangeError` whose ``args[0]`` has the offset by partition: ``seek_to_beginning(*error.args[0])``."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class NoPositionError(NoOffsetForPartitionError):
+    """`NoOffsetForPartitionError` whose ``args[0]`` is the partition: ``seek(error.args[0], 0)``."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def with_place(error: FetchOffsetOutOfRangeError | NoOffsetForPartitionError) -> KafkaError:
+    """Return the error that a native consumer raised with aiokafka's ``args``."""
+    tp = TopicPartition(error.topic, error.partition)
+    own: KafkaError
+    if isinstance(error, NoOffsetForPartitionError):
+        own = NoPositionError(error.message, topic=error.topic, partition=error.partition)
+        own.args = (tp,)
+    else:
+        own = PositionOutOfRangeError(error.message, topic=tp.topic, partition=tp.partition, offset=error.offset)
+        own.args = ({tp: error.offset},)
+    return own

@@ -1,9 +1,4 @@
-"""Range assignment: runs of each topic's partitions; the first members get one more (Java: ``RangeAssignor``).
-
-Topics with the same number of partitions and the same members are co-partitioned: partition n of each goes to the same
-member. If members and replicas report their racks and not every rack has every partition, a member first gets
-partitions with a replica in its rack, as far as the sizes of the runs and the co-partitioning allow (KIP-881).
-"""
+"""Assignors that need nothing but the subscriptions: range and round-robin."""
 
 from __future__ import annotations
 
@@ -11,8 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from ....types import TopicPartition
-from .racks import racks_matter
-from .types import Assignment, MemberSubscription, TopicPartitions, member_order
+from .types import Assignment, MemberSubscription, TopicPartitions, member_order, racks_matter
+
+# Range assignment: runs of each topic's partitions; the first members get one more (Java: ``RangeAssignor``).
+#
+# Topics with the same number of partitions and the same members are co-partitioned: partition n of each goes to the
+# same member. If members and replicas report their racks and not every rack has every partition, a member first gets
+# partitions with a replica in its rack, as far as the sizes of the runs and the co-partitioning allow (KIP-881).
 
 
 class RangeAssignor:
@@ -111,3 +111,38 @@ def _assign_together(group: Sequence[_TopicRange]) -> None:
                 if all(each.room(member_id) <= 0 for each in group):
                     takers.remove(member_id)
                 break
+
+
+class RoundRobinAssignor:
+    """Deals all partitions of all topics, sorted, to the members in turn, passing over those without the topic."""
+
+    name = "roundrobin"
+    cooperative = False
+
+    def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
+        return None
+
+    def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
+        ordered = sorted(members, key=member_order)
+        wanted = [frozenset(member.topics) for member in ordered]
+        hands: list[list[TopicPartition]] = [[] for _ in ordered]
+        turn = 0
+        for topic in sorted(frozenset[str]().union(*wanted) & topics.counts.keys()):
+            # Maps each turn to the member that takes it; made once for each topic, not searched per partition.
+            taker = _takers([topic in topics_wanted for topics_wanted in wanted])
+            for partition in range(topics.counts[topic]):
+                turn = taker[turn]
+                hands[turn].append(TopicPartition(topic, partition))
+                turn = (turn + 1) % len(ordered)
+        return {member.member_id: hand for member, hand in zip(ordered, hands, strict=True)}
+
+
+def _takers(wants: Sequence[bool]) -> list[int]:
+    """Return for each seat the next one, itself included, that wants the topic. At least one does."""
+    takers = [0] * len(wants)
+    following = wants.index(True)
+    for seat in reversed(range(len(wants))):
+        if wants[seat]:
+            following = seat
+        takers[seat] = following
+    return takers

@@ -1,0 +1,259 @@
+"""The background work of a sender: producer ids, look-ups of topics, flushes, and slow compression."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+from anyio.lowlevel import RunVar
+
+from ..._core.backoff import Backoff, Sparingly
+from ..._core.inquiry import Inquiry, evades
+from ..._core.producer.accumulator import Accumulator
+from ..._core.producer.answers import BatchAnswers
+from ..._core.producer.batches import ProducerBatch, Record
+from ..._core.producer.delivery import Delivery
+from ..._core.producer.idempotence import IdempotentSequencing
+from ..._core.producer.produce import build_batches
+from ..._core.producer.unknown_topics import UnknownTopics
+from ..._core.trust import patience_of
+from ..._options.logs import ClientLog
+from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...config import ProducerConfig
+from ...errors import KafkaError, error_for_code
+from ..connection.connection import Connection
+from ..loop import Signal, Spawn, Waiter
+from ..metadata.actor import MetadataActor
+
+_INT32_MAX = 2**31 - 1
+
+
+class AskAny(Protocol):
+    """`ask_anyone`, for one client."""
+
+    def __call__(
+        self, inquiries: Collection[Inquiry], ask: Callable[[Connection], Awaitable[InitProducerIdResponse]], /
+    ) -> Awaitable[tuple[int, InitProducerIdResponse]]: ...
+
+
+class ProducerIds:
+    """Ids of one idempotent, non-transactional producer."""
+
+    def __init__(
+        self, config: ProducerConfig, accumulator: Accumulator, answers: BatchAnswers, ask_any: AskAny, log: ClientLog
+    ) -> None:
+        """``ask_any`` asks the least loaded broker."""
+        self._accumulator = accumulator
+        self._answers = answers
+        self._ask_any = ask_any
+        self._log = log
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._inquiry = Inquiry(patience_of(config.retry_backoff_max_ms))
+        self.wanted = Signal()
+        """Set when the producer has records to send and no id."""
+
+    async def run(self, identity: IdempotentSequencing) -> None:
+        """Get ids until cancelled."""
+        failures = 0
+        while True:
+            if identity.producer_id >= 0:
+                failures = 0
+                await self.wanted.wait()
+                continue
+            error = await self._get()
+            if error is None:
+                continue
+            failures += 1
+            if not evades(error):
+                self._answers.abort(partial(_no_producer_id, error), time.monotonic())
+                await self.wanted.wait()
+            await anyio.sleep(self._backoff.delay_s(failures))
+
+    async def _get(self) -> KafkaError | None:
+        try:
+            _, response = await self._ask_any((self._inquiry,), _ask)
+        except KafkaError as error:
+            level = logging.DEBUG if error.retriable else logging.WARNING
+            self._log.log(level, "no producer id: %s", error.message, extra={"api": "InitProducerId"})
+            return error
+        self._inquiry.settled()
+        self._accumulator.on_producer_id(response.producer_id, response.producer_epoch, time.monotonic())
+        return None
+
+
+async def _ask(connection: Connection) -> InitProducerIdResponse:
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
+    response = await connection.request(request)
+    if response.error_code:
+        kind = error_for_code(response.error_code)
+        raise kind(f"InitProducerId: {kind().message}")
+    return response
+
+
+def _no_producer_id(error: KafkaError, fate: str) -> KafkaError:
+    return type(error)(f"no producer id could be had, so the records were {fate}: {error.message}")
+
+
+_WARN_EVERY_S = 60.0
+"""Interval of the warnings about dropped records of a topic."""
+
+
+class TopicLookups:
+    """One task for each such topic, whose records fail if that fails."""
+
+    def __init__(
+        self, accumulator: Accumulator, metadata: MetadataActor, spawn: Spawn, max_block_ms: float, log: ClientLog
+    ) -> None:
+        """``spawn`` runs a supervised task."""
+        self.unknown = UnknownTopics(accumulator)
+        """The records."""
+        self._metadata = metadata
+        self._spawn = spawn
+        self._max_block_ms = max_block_ms
+        self._log = log
+        self._warnings = Sparingly(_WARN_EVERY_S)
+        """For topics that stay unknown: an application that keeps sending to one would get a line per call."""
+
+    def put(self, record: Record) -> Delivery | None:
+        """Accept a record, and look up its topic; return None when memory is short."""
+        first = record.topic not in self.unknown
+        delivery = self.unknown.append(record)
+        if first and delivery is not None:
+            self._spawn(self._look_up, record.topic, name="kafka producer topic")
+        return delivery
+
+    async def _look_up(self, topic: str) -> None:
+        try:
+            await self._metadata.topic(topic, self._max_block_ms)
+        except KafkaError as error:
+            failure = error
+            count = self.unknown.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
+            if count and self._warnings.allow(topic, time.monotonic()):
+                text = "gave up %d records of %s, which is not known: %s"
+                self._log.warning(text, count, topic, failure, extra={"topic": topic})
+
+
+Then = Callable[[Waiter[None]], bool]
+"""Continuation of a flush. If it returns True, the flush continues until this waiter is done."""
+
+
+class Flushing:
+    """The flushes of one producer."""
+
+    def __init__(self, accumulator: Accumulator) -> None:
+        self._accumulator = accumulator
+        self._taking = False
+        """True while a response is being processed: no other work may begin meanwhile."""
+        self._over: list[tuple[Waiter[None], Then]] = []
+        """Flushes that this response has completed."""
+
+    async def wait(self, timeout_s: float | None, then: Then | None = None) -> None:
+        """Wait until every currently pending record is acknowledged or has failed. Raises TimeoutError.
+
+        If a response completes the flush, ``then`` is called in the same turn of the event loop; otherwise it is not
+        called.
+        """
+        waiter: Waiter[None] = Waiter()
+        ticket = self._accumulator.start_flush(partial(self._end, waiter, then), time.monotonic())
+        if ticket is None:
+            return
+        try:
+            await waiter.wait(timeout_s)
+        finally:
+            self._accumulator.end_flush(ticket)
+
+    def _end(self, waiter: Waiter[None], then: Then | None) -> None:
+        if then is not None and self._taking:
+            self._over.append((waiter, then))
+        else:
+            waiter.set_result(None)
+
+    def answer_comes(self) -> None:
+        """A response is about to be processed; `answer_taken` follows."""
+        self._taking = True
+
+    def answer_taken(self, well: bool) -> None:
+        """The response has been processed; if not ``well``, because of an error, and then no other work begins."""
+        self._taking = False
+        over, self._over = self._over, []
+        for waiter, then in over:
+            if not (well and then(waiter)):
+                waiter.set_result(None)
+
+
+# Slow compression beside the event loop.
+#
+# With a codec that takes 10 ns a byte a full batch blocks the event loop for 2 ms, with one that takes 900 for a
+# quarter of a second. A thread does not block the loop, since codecs release the interpreter's lock while they work.
+# Fast codecs do not benefit: next to a busy loop a thread waits longer for that lock, up to 5 ms each time, than it
+# works.
+
+
+THREADS = os.cpu_count() or 1
+"""Number of requests compressed at the same time, by all producers of an event loop."""
+
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("aiokafka_lead compression")
+"""anyio's own limiter belongs to the application, whose threads may wait for a producer."""
+
+
+class _Build:
+    """The batches of one request."""
+
+    __slots__ = ("batches", "connection", "done")
+
+    def __init__(self, connection: Connection, batches: list[ProducerBatch]) -> None:
+        self.connection = connection
+        self.batches = batches
+        self.done = False
+
+
+class Builds:
+    """Requests whose batches are being compressed. For each broker, they leave in the order in which they came."""
+
+    def __init__(
+        self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None], transactional: bool
+    ) -> None:
+        """``submit`` sends a finished request, on the connection that had room for it."""
+        self._transactional = transactional
+        self._spawn = spawn
+        self._submit = submit
+        self._waiting: dict[int, deque[_Build]] = {}
+        """Requests not submitted yet, by broker."""
+
+    def count(self, node_id: int) -> int:
+        """Return the number of requests to a broker in progress here."""
+        waiting = self._waiting.get(node_id)
+        return len(waiting) if waiting is not None else 0
+
+    def begin(self, connection: Connection, batches: list[ProducerBatch]) -> None:
+        """Begin to build the next request to a broker."""
+        build = _Build(connection, batches)
+        self._waiting.setdefault(connection.node_id, deque()).append(build)
+        self._spawn(self._run, build, name="kafka producer compression")
+
+    async def _run(self, build: _Build) -> None:
+        await anyio.to_thread.run_sync(build_batches, build.batches, self._transactional, limiter=_threads())
+        build.done = True
+        node_id = build.connection.node_id
+        waiting = self._waiting[node_id]
+        while waiting and waiting[0].done:
+            first = waiting.popleft()
+            if not waiting:
+                del self._waiting[node_id]
+            self._submit(first.connection, first.batches)
+
+
+def _threads() -> anyio.CapacityLimiter:
+    try:
+        return _limiter.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(THREADS)
+        _limiter.set(limiter)
+        return limiter

@@ -1,0 +1,187 @@
+"""Calls and tasks of a producer that wait: for their turn, and for the outcomes of records.
+
+Compiled through ``waiting.pxd`` if a compiler is available.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import Any
+
+from ..._core.producer.outcome import BatchOutcome
+from ...errors import WrongEventLoopError
+from ..deadline import Deadline
+from ..loop import Signal, Waiter, in_trio, loop_token
+
+# Queues calls that wait until their records can be accepted, so that no call overtakes an earlier one.
+#
+# There is a line for each topic. The first call in it waits for its topic or memory, and later ones wait for their
+# turn. Checks for an empty line are hot: this module is compiled through ``lines.pxd`` if a compiler is available.
+
+
+_WOKEN_TOGETHER = 64
+"""asyncio runs simultaneously woken tasks in order, each in a fraction of a turn of its event loop."""
+
+
+class Place:
+    """The place of one call in its topic's line."""
+
+    __slots__ = ("_asleep", "_lines", "_signal", "line", "topic")
+
+    def __init__(self, lines: Lines, topic: str, line: deque[Place]) -> None:
+        self._lines = lines
+        self.topic = topic
+        self.line = line
+        self._signal = Signal()
+        self._asleep = False
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.leave(self)
+
+    @property
+    def first(self) -> bool:
+        """True if it is this call's turn."""
+        return self.line[0] is self
+
+    async def until_first(self, deadline: Deadline) -> bool:
+        """Wait until it is this call's turn; return False if that does not happen in time."""
+        while not self.first:
+            self._asleep = True
+            try:
+                if not await self._signal.wait(deadline.left_s()):
+                    return False
+            finally:
+                self._asleep = False
+        return True
+
+    def wake(self) -> bool:
+        """Let the call check for its turn; return True if it was asleep."""
+        asleep, self._asleep = self._asleep, False
+        if asleep:
+            self._signal.set()
+        return asleep
+
+
+class Lines:
+    """The lines of one producer."""
+
+    __slots__ = ("_lines", "calls")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """Number of waiting calls, for all topics."""
+        self._lines: dict[str, deque[Place]] = {}
+        """Lines by topic; empty ones are removed."""
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._lines
+
+    def enter(self, topic: str) -> Place:
+        """Join the end of the topic's line, until the ``with`` block ends."""
+        line = self._lines.get(topic)
+        if line is None:
+            line = self._lines[topic] = deque()
+        place = Place(self, topic, line)
+        line.append(place)
+        self.calls += 1
+        return place
+
+    def leave(self, place: Place) -> None:
+        """The call's record was accepted, or it has stopped waiting."""
+        line = place.line
+        was_first = place.first
+        line.remove(place)
+        self.calls -= 1
+        if not line:
+            del self._lines[place.topic]
+        elif was_first and line[0].wake() and not in_trio():  # trio's order is random
+            for other in islice(line, 1, _WOKEN_TOGETHER):
+                other.wake()
+
+
+# Lets the application's tasks and callbacks wait for the outcomes of records.
+#
+# Compiled through ``parking.pxd`` if a compiler is available.
+
+
+_log = logging.getLogger(__name__)
+
+
+class Parking:
+    """The `Park` of one producer's outcomes. It refers only to its event loop, since done outcomes keep it alive."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        self._loop: object | None = None
+
+    def start(self) -> None:
+        """Remember the current event loop as the producer's."""
+        self._loop = loop_token()
+
+    def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
+        """Return an awaitable for the end or division of the outcome; raises `WrongEventLoopError`.
+
+        On asyncio it is a future itself, because each coroutine around it would cost time at every wake-up.
+        """
+        waiter: Any = outcome.waiter
+        if in_trio():
+            if loop_token() is not self._loop:
+                raise WrongEventLoopError
+            if waiter is None:
+                waiter = outcome.waiter = Waiter()
+            waiting: Awaitable[object] = waiter.wait()
+            return waiting
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise WrongEventLoopError
+        future = loop.create_future()
+        if waiter is None:
+            waiter = outcome.waiter = _Parked()
+        waiter.add(future)
+        return future
+
+    def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
+        """Let the event loop call this soon; errors are logged."""
+        if in_trio():
+            import trio
+
+            trio.lowlevel.current_trio_token().run_sync_soon(_call, fn, args)
+        else:
+            asyncio.get_running_loop().call_soon(_call, fn, args)
+
+
+class _Parked:
+    """The asyncio tasks awaiting an outcome, each by its own future, since cancelling a task cancels its future."""
+
+    __slots__ = ("_futures",)
+
+    def __init__(self) -> None:
+        self._futures: list[asyncio.Future[None]] = []
+
+    def add(self, future: asyncio.Future[None]) -> None:
+        """Add a task; one that asks repeatedly, for a short time each, is added once."""
+        futures = self._futures
+        while futures and futures[-1].done():
+            futures.pop()
+        futures.append(future)
+
+    def set_result(self, value: None, /) -> None:
+        """Wake them."""
+        for future in self._futures:
+            if not future.done():
+                future.set_result(None)
+
+
+def _call(fn: Callable[..., object], args: tuple[Any, ...]) -> None:
+    try:
+        fn(*args)
+    except Exception:
+        _log.exception("a callback of a delivery has failed")

@@ -146,9 +146,9 @@ def test_tls_is_trusted_where_it_has_worked() -> None:
 def test_a_broker_that_knows_no_more_is_left_after_a_while() -> None:
     known = reachability()
     known.succeeded(A, 100.0)
-    assert not known.may_lead_elsewhere(A, 101.0)
+    assert not known.may_lead_elsewhere(A, 100.5)
     assert known.may_lead_elsewhere(A, 102.5)
     assert known.may_lead_elsewhere(A, 102.5, loss_s=16)
     assert not known.may_lead_elsewhere(A, 102.5, loss_s=60)
     known.succeeded(A, 103.0)
-    assert not known.may_lead_elsewhere(A, 104.0)
+    assert not known.may_lead_elsewhere(A, 103.5)

@@ -33,7 +33,7 @@ REMEMBERED_ADDRESSES = 4096
 """Beyond this number, the addresses with the oldest failures are forgotten; a cluster has far fewer brokers."""
 
 LOOKED_FURTHER = 1 / 8
-"""Part of the time of a loss for which a bootstrap server that knows no more is kept: 54 new connections in an hour."""
+"""Part of the time of a loss for which a bootstrap server that knows no more is kept: 60 new connections in an hour."""
 
 _LISTENER_REFUSES = (IllegalSaslStateError, SslAuthenticationError, UnsupportedSaslMechanismError)
 """Refusals that may be caused by a broker's own configuration."""
@@ -137,10 +137,11 @@ class Reachability:
     def may_lead_elsewhere(self, endpoint: Endpoint, now: float, loss_s: float = 0.0) -> bool:
         """Return True if a new connection may lead to another broker than the present one, even by the same address.
 
-        A connection is given as much time as patience lasts. The longer the ``loss_s`` of everybody who could answer,
-        the rarer are new connections: a partition may be without leader for hours, and many clients may want it.
+        A connection is given half of the time that patience lasts. The longer the ``loss_s`` of everybody who could
+        answer, the rarer are new connections: a partition may be without leader for hours, and many clients may want
+        it.
         """
-        return not self.ready_since(endpoint, now - max(self._patience_s, loss_s * LOOKED_FURTHER))
+        return not self.ready_since(endpoint, now - max(self._patience_s / 2, loss_s * LOOKED_FURTHER))
 
     def all_left(self, endpoint: Endpoint) -> bool:
         """Return True if each address of the name leads to a useless broker: none is merely out of reach."""

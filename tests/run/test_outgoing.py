@@ -11,7 +11,7 @@ from aiokafka_lead import ConsumerRecord, TimestampType
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.outcome import BatchOutcome
 from aiokafka_lead._core.run.options import Verdict
-from aiokafka_lead._io.producer.parking import Parking
+from aiokafka_lead._io.producer.waiting import Parking
 from aiokafka_lead._io.run.outgoing import AT_ONCE, Outgoing, Sending
 from aiokafka_lead.errors import KafkaError
 

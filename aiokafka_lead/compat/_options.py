@@ -18,6 +18,8 @@ from ..types import CompressionType, TopicPartition
 from .cluster import AssignableCluster
 from .coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
+_log = logging.getLogger("aiokafka_lead.compat")
+
 _LIBRARIES = {"aiokafka", "kafka", __name__.partition(".")[0]}
 
 
@@ -74,8 +76,6 @@ class OwnAssignor:
             for member in members
         }
 
-
-_log = logging.getLogger("aiokafka_lead.compat")
 
 _NEVER_MS = INT32_MAX
 """Idle time without a limit, None in aiokafka."""

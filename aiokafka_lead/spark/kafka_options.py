@@ -18,6 +18,8 @@ from ..config import ClientConfig
 from ..errors import ConfigError, ConfigTypeError
 from .config_providers import with_variables
 
+_log = logging.getLogger("aiokafka_lead.spark")
+
 _OPTIONS = {
     "ssl.truststore.location": "ssl_cafile",
     "ssl.truststore.certificates": "ssl_cadata",
@@ -105,7 +107,6 @@ _KNOWN = {
 """Options of sources and sinks, and options that Spark itself adds, in lower case."""
 KEY = f"{PREFIX}ssl.keystore.key"
 """The one secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
-_log = logging.getLogger("aiokafka_lead.spark")
 _mentioned: set[str] = set()
 """Ignored settings that this process has already logged."""
 

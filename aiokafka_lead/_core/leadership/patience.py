@@ -139,9 +139,7 @@ class Patience(Trust):
         self.epoch = -1
 
 
-# Measures leader changes: the clock of one partition, and the counters of producers and consumers.
-#
-# Compiled through ``moves.pxd`` if a compiler is available.
+# --- measures of leader moves -----------------------------------------------------------------------------------------
 
 
 class LeaderMoveCounters:

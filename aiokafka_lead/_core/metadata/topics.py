@@ -193,7 +193,9 @@ class TopicsInUse:
         return lookup is not None and lookup.waiters > 0
 
 
-# Missing topics and partitions: when to look for them, when to warn, and when to give one up.
+# --- missing topics and partitions ------------------------------------------------------------------------------------
+#
+# When to look for them, when to warn, and when to give one up.
 #
 # Brokers hear of a new topic or partition at different times, so that one answer without it means little; see
 # `believed`. It may be created at any time, without notice: so the client looks for it until it exists or is no longer

@@ -188,7 +188,7 @@ class Flushing:
                 waiter.set_result(None)
 
 
-# Slow compression beside the event loop.
+# --- slow compression beside the event loop ---------------------------------------------------------------------------
 #
 # With a codec that takes 10 ns a byte a full batch blocks the event loop for 2 ms, with one that takes 900 for a
 # quarter of a second. A thread does not block the loop, since codecs release the interpreter's lock while they work.

@@ -1,6 +1,7 @@
 """Calls and tasks of a producer that wait: for their turn, and for the outcomes of records.
 
-Compiled through ``waiting.pxd`` if a compiler is available.
+There is a line for each topic, so that no call overtakes an earlier one. The first call in it waits for its topic or
+memory, and later ones wait for their turn. Compiled through ``waiting.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -17,11 +18,7 @@ from ...errors import WrongEventLoopError
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_trio, loop_token
 
-# Queues calls that wait until their records can be accepted, so that no call overtakes an earlier one.
-#
-# There is a line for each topic. The first call in it waits for its topic or memory, and later ones wait for their
-# turn. Checks for an empty line are hot: this module is compiled through ``lines.pxd`` if a compiler is available.
-
+_log = logging.getLogger(__name__)
 
 _WOKEN_TOGETHER = 64
 """asyncio runs simultaneously woken tasks in order, each in a fraction of a turn of its event loop."""
@@ -106,12 +103,7 @@ class Lines:
                 other.wake()
 
 
-# Lets the application's tasks and callbacks wait for the outcomes of records.
-#
-# Compiled through ``parking.pxd`` if a compiler is available.
-
-
-_log = logging.getLogger(__name__)
+# --- for the outcomes of records --------------------------------------------------------------------------------------
 
 
 class Parking:

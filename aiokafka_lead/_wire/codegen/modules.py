@@ -127,7 +127,9 @@ def _field(raw: dict[str, Any]) -> Field:
     return Field(snake_case(raw["name"]), raw["type"], versions, nullable, raw.get("tag"), text, ignorable)
 
 
-# The file of protocol facts, ``protocol.txt``: written from the jar, read to write the modules.
+# --- the file of protocol facts ---------------------------------------------------------------------------------------
+#
+# ``protocol.txt`` is written from the jar, and read to write the modules.
 #
 #     api 0 Produce versions 3-13 flexible 9+
 #     struct PartitionProduceData

@@ -12,6 +12,8 @@ from ...errors import FetchOffsetOutOfRangeError, KafkaError, NoOffsetForPartiti
 from ...types import TopicPartition
 from ..abc import ConsumerRebalanceListener
 
+_log = logging.getLogger("aiokafka")
+
 
 class NothingInHand:
     """Replaces the native consumer's account of records in progress: records that were handed out count as done.
@@ -28,9 +30,6 @@ class NothingInHand:
 
     def handing_out(self, chunk: object) -> None:
         """Do nothing: the records already count as done."""
-
-
-_log = logging.getLogger("aiokafka")
 
 
 class ListenerCalls:

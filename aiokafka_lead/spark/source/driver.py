@@ -19,6 +19,8 @@ from .cluster_view import MENTION_EVERY_S, ClusterView
 from .options import SourceOptions
 from .progress import CheckpointError, Progress, report
 
+_log = logging.getLogger("aiokafka_lead.spark")
+
 # Decides which data a stream's driver considers lost. Pure: time is an argument.
 #
 # A lagging broker, a briefly withdrawn ACL, a newly elected leader: each may say that a partition does not exist, or is
@@ -111,8 +113,6 @@ COMMIT_TIMEOUT_MS = 10_000
 
 ASK_AGAIN_S = 0.5
 """Interval of questions about a partition in doubt, if there is no other work in between."""
-
-_log = logging.getLogger("aiokafka_lead.spark")
 
 
 class StreamDriver:

@@ -88,6 +88,8 @@ def waits(available: int, least: int | None, since_last_ms: float | None, longes
     return least is not None and available < least and since_last_ms is not None and since_last_ms < longest_ms
 
 
+# --- the number of tasks ----------------------------------------------------------------------------------------------
+#
 # Decides if fewer tasks than cores do for a stream's micro-batches. Pure: time is an argument.
 #
 # A source does not know what a query does with a record: little, and then starting tasks is most of a small

@@ -106,7 +106,7 @@ class Offsets:
             self.delete(group_id, [key for key in self._committed[group_id] if key[0] == topic])
 
 
-# Coordinators of groups and transactional ids.
+# --- coordinators of groups and transactional ids ---------------------------------------------------------------------
 #
 # As on a real cluster a key belongs to one of 50 slots (the partitions of ``__consumer_offsets`` and
 # ``__transaction_state``), and each slot to a broker, which keeps it until it fails.

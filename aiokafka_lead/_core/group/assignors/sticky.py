@@ -101,7 +101,9 @@ def decode_cooperative(user_data: bytes | None) -> int:
         return NO_GENERATION
 
 
-# Even and sticky assignment: which partitions stay, who gets the free ones, and which ones move.
+# --- even and sticky assignment ---------------------------------------------------------------------------------------
+#
+# Which partitions stay, who gets the free ones, and which ones move.
 #
 # Members are numbers here, in their order. First, members keep the partitions they own. Then free partitions go to the
 # least loaded of the members that want them. Finally, while that evens out the loads, a partition moves along a chain

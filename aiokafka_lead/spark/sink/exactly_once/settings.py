@@ -179,7 +179,9 @@ def _place(path: str) -> str:
     return plain if not scheme else f"{scheme}:{'//' if authority else ''}{authority.lower()}{plain}"
 
 
-# The ledger: a prefix's latest run, and the last decision. It is stored in a consumer group's metadata.
+# --- the ledger -------------------------------------------------------------------------------------------------------
+#
+# A prefix's latest run, and the last decision. It is stored in a consumer group's metadata.
 #
 # A broker accepts 4096 bytes of metadata with an offset (``offset.metadata.max.bytes``). A decision with hundreds of
 # transactions needs more: its text continues in further groups, which are committed in the same transaction.

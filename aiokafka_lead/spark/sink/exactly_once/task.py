@@ -16,6 +16,8 @@ from ..bulks import RecordColumns
 from ..task import Sending, place
 from .settings import ExactlyOnce, read
 
+_log = logging.getLogger("aiokafka_lead.spark")
+
 
 class Batch(NamedTuple):
     """The micro-batch to write."""
@@ -76,8 +78,6 @@ class TransactionsLostError(Exception):
 
 NAMELESS = "without a name"
 """Query of a numbered write outside streaming queries."""
-
-_log = logging.getLogger("aiokafka_lead.spark")
 
 
 def write_share(

@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.types import Broker
+from aiokafka_lead._core.trust import DOUBT_AFTER
 from aiokafka_lead._io.connection.brokers import Brokers
 from aiokafka_lead._io.connection.settings import COORDINATOR_IN_FLIGHT, CoordinatorLane, Lane
 from aiokafka_lead._io.loop import sleep_until
@@ -195,6 +196,18 @@ async def test_least_loaded_prefers_ready_then_few_in_flight() -> None:
         assert brokers.least_loaded() in (1, 2)  # busy, not unavailable
         brokers.add_node(Broker(3, HOST, one))
         assert {brokers.least_loaded() for _ in range(20)} == {3}
+
+
+async def test_rule_33_a_broker_in_doubt_comes_before_those_that_were_asked_in_vain() -> None:
+    async with serve(answer_all) as port, client(port) as brokers:
+        brokers.add_node(Broker(2, HOST, port))
+        await brokers.get(1)
+        await brokers.get(2)
+        for _ in range(DOUBT_AFTER):
+            brokers.evaded(2, time.monotonic())
+        assert {brokers.least_loaded() for _ in range(20)} == {1}
+        assert {brokers.least_loaded(avoid={1}) for _ in range(20)} == {2}
+        assert {brokers.least_loaded(avoid={1, 2}) for _ in range(20)} == {1}
 
 
 @pytest.mark.parametrize("lane", [Lane.COORDINATOR, CoordinatorLane(1)])

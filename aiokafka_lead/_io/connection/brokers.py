@@ -309,19 +309,19 @@ class Brokers:
 
         As in Java: a ready node with the fewest requests in flight, else one that is being connected, else one that can
         be; a busy one rather than none. Ties are broken at random, so that clients do not all ask the same broker. A
-        node in doubt, or one of ``avoid``, comes last, connected or not. Unlike in Java, bootstrap servers do not
-        count: until one has answered Metadata, it may belong to another cluster.
+        node in doubt comes after the others, and one of ``avoid`` last, connected or not. Unlike in Java, bootstrap
+        servers do not count: until one has answered Metadata, it may belong to another cluster.
         """
         now = time.monotonic()
         best: int | None = None
-        best_rank: tuple[bool, int, int] | None = None
+        best_rank: tuple[bool, bool, int, int] | None = None
         nodes = [(node_id, node) for node_id, node in self._nodes.items() if node_id >= 0]
         random.shuffle(nodes)
         for node_id, node in nodes:
             state, in_flight = self._rank(node, lane, now)
             if state == _RANK[NodeState.BACKOFF]:
                 continue
-            rank = (node_id in avoid or self._reachability.in_doubt(node.endpoint, now), state, in_flight)
+            rank = (node_id in avoid, self._reachability.in_doubt(node.endpoint, now), state, in_flight)
             if best_rank is None or rank < best_rank:
                 best, best_rank = node_id, rank
         return best

@@ -199,8 +199,8 @@ async def test_least_loaded_prefers_ready_then_few_in_flight() -> None:
 
 
 async def test_rule_33_a_broker_in_doubt_comes_before_those_that_were_asked_in_vain() -> None:
-    async with serve(answer_all) as port, client(port) as brokers:
-        brokers.add_node(Broker(2, HOST, port))
+    async with serve(answer_all) as one, serve(answer_all) as two, client(one) as brokers:
+        brokers.add_node(Broker(2, HOST, two))
         await brokers.get(1)
         await brokers.get(2)
         for _ in range(DOUBT_AFTER):

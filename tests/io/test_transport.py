@@ -18,6 +18,7 @@ from aiokafka_lead._io.connection.transport import AddressInfo, Transport, dial,
 from aiokafka_lead._io.connection.transport.anyio_transport import AnyioTransport
 from aiokafka_lead._io.connection.transport.asyncio_transport import AsyncioTransport
 from aiokafka_lead._io.connection.transport.base import JOINED_BYTES, coalesce
+from aiokafka_lead._io.connection.transport.dial import refuse_self
 from aiokafka_lead._io.loop import Waiter
 from aiokafka_lead._options.addresses import Addresses, Search
 from aiokafka_lead._wire import Buffer
@@ -281,6 +282,17 @@ def test_a_refused_or_unknown_name_is_told_in_words(
                 await dial(await resolve(host, ports.take()), Search(Addresses()), kind)
 
     run(main, backend, use_uvloop)
+
+
+def test_a_socket_that_is_connected_to_itself_is_refused() -> None:
+    """The system chose, as the socket's own port, the one to which it connects, and which has no listener."""
+    with socket.socket() as sock:
+        sock.bind((HOST, 0))
+        sock.connect(sock.getsockname())
+        with pytest.raises(ConnectionRefusedError):
+            refuse_self(sock)
+    with socket.create_server((HOST, 0)) as server, socket.create_connection(server.getsockname()) as sock:
+        refuse_self(sock)
 
 
 @pytest.mark.anyio

@@ -17,7 +17,7 @@ from ....errors import KafkaError
 from ...forks import detach_in_children
 from ...loop import Signal, uninterrupted
 from .base import TransportHandler, coalesce
-from .dial import AddressInfo, tune
+from .dial import AddressInfo, refuse_self, tune
 from .errors import lost_error, tls_error
 
 READ_BYTES = 64 * 1024
@@ -62,6 +62,11 @@ class AnyioTransport:
         tune(raw)
         if isinstance(raw, socket.socket):
             detach_in_children(raw)
+        try:
+            refuse_self(raw)
+        except ConnectionRefusedError:
+            await anyio.aclose_forcefully(connected)
+            raise
         return connected
 
     @staticmethod

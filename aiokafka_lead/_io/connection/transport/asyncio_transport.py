@@ -17,7 +17,7 @@ from ...cancellation import to_the_end
 from ...forks import detach_in_children
 from ...loop import Waiter
 from .base import TransportHandler, coalesce
-from .dial import AddressInfo, tune
+from .dial import AddressInfo, refuse_self, tune
 from .errors import lost_error, tls_error
 
 ABORT_S = 1.0
@@ -46,6 +46,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
             tune(sock)
             detach_in_children(sock)
             await asyncio.get_running_loop().sock_connect(sock, sockaddr)
+            refuse_self(sock)
         except BaseException:
             sock.close()
             raise

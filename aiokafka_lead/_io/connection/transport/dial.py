@@ -6,6 +6,8 @@ earlier failures, or reports the results by address.
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain, zip_longest
@@ -134,3 +136,17 @@ def tune(sock: socket.socket) -> None:
     """Disable delays for small requests; enable keepalive, so that a vanished peer is eventually detected."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def refuse_self(sock: socket.socket) -> None:
+    """Raise ConnectionRefusedError if the socket is connected to itself.
+
+    TCP allows it: a port of this host has no listener, and the system has chosen just that one as the socket's own.
+    Its requests would come back as answers, and a broker that restarts could not have its port again.
+    """
+    try:
+        peer = sock.getpeername()
+    except OSError:
+        return  # lost already, as the transport will report
+    if sock.getsockname() == peer:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))

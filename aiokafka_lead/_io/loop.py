@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, ca
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
+from anyio.lowlevel import RunVar
 
 from .._cpython import running
 from ..errors.base import own_copy
@@ -464,3 +467,26 @@ def spawn_host(fn: Callable[[], Awaitable[object]], name: str) -> Host:
     host = Host(fn, name)
     host._start()
     return host
+
+
+PROCESSORS = os.cpu_count() or 1
+"""Number of threads of each kind of `CodecThreads`."""
+
+
+class CodecThreads:
+    """Threads that compress or decompress, as many as there are processors, for all clients of an event loop.
+
+    Their limiter is our own: anyio's belongs to the application, whose threads may wait for a client.
+    """
+
+    def __init__(self, work: str) -> None:
+        self._limiter: RunVar[anyio.CapacityLimiter] = RunVar(f"aiokafka_lead {work}")
+
+    async def run(self, call: Callable[..., None], *args: object) -> None:
+        """Make the call in a thread; a cancelled caller still waits for it."""
+        try:
+            limiter = self._limiter.get()
+        except LookupError:
+            limiter = anyio.CapacityLimiter(PROCESSORS)
+            self._limiter.set(limiter)
+        await anyio.to_thread.run_sync(call, *args, limiter=limiter)

@@ -11,6 +11,8 @@ from typing import cast, get_args
 
 from ..types import CompressionType
 
+# --- checksums --------------------------------------------------------------------------------------------------------
+#
 # CRC-32C (Castagnoli), from the crc32c package's C extension, or in Python if that is not available.
 #
 # A zip of Python files, as Spark sends to executors, has no extensions. Python does some 10 MB/s.

@@ -129,7 +129,7 @@ async def login_failure(error: KafkaError, config: ClientConfig, where: str, hos
         return Finding(
             "error",
             f"{where}: the login failed: {error}",
-            "check user, password and mechanism; the broker's log says more than it tells clients",
+            "check user, password and mechanism; the broker's log has more details than its answer",
         )
     tls_there = with_tls if config.proxy_url else await speaks_tls(host, port)
     if tls_there != with_tls:

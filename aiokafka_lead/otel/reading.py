@@ -18,6 +18,8 @@ from .instruments import current_getter
 from .names import Attribute, Value, mark
 from .processes import Process, Processes, current, link, place_of
 
+# --- spans of run -----------------------------------------------------------------------------------------------------
+#
 # The spans of `Consumer.run`: one per record, regardless of the number of attempts.
 #
 # In `ShareConsumer.run` each delivery has one, because the next may be to another member.

@@ -19,6 +19,8 @@ from ..errors import IllegalStateError
 from .databases import Database, Transaction
 from .tables import Dialect, Outbox, dialect_of, headers_of
 
+# --- shares of the shards ---------------------------------------------------------------------------------------------
+#
 # The distribution of an outbox's shards among its relays. Each relay decides alone, from the leases in the database.
 #
 # A relay takes every free shard. If another relay has at least two shards more than itself, it asks for half of the

@@ -231,7 +231,7 @@ class SimClient:
     def _leave(self, node: int, endpoint: Endpoint, error: KafkaError, *, silent: bool = False) -> bool:
         reachability = self.links.reachability
         moves = reachability.leave(endpoint, error) or silent
-        moves = moves or reachability.may_lead_elsewhere(endpoint, self.timeline.now)
+        moves |= reachability.may_lead_elsewhere(endpoint, self.timeline.now)
         if moves or not reachability.all_left(endpoint):
             self.links.close_lane(node, "control")
         return moves

@@ -12,6 +12,8 @@ from .answer import LEADER_NOT_AVAILABLE, missing_partition
 from .rebootstrap import MetadataCounters
 from .types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetadata
 
+# --- two views of a partition -----------------------------------------------------------------------------------------
+#
 # Decides between two views of a partition.
 #
 # A partition's leaders are numbered by the leader epoch, within one topic id. Brokers hear of a move at different

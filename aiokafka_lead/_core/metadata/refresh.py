@@ -158,11 +158,11 @@ class RefreshSchedule:
             if now - self._at_a_loss_at > self._patience_s:
                 self._at_a_loss_since = now
             self._at_a_loss_at = now
-        return now - self._at_a_loss_at <= self._patience_s
+        return self._lasts(now)
 
     def loss_s(self, now: float) -> float:
         """Return the time for which the known brokers have answered in vain."""
-        return now - self._at_a_loss_since if now - self._at_a_loss_at <= self._patience_s else 0.0
+        return now - self._at_a_loss_since if self._lasts(now) else 0.0
 
     def least_trusted(self, nodes: Collection[int], denying: Set[int], *, full: bool) -> Sequence[Set[int]]:
         """Return the brokers that a refresh should ask last, in several sets, of which an earlier one matters more.
@@ -305,6 +305,10 @@ class RefreshSchedule:
         for row in self._rows.values():
             row.wanted = row.wanted or row.asked
             row.asked = False
+
+    def _lasts(self, now: float) -> bool:
+        """Return True if the latest period in which the known brokers have answered in vain is not over."""
+        return now - self._at_a_loss_at <= self._patience_s
 
     def _asked(self, node_id: int) -> float:
         """Return the time of a broker's last answer, or failure to answer."""

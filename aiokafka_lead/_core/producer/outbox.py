@@ -23,6 +23,8 @@ from ..leadership.hints import HintReader
 from ..metadata.types import LeaderHint
 from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
+# --- joint requests ---------------------------------------------------------------------------------------------------
+#
 # One Produce request with the batches of several producers.
 #
 # Brokers check each batch by the producer id that it carries, not by the request. A request has one batch per

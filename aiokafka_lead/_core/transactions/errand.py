@@ -27,6 +27,8 @@ from ...errors import (
 )
 from .verdicts import Call, Verdict, verdict_of
 
+# --- the version of transactions --------------------------------------------------------------------------------------
+#
 # Decides if transactions follow KIP-890 (V2), or the earlier protocol (V1).
 #
 # The cluster decides, by its finalized feature ``transaction.version``: version ranges alone do not show it, because

@@ -18,6 +18,8 @@ from ..transitions import Transitions
 from .errand import Errand, Outcome
 from .verdicts import Call
 
+# --- phases and events ------------------------------------------------------------------------------------------------
+#
 # The phases of a transactional producer, and the events that lead from one to another.
 #
 # Java's states include a FATAL_ERROR, which is never left. Here only FENCED is permanent: another producer has the

@@ -266,8 +266,9 @@ class Brokers:
         any case: `patience_s` makes it wait longer each time.
         """
         node = self._nodes[node_id]
-        moves = self._reachability.leave(node.endpoint, error) or silent
-        moves = moves or self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic())
+        reachability = self._reachability
+        moves = reachability.leave(node.endpoint, error) or silent
+        moves |= reachability.may_lead_elsewhere(node.endpoint, time.monotonic())
         if moves or not self.all_left(node_id):
             self._reconnect(node, error)
         return moves

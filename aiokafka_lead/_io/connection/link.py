@@ -29,6 +29,8 @@ from .handshake import Expected, Security, shake_hands
 from .settings import AnyLane, ConnectionSettings
 from .transport import AddressInfo, Way, dial, resolve
 
+# --- renewal ----------------------------------------------------------------------------------------------------------
+#
 # The connection that takes over when another one's session ends (KIP-368).
 #
 # Java authenticates again on the current connection, and requests wait for that. Here they only wait for the answers of

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import anyio
-import anyio.to_thread
-from anyio.lowlevel import RunVar
 
 from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.deserializers import SEEK_ON, Deserializers, bound, cannot_be_deserialized
@@ -18,6 +15,7 @@ from ..._options.serialization import Function
 from ..._records import BatchView, ConsumerRecord, MessageSet
 from ...errors import BatchTooLargeError, CorruptRecordError, RecordDeserializationError
 from ...types import Headers
+from ..loop import CodecThreads
 
 Record = ConsumerRecord[Any, Any]
 
@@ -163,11 +161,7 @@ async def _part(record: Record, one: Function | None, part: str, advice: str) ->
         raise cannot_be_deserialized(record, part, cause, advice) from cause
 
 
-THREADS = os.cpu_count() or 1
-"""Maximum number of batches decompressed at the same time, by all consumers of an event loop."""
-
-_limiter: RunVar[anyio.CapacityLimiter] = RunVar("aiokafka_lead decompression")
-"""Limiter of our own. anyio's default one belongs to the application, whose threads may wait for a consumer."""
+_threads = CodecThreads("decompression")
 
 
 class Loading:
@@ -183,7 +177,7 @@ class Loading:
         """
         async with self._lock:
             if not view.is_loaded:
-                await anyio.to_thread.run_sync(_load, view, limiter=_threads())
+                await _threads.run(_load, view)
 
 
 def _load(view: BatchView | MessageSet) -> None:
@@ -191,12 +185,3 @@ def _load(view: BatchView | MessageSet) -> None:
         view.load()
     except (BatchTooLargeError, CorruptRecordError):
         return  # the batch keeps the error
-
-
-def _threads() -> anyio.CapacityLimiter:
-    try:
-        return _limiter.get()
-    except LookupError:
-        limiter = anyio.CapacityLimiter(THREADS)
-        _limiter.set(limiter)
-        return limiter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
@@ -11,8 +10,6 @@ from functools import partial
 from typing import Protocol
 
 import anyio
-import anyio.to_thread
-from anyio.lowlevel import RunVar
 
 from ..._core.backoff import Backoff, Sparingly
 from ..._core.inquiry import Inquiry, evades
@@ -29,7 +26,7 @@ from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProduc
 from ...config import ProducerConfig
 from ...errors import KafkaError, error_for_code
 from ..connection.connection import Connection
-from ..loop import Signal, Spawn, Waiter
+from ..loop import CodecThreads, Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
 
 _INT32_MAX = 2**31 - 1
@@ -196,11 +193,7 @@ class Flushing:
 # works.
 
 
-THREADS = os.cpu_count() or 1
-"""Number of requests compressed at the same time, by all producers of an event loop."""
-
-_limiter: RunVar[anyio.CapacityLimiter] = RunVar("aiokafka_lead compression")
-"""anyio's own limiter belongs to the application, whose threads may wait for a producer."""
+_threads = CodecThreads("compression")
 
 
 class _Build:
@@ -239,7 +232,7 @@ class Builds:
         self._spawn(self._run, build, name="kafka producer compression")
 
     async def _run(self, build: _Build) -> None:
-        await anyio.to_thread.run_sync(build_batches, build.batches, self._transactional, limiter=_threads())
+        await _threads.run(build_batches, build.batches, self._transactional)
         build.done = True
         node_id = build.connection.node_id
         waiting = self._waiting[node_id]
@@ -248,12 +241,3 @@ class Builds:
             if not waiting:
                 del self._waiting[node_id]
             self._submit(first.connection, first.batches)
-
-
-def _threads() -> anyio.CapacityLimiter:
-    try:
-        return _limiter.get()
-    except LookupError:
-        limiter = anyio.CapacityLimiter(THREADS)
-        _limiter.set(limiter)
-        return limiter

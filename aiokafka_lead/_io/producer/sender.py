@@ -43,9 +43,9 @@ from ..connection.brokers import Brokers
 from ..connection.connection import Connection
 from ..connection.settings import Lane
 from ..deadline import Deadline
-from ..loop import Signal, Spawn, Waiter
+from ..loop import PROCESSORS, Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
-from .background import THREADS, AskAny, Builds, Flushing, ProducerIds, TopicLookups
+from .background import AskAny, Builds, Flushing, ProducerIds, TopicLookups
 from .pacing import Pacing
 from .waiting import Lines, Parking
 
@@ -328,7 +328,7 @@ class Sender:
                 return False
             building = self._builds.count(node_id) if accumulator.compresses_slowly else 0
             ahead = connection.in_flight + building
-            if building and (building >= THREADS or ahead >= self._config.max_in_flight_requests_per_connection):
+            if building and (building >= PROCESSORS or ahead >= self._config.max_in_flight_requests_per_connection):
                 return False
             batches = accumulator.drain(node_id, now, ahead > 0)
             if not batches:

@@ -21,6 +21,8 @@ from .progress import CheckpointError, Progress, report
 
 _log = logging.getLogger("aiokafka_lead.spark")
 
+# --- doubts -----------------------------------------------------------------------------------------------------------
+#
 # Decides which data a stream's driver considers lost. Pure: time is an argument.
 #
 # A lagging broker, a briefly withdrawn ACL, a newly elected leader: each may say that a partition does not exist, or is

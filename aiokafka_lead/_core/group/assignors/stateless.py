@@ -8,7 +8,9 @@ from itertools import islice
 from ....types import TopicPartition
 from .types import Assignment, MemberSubscription, TopicPartitions, member_order, racks_matter
 
-# Range assignment: runs of each topic's partitions; the first members get one more (Java: ``RangeAssignor``).
+# --- range assignment -------------------------------------------------------------------------------------------------
+#
+# Runs of each topic's partitions; the first members get one more (Java: ``RangeAssignor``).
 #
 # Topics with the same number of partitions and the same members are co-partitioned: partition n of each goes to the
 # same member. If members and replicas report their racks and not every rack has every partition, a member first gets

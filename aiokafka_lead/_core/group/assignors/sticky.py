@@ -25,7 +25,9 @@ from .types import (
     racks_matter,
 )
 
-# User data of the sticky assignors in Java's format: a member's earlier partitions and their generation.
+# --- user data --------------------------------------------------------------------------------------------------------
+#
+# In the format of Java's sticky assignors: a member's earlier partitions and their generation.
 #
 # Neither format begins with a version. A member of "sticky" gives up all partitions before it joins, so it sends its
 # last assignment and, since KIP-341, the generation of that. "cooperative-sticky" sends the generation alone: the

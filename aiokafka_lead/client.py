@@ -68,13 +68,13 @@ class Client(Facade):
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    async def start(self, *, wait: bool = True) -> None:
+    async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster; without ``wait`` in the background, for as long as no broker can be reached.
 
         Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
-        ``request_timeout_ms``; authentication and TLS errors unchanged.
+        ``timeout_ms`` (``request_timeout_ms``); authentication and TLS errors unchanged.
         """
-        await self._client.start(wait=boolean("wait", wait))
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop every running client on these connections, as its own `stop` does; then disconnect.

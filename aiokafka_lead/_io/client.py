@@ -89,15 +89,16 @@ class Client(Life["Client"]):
         if self.parent is not None:
             self.parent.adopt(self)
 
-    async def _connect(self, *, wait: bool) -> None:
+    async def _connect(self, deadline: Deadline | None, *, wait: bool) -> None:
         if self.parent is None:
             if wait:
-                await self.metadata.bootstrap()
+                await self.metadata.bootstrap(deadline)
             else:
                 self.metadata.begin()
             self.spawn(self.metadata.run, name="kafka metadata")
         elif wait and not self.metadata.full_answers:
-            await self.metadata.wait_newer(self.metadata.snapshot.generation, self.config.request_timeout_ms)
+            timeout_ms = self.config.request_timeout_ms if deadline is None else deadline.left_ms()
+            await self.metadata.wait_newer(self.metadata.snapshot.generation, timeout_ms)
 
     async def _say_goodbye(self, within_s: float) -> None:
         if self.parent is None and self._metrics_push is not None:

@@ -20,9 +20,9 @@ class Facade:
 
     _client: Client
 
-    async def start(self, *, wait: bool = True) -> None:
-        """Connect to the cluster."""
-        await self._client.start(wait=boolean("wait", wait))
+    async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
+        """Connect to the cluster, within ``timeout_ms`` (``request_timeout_ms``)."""
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Disconnect."""

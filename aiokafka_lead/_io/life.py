@@ -63,6 +63,8 @@ class Kind:
 
     stop_within_ms = 10_000.0
     """Time of a stop without a timeout."""
+    begin_within_ms: float | None = None
+    """Time of `begin` in a start without a timeout; None means the rest of ``request_timeout_ms``."""
     closing_share, closing_ms = 0.1, 500.0
     """Part of a stop's time that its orderly part leaves for closing connections, and its upper limit."""
 
@@ -154,8 +156,8 @@ class Life(Generic[L]):
         """Raise if the client cannot be started now."""
         raise NotImplementedError
 
-    async def _connect(self, *, wait: bool) -> None:
-        """Connect to the cluster; in the background, without ``wait``."""
+    async def _connect(self, deadline: Deadline | None, *, wait: bool) -> None:
+        """Connect to the cluster by the deadline (``request_timeout_ms``); without ``wait`` in the background."""
         raise NotImplementedError
 
     async def _say_goodbye(self, within_s: float) -> None:
@@ -176,13 +178,14 @@ class Life(Generic[L]):
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    async def start(self, *, wait: bool = True) -> None:
+    async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and begin; with ``wait``, return when the client is ready.
 
-        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
-        ``request_timeout_ms``; authentication and TLS errors unchanged; and errors of the kind of client. After an
-        error or a cancellation, the client is stopped. Without ``wait`` no broker is needed: calls wait for one within
-        their own time, and then raise these errors.
+        All of it takes ``timeout_ms`` at most. Without one, connecting has ``request_timeout_ms``, and beginning its
+        kind's own time. Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used
+        in time; authentication and TLS errors unchanged; and errors of the kind of client. After an error or a
+        cancellation, the client is stopped. Without ``wait`` no broker is needed: calls wait for one within their own
+        time, and then raise these errors.
         """
         if self._closed:
             raise ClientClosedError
@@ -192,15 +195,18 @@ class Life(Generic[L]):
         self._prepare()
         self._loop = loop_token()
         tell_in_children(self)
-        deadline = Deadline(self.config.request_timeout_ms)
+        deadline = Deadline(self.config.request_timeout_ms if timeout_ms is None else timeout_ms)
         try:
             await import_anyio()
             if self._closed:
                 raise ClientClosedError
             if self.parent is None:
                 atexit.register(self._warn_if_unstopped)  # for an event loop that is left as it is, or closed
-            self._host = spawn_host(partial(self._run, wait), name=f"kafka client {self.config.client_id}")
+            run = partial(self._run, None if timeout_ms is None else deadline, wait)
+            self._host = spawn_host(run, name=f"kafka client {self.config.client_id}")
             await self._started.wait()
+            if timeout_ms is None and self.kind.begin_within_ms is not None:
+                deadline = Deadline(self.kind.begin_within_ms)
             await self.kind.begin(deadline, wait=wait)
             if self._stopped is not None:
                 raise ClientClosedError
@@ -364,13 +370,13 @@ class Life(Generic[L]):
 
     # --- background tasks --------------------------------------------------------------------------------------------
 
-    async def _run(self, wait: bool) -> None:
+    async def _run(self, deadline: Deadline | None, wait: bool) -> None:
         """The host task, the parent of all background tasks."""
         try:
             async with anyio.create_task_group() as self._tasks:
                 self.spawn(self._spawn_for_callbacks, name="kafka spawner")
                 try:
-                    await self._connect(wait=wait)
+                    await self._connect(deadline, wait=wait)
                 except KafkaError as error:
                     self._started.set_error(error)
                 except Exception as error:

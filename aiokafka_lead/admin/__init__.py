@@ -197,12 +197,13 @@ class AdminClient(
         self._client.facade = type(self).__name__
         self._calls = Calls(self._client, config.default_api_timeout_ms)
 
-    async def start(self, *, wait: bool = True) -> None:
+    async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster; without ``wait`` in the background, for as long as no broker can be reached.
 
-        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used.
+        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
+        ``timeout_ms`` (``request_timeout_ms``).
         """
-        await self._client.start(wait=boolean("wait", wait))
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Close every connection; ends within ``timeout_ms`` (10000)."""

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from .._core.consumer import arguments
 from .._core.consumer.position import Position
@@ -14,6 +14,7 @@ from .._core.consumer.record_batch import RecordBatch
 from .._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from .._core.consumer.subscription import SubscriptionKind
 from .._io.consumer.reader import Batches
+from .._io.deadline import Deadline
 from .._options.arguments import TIMEOUT, topic_name, topic_partition
 from .._options.arguments import offset as checked_offset
 from .._options.checks import boolean
@@ -72,22 +73,22 @@ class Consumer(ConsumerBase[K, V]):
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    async def start(self, *, wait: bool = True) -> None:
+    async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and begin to fetch; with ``wait``, return once the starting positions are known.
 
         That is, each partition to read has its position, so that "latest" counts from then. A member of a group waits
         for its first assignment, even an empty one, and for the positions in it; ``on_partitions_assigned`` has
-        returned by then. Positions that are still unknown after ``request_timeout_ms`` (because of a slow rebalance, or
-        a partition without a leader) are found in the background, with a warning that names them; topics and partitions
-        that do not exist are not waited for. If there is no partition to read yet, it returns as soon as it is
-        connected. Without ``wait`` it returns at once and connects in the background, for as long as no broker can be
-        reached: reads wait for that.
+        returned by then. Positions that are still unknown after ``timeout_ms`` (``request_timeout_ms``), because of a
+        slow rebalance or a partition without a leader, are found in the background, with a warning that names them;
+        topics and partitions that do not exist are not waited for. If there is no partition to read yet, it returns as
+        soon as it is connected. Without ``wait`` it returns at once and connects in the background, for as long as no
+        broker can be reached: reads wait for that.
 
         Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used in that time;
         authentication and TLS errors unchanged; and errors that keep a member out of its group. After an error, or when
         cancelled, the consumer is stopped.
         """
-        await self._client.start(wait=boolean("wait", wait))
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until `start` would have returned, within ``timeout_ms`` (``default_api_timeout_ms``).
@@ -202,14 +203,23 @@ class Consumer(ConsumerBase[K, V]):
             raise StopAsyncIteration
         return record
 
-    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[K, V]:
-        """Wait for the next record, and return it; if partitions are given, of these only."""
+    @overload
+    async def getone(self, *partitions: TopicPartition, timeout_ms: None = None) -> ConsumerRecord[K, V]: ...
+    @overload
+    async def getone(self, *partitions: TopicPartition, timeout_ms: float | None) -> ConsumerRecord[K, V] | None: ...
+    async def getone(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> ConsumerRecord[K, V] | None:
+        """Wait for the next record, and return it; if partitions are given, of these only.
+
+        Returns None if there is no record within ``timeout_ms``; without one it waits until there is.
+        """
+        deadline = None if timeout_ms is None else Deadline(arguments.WAIT("timeout_ms", timeout_ms))
         tracing = self._engine.tracing
         if tracing is None:
-            return await self._engine.reader.getone(_wanted(partitions))
+            return await self._engine.reader.getone(_wanted(partitions), deadline)
         began = time.time_ns()
-        record = await self._engine.reader.getone(_wanted(partitions))
-        tracing.received(began, [record])
+        record = await self._engine.reader.getone(_wanted(partitions), deadline)
+        if record is not None:
+            tracing.received(began, [record])
         return record
 
     async def getmany(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from .._accel import ACCELERATED
 from .._core.producer.delivery import Delivery, DeliveryBatch
 from .._io.client import Client, configured
+from .._io.deadline import Deadline
 from .._io.facade import Facade
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._options.arguments import TIMEOUT, timeout_s, topic_name
@@ -17,7 +18,7 @@ from .._options.sent_types import K, V
 from ..config import ProducerConfig
 from ..errors import IllegalStateError, KafkaError, RequestTimedOutError
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
-from ._engine import ProducerEngine
+from ._engine import ProducerEngine, within
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -85,18 +86,19 @@ class Producer(Facade, Generic[K, V]):
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    async def start(self, *, wait: bool = True) -> None:
+    async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster.
 
         Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
-        ``request_timeout_ms``; authentication and TLS errors unchanged.
+        ``timeout_ms`` (``request_timeout_ms``); authentication and TLS errors unchanged.
 
         Without ``wait`` it returns at once and keeps trying to connect in the background, so that an application can
         start while Kafka is down. Until then `send` waits, and raises the connection error after ``max_block_ms``, or
         at once if waiting cannot help. With a ``transactional_id`` the first transaction then begins by fencing an
-        earlier producer of that name, which otherwise `start` does.
+        earlier producer of that name, which otherwise `start` does, within the rest of ``timeout_ms``
+        (``max_block_ms``).
         """
-        await self._client.start(wait=boolean("wait", wait))
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
         engine = self._engine
         if ACCELERATED and engine.sends.as_they_come and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
             own = vars(self)  # found before methods of the class
@@ -122,19 +124,23 @@ class Producer(Facade, Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
+        *,
+        timeout_ms: float | None = None,
     ) -> Delivery:
         """Accept a record, and return its `Delivery` once it is in a batch: await that for the acknowledgement.
 
-        Waits for metadata and for room in ``buffer_memory``, together at most ``max_block_ms``; then raises
-        `BufferFull`, or the error that kept the topic unknown. A call that is cancelled or raises has not accepted the
-        record. If ``partition`` is None, the key or the partitioner chooses it; ``timestamp_ms`` None means now. Raises
-        `MessageTooLargeError` for a record beyond ``max_request_size``, `RecordSerializationError` if a serializer
-        raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid arguments.
+        Waits for metadata and for room in ``buffer_memory``, together at most ``timeout_ms`` (``max_block_ms``), apart
+        from the time of serializers; then raises `BufferFull`, or the error that kept the topic unknown. A call that is
+        cancelled or raises has not accepted the record. If ``partition`` is None, the key or the partitioner chooses
+        it; ``timestamp_ms`` None means now. Raises `MessageTooLargeError` for a record beyond ``max_request_size``,
+        `RecordSerializationError` if a serializer raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a
+        TypeError) for invalid arguments.
         """
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            delivery = await self._engine.sends.send(topic, value, key, partition, timestamp_ms, headers)
+            deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
+            delivery = await self._engine.sends.send(topic, value, key, partition, timestamp_ms, headers, deadline)
         return delivery
 
     async def send_and_wait(
@@ -145,9 +151,17 @@ class Producer(Facade, Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
+        *,
+        timeout_ms: float | None = None,
     ) -> RecordMetadata:
-        """Call `send`, and wait until the record is acknowledged. Raises the error of the delivery."""
-        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        """Call `send`, and wait until the record is acknowledged. Raises the error of the delivery.
+
+        With ``timeout_ms``, for both, it raises `RequestTimedOutError` for an accepted record that is not acknowledged
+        by then; the record may still be written. Without, the record has its ``delivery_timeout_ms``.
+        """
+        if timeout_ms is None:
+            return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        return await within(timeout_ms, self.send, topic, value, key, partition, timestamp_ms, headers)
 
     def send_nowait(
         self,
@@ -178,15 +192,18 @@ class Producer(Facade, Generic[K, V]):
         partition: int | None = None,
         headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None = None,
         timestamps_ms: Iterable[int] | None = None,
+        *,
+        timeout_ms: float | None = None,
     ) -> DeliveryBatch:
         """Accept many records, and return a `DeliveryBatch` once all are in batches: await that for their outcomes.
 
         ``keys`` and ``timestamps_ms`` have one entry per value; ``headers`` also has, or is one list for all. A record
-        that is too large fails alone: its outcome is the error. If there is no room within ``max_block_ms``, the
-        outcome of the rest is `BufferFull`. Wrong arguments raise before any record is accepted. A cancelled call may
-        have accepted some of the first records.
+        that is too large fails alone: its outcome is the error. If there is no room for a record within
+        ``max_block_ms``, or for all of them within ``timeout_ms``, the outcome of the rest is `BufferFull`. Wrong
+        arguments raise before any record is accepted. A cancelled call may have accepted some of the first records.
         """
-        return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms)
+        deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
+        return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms, deadline)
 
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all accepted records without lingering, and wait until each is acknowledged or has failed.

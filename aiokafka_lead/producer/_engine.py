@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import anyio
+
+from .._core.producer.delivery import Delivery
 from .._core.tracing import TracedClient, installed
 from .._io.asking_around import ask_anyone
 from .._io.client import Client
@@ -17,9 +20,11 @@ from .._io.loop import loop_probe, loop_thread
 from .._io.producer.checked_sends import CheckedSends
 from .._io.producer.intake import Admission, Intake
 from .._io.producer.sender import HOT_REQUESTS, Sender
+from .._options.arguments import TIMEOUT
 from ..config import ProducerConfig
 from ..errors import ClientClosedError, KafkaError, RequestTimedOutError
 from ..errors.base import own_copy
+from ..types import RecordMetadata
 
 if TYPE_CHECKING:
     from .._core.telemetry.measures import Source
@@ -48,6 +53,8 @@ class ProducerEngine(Kind):
         """Raises unless the producer can be used here and now."""
         self._started_at: float | None = None
         self.transactions = self._transactions()
+        if self.transactions is not None:
+            self.begin_within_ms = config.max_block_ms
         admission = Admission(self._check_now) if self.transactions is None else self.transactions.admission(0)
         self.intake = Intake(config, self.sender, client.metadata, admission)
         self.sends: CheckedSends = CheckedSends(config, self.intake, self.accumulator.topics)
@@ -63,7 +70,7 @@ class ProducerEngine(Kind):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Begin to send; with ``wait``, get a producer id for transactions, within its own time limit."""
+        """Begin to send; with ``wait``, get a producer id for transactions."""
         self._started_at = time.monotonic()
         self.client.on_fatal(self._on_fatal)
         self.client.on_fork(self._close_intakes)
@@ -82,7 +89,7 @@ class ProducerEngine(Kind):
         if self.transactions is not None:
             self.intake.usable = False
             another = self._started_intake if self.sends.as_they_come else None
-            await self.transactions.start(self.intake, another, wait=wait)
+            await self.transactions.start(self.intake, another, deadline, wait=wait)
 
     def refuse(self) -> None:
         self.check = _raise_closed
@@ -175,6 +182,15 @@ class ProducerEngine(Kind):
             reachable=client.brokers.reachable,
         )
         return judge_producer(facts, 2 * self.config.request_timeout_ms / 1000)
+
+
+async def within(timeout_ms: float, send: Callable[..., Awaitable[Delivery]], *record: Any) -> RecordMetadata:
+    """Send a record and wait for its acknowledgement; raises `RequestTimedOutError` if both take longer than this."""
+    deadline = Deadline(TIMEOUT("timeout_ms", timeout_ms))
+    delivery = await send(*record, timeout_ms=timeout_ms)
+    with anyio.move_on_after(deadline.left_s()):
+        return await delivery
+    raise RequestTimedOutError(f"the record is not acknowledged after {timeout_ms:g} ms, and may still be written")
 
 
 def _raise_closed() -> None:

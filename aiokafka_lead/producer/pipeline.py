@@ -89,12 +89,12 @@ class TransactionPipeline(Generic[K, V]):
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    async def start(self, *, wait: bool = True) -> None:
+    async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster, and take over the transactional ids, aborting transactions of an earlier process.
 
-        ``wait`` and errors are as in `Producer.start`.
+        ``wait``, ``timeout_ms`` and errors are as in `Producer.start`.
         """
-        await self._client.start(wait=boolean("wait", wait))
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Wait for the commits of transactions in flight, abort an open one, and close every connection.

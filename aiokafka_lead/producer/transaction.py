@@ -23,6 +23,7 @@ from ..errors import (
     TransactionTimedOutError,
 )
 from ..types import ConsumerGroupMetadata, Header, OffsetAndMetadata, RecordMetadata, TopicPartition
+from ._engine import within
 
 __all__ = ["Transaction"]
 
@@ -97,10 +98,14 @@ class Transaction(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
+        *,
+        timeout_ms: float | None = None,
     ) -> Delivery:
         """Call `Producer.send`, as part of this transaction."""
         self._check()
-        delivery: Delivery = await self._producer.send(topic, value, key, partition, timestamp_ms, headers)
+        delivery: Delivery = await self._producer.send(
+            topic, value, key, partition, timestamp_ms, headers, timeout_ms=timeout_ms
+        )
         return delivery
 
     async def send_and_wait(
@@ -111,9 +116,13 @@ class Transaction(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
+        *,
+        timeout_ms: float | None = None,
     ) -> RecordMetadata:
         """Call `Producer.send_and_wait`, as part of this transaction."""
-        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        if timeout_ms is None:
+            return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        return await within(timeout_ms, self.send, topic, value, key, partition, timestamp_ms, headers)
 
     def send_nowait(
         self,
@@ -137,10 +146,14 @@ class Transaction(Generic[K, V]):
         partition: int | None = None,
         headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None = None,
         timestamps_ms: Iterable[int] | None = None,
+        *,
+        timeout_ms: float | None = None,
     ) -> DeliveryBatch:
         """Call `Producer.send_many`, as part of this transaction."""
         self._check()
-        batch: DeliveryBatch = await self._producer.send_many(topic, values, keys, partition, headers, timestamps_ms)
+        batch: DeliveryBatch = await self._producer.send_many(
+            topic, values, keys, partition, headers, timestamps_ms, timeout_ms=timeout_ms
+        )
         return batch
 
     @overload

@@ -123,19 +123,20 @@ class ShareConsumer(Facade, Generic[K, V]):
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    async def start(self, *, wait: bool = True) -> None:
+    async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and join the group; with ``wait``, return once the group's starting point is known.
 
         That is, the group has assigned partitions, if its topics have some, and the leader of each has answered a
         fetch: a group that begins at the end (``share.auto.offset.reset``, by default "latest") gets every record
         written from then on. At most one record per leader is acquired meanwhile. If this takes longer than
-        ``request_timeout_ms``, it continues in the background, with a warning that names the missing step. Without
-        ``wait`` it connects in the background, for as long as no broker can be reached: reads wait for that. Raises
-        `KafkaConnectionError` with the reason for each bootstrap server if none could be used, authentication and TLS
-        errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups, and other errors that
-        keep a member out of its group. After an error, or when cancelled, the consumer is stopped.
+        ``timeout_ms`` (``request_timeout_ms``), it continues in the background, with a warning that names the missing
+        step. Without ``wait`` it connects in the background, for as long as no broker can be reached: reads wait for
+        that. Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used,
+        authentication and TLS errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups,
+        and other errors that keep a member out of its group. After an error, or when cancelled, the consumer is
+        stopped.
         """
-        await self._client.start(wait=boolean("wait", wait))
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until `start` would have returned, within ``timeout_ms`` (``default_api_timeout_ms``).

@@ -263,10 +263,10 @@ class ClusterControls:
         *,
         broker: int | None = None,
         count: int = 1,
-        timeout_s: float = 10,
+        timeout_ms: float = 10_000,
     ) -> None:
         """Wait until ``count`` requests of an API have arrived at a broker, or at any. Raises TimeoutError."""
-        await self.requests.wait_for(api, broker=broker, count=count, timeout_s=timeout_s)
+        await self.requests.wait_for(api, broker=broker, count=count, timeout_ms=timeout_ms)
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

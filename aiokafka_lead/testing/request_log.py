@@ -10,7 +10,7 @@ from uuid import UUID
 
 import anyio
 
-from .._options.checks import integer, seconds
+from .._options.checks import integer, milliseconds
 from .._wire import Request
 from .._wire.api_key import NAMES
 from ..errors import ConfigError, ConfigTypeError
@@ -110,11 +110,11 @@ class RequestLog:
         *,
         broker: int | None = None,
         count: int = 1,
-        timeout_s: float = 10,
+        timeout_ms: float = 10_000,
     ) -> None:
         """Wait until there were ``count`` such requests since the start or `clear`. Raises TimeoutError."""
         integer(0)("count", count)
-        seconds("timeout_s", timeout_s)
+        milliseconds()("timeout_ms", timeout_ms)
 
         def met() -> bool:
             return self.count(api, broker=broker) >= count
@@ -124,7 +124,7 @@ class RequestLog:
         waiting = met, anyio.Event()
         self._waiting.append(waiting)
         try:
-            with anyio.fail_after(timeout_s):
+            with anyio.fail_after(timeout_ms / 1000):
                 await waiting[1].wait()
         finally:
             self._waiting.remove(waiting)

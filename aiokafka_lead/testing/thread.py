@@ -155,10 +155,10 @@ class ClusterThread:
         *,
         broker: int | None = None,
         count: int = 1,
-        timeout_s: float = 10,
+        timeout_ms: float = 10_000,
     ) -> Done | Doing:
         """Do the same as `EmbeddedCluster.wait_for_requests`."""
-        return self._do(self._cluster.wait_for_requests, api, broker=broker, count=count, timeout_s=timeout_s)
+        return self._do(self._cluster.wait_for_requests, api, broker=broker, count=count, timeout_ms=timeout_ms)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
         self._call(self._cluster.freeze_metadata, answers, broker=broker)

@@ -122,7 +122,7 @@ async def service(trial: Trial, *refusals: tuple[str, int]) -> Outcome:
 
         async def goes_on() -> float:
             beats = cluster.requests.count("Heartbeat")
-            await cluster.wait_for_requests("Heartbeat", count=beats + 1, timeout_s=2 * trial.bound_s)
+            await cluster.wait_for_requests("Heartbeat", count=beats + 1, timeout_ms=2000 * trial.bound_s)
             return await program.progressed(time.time())
 
         return await trial.until(goes_on(), program, since)

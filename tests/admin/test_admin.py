@@ -327,7 +327,7 @@ async def test_the_configurations_of_a_broker_that_restarts(max_versions: dict[A
 
         async def restart() -> None:
             """Restart the broker once the admin client has looked for it more often than for a missing one."""
-            await cluster.requests.wait_for("Metadata", count=2 * BRIEF_TRIES, timeout_s=120)
+            await cluster.requests.wait_for("Metadata", count=2 * BRIEF_TRIES, timeout_ms=120_000)
             await cluster.start_broker(2)
 
         async with anyio.create_task_group() as tasks:

@@ -40,6 +40,12 @@ async def test_kip_909_or_when_it_has_been_waited_for(names: Names) -> None:
     assert time.monotonic() - began >= 0.3
 
 
+async def test_kip_909_or_within_the_time_of_the_call(names: Names) -> None:
+    consumer = Consumer(bootstrap_servers="kafka.test:9092", bootstrap_resolve_timeout_ms=3_600_000)
+    with anyio.fail_after(60), pytest.raises(BootstrapResolutionError, match="9092"):
+        await consumer.start(timeout_ms=300)
+
+
 @pytest.mark.parametrize("wait", [True, False], ids=["waits", "started"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_kip_909_clients_of_every_kind_use_a_name_that_resolves_late(kind: str, wait: bool) -> None:

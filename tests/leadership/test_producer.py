@@ -100,7 +100,7 @@ async def test_rule_13_a_broker_that_refuses_for_ever_is_asked_ever_more_seldom(
         cluster.requests.clear()
         rule = cluster.faults.add("Produce", topic="t", error_code=NOT_LEADER)
         delivery = await producer.send("t", b"1", partition=0)
-        await cluster.wait_for_requests("Produce", count=9, timeout_s=20)
+        await cluster.wait_for_requests("Produce", count=9, timeout_ms=20_000)
         assert_spaced(asked(cluster, "Produce"), first_ms, 160)
         # A refresh for each refusal, one already in flight, and one more whenever it was this broker's turn.
         refusals = cluster.requests.count("Produce")

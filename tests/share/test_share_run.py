@@ -58,7 +58,7 @@ async def test_locks_are_renewed_while_handlers_work(lock_ms: int) -> None:
         async def handle(record: Record) -> None:
             first = record.lock_expires_at
             await cluster.wait_for_requests(
-                "ShareAcknowledge", count=4, timeout_s=40
+                "ShareAcknowledge", count=4, timeout_ms=40_000
             )  # renewals alone, and no decision
             assert record.lock_expires_at > first + 0.5
             handled.note(record)

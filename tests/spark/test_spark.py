@@ -287,7 +287,7 @@ def test_an_idle_stream_does_nothing_and_leaves_nothing_when_stopped(
             fill(cluster, topic, numbered(100, 100 * turn), partition=turn)
             query.processAllAvailable()
         asked = cluster.requests.count("ListOffsets")
-        cluster.wait_for_requests("ListOffsets", count=asked + 50, timeout_s=60)
+        cluster.wait_for_requests("ListOffsets", count=asked + 50, timeout_ms=60_000)
         last = query.lastProgress
         assert first is not None
         assert last is not None

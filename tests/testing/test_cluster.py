@@ -181,7 +181,7 @@ async def test_a_thread_s_cluster_from_a_plain_function() -> None:
             assert cluster.leader("t") == 1
             assert cluster.add_broker() == 3
             with pytest.raises(TimeoutError):
-                cluster.wait_for_requests("Fetch", timeout_s=0.01)
+                cluster.wait_for_requests("Fetch", timeout_ms=10)
             with pytest.raises(errors.TopicAlreadyExistsError):
                 cluster.create_topic("t")
         with pytest.raises(RuntimeError, match="context manager"):

@@ -181,4 +181,4 @@ async def test_requests_are_logged() -> None:
         cluster.requests.clear()
         assert len(cluster.requests) == 0
         with pytest.raises(TimeoutError):
-            await cluster.wait_for_requests("Produce", timeout_s=0.01)
+            await cluster.wait_for_requests("Produce", timeout_ms=10)

@@ -156,14 +156,14 @@ class Reader(Generic[K, V]):
     async def next_record(self) -> ConsumerRecord[K, V] | None:
         """Return the next record, or None if the consumer was stopped meanwhile."""
         try:
-            return await self.getone(None)
+            return await self.getone(None, None)
         except ClientClosedError:
             if self.stopped:
                 return None
             raise
 
-    async def getone(self, wanted: Wanted) -> ConsumerRecord[K, V]:
-        """Return the next record of these partitions."""
+    async def getone(self, wanted: Wanted, deadline: Deadline | None) -> ConsumerRecord[K, V] | None:
+        """Return the next record of these partitions, or None if there is none by the deadline."""
         while True:
             await self._begin_fairly()
             try:
@@ -177,7 +177,8 @@ class Reader(Generic[K, V]):
                 self._handing_out(chunk)
                 record: ConsumerRecord[K, V] = next(chunk.remaining)
                 return record
-            await self.wait(wanted, None)
+            if not await self.wait(wanted, deadline):
+                return None
 
     # --- many --------------------------------------------------------------------------------------------------------
 

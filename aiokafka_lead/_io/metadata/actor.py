@@ -205,16 +205,17 @@ class MetadataActor:
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
-    async def bootstrap(self) -> None:
+    async def bootstrap(self, within: Deadline | None = None) -> None:
         """Get the first metadata, from the first bootstrap server that answers.
 
         Raises `KafkaConnectionError` as soon as each server has failed, or if none has answered after
         ``request_timeout_ms``; it lists every server with its own reason. If all failed for one reason other than
         connections (for example a wrong password), that error is raised instead. If no server's name resolves,
-        `BootstrapResolutionError` is raised, after ``bootstrap_resolve_timeout_ms``.
+        `BootstrapResolutionError` is raised, after ``bootstrap_resolve_timeout_ms``. A deadline ``within`` replaces
+        both times.
         """
-        resolved_by = time.monotonic() + self._resolve_timeout_s
-        deadline = Deadline(self._request_timeout_s * 1000)
+        resolved_by = time.monotonic() + self._resolve_timeout_s if within is None else within.at
+        deadline = Deadline(self._request_timeout_s * 1000) if within is None else within
         self._brokers.set_nodes(self.snapshot.brokers)
         while True:
             now = time.monotonic()
@@ -229,8 +230,9 @@ class MetadataActor:
                     raise failure
                 self._count_failure(outcome.errors)
                 await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
-                # This time is for asking servers, and so far no name has resolved.
-                deadline = Deadline(self._request_timeout_s * 1000)
+                if within is None:
+                    # This time is for asking servers, and so far no name has resolved.
+                    deadline = Deadline(self._request_timeout_s * 1000)
                 continue
             error = await self._apply(plan, outcome.answer)
             if error is None:

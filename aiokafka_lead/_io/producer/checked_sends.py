@@ -25,6 +25,7 @@ from ..._records.encoder import BatchBuilder
 from ...config import ProducerConfig
 from ...errors import BufferFull, IllegalStateError, KafkaError
 from ...types import Header, Headers
+from ..deadline import Deadline
 from .intake import Admission, Intake, all_bytes
 
 
@@ -54,8 +55,9 @@ class CheckedSends:
         partition: int | None,
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
+        deadline: Deadline | None = None,
     ) -> Delivery:
-        """Implement `Producer.send`."""
+        """Implement `Producer.send`; without a deadline it waits for ``max_block_ms`` at most."""
         admission = self._intake.admission
         admission.check()
         try:
@@ -64,7 +66,9 @@ class CheckedSends:
             else:
                 record = self._record(topic, value, key, partition, timestamp_ms, headers)
             delivery = self._intake.try_now(record)
-            return await self._intake.wait_in_line(record, admission) if delivery is None else delivery
+            if delivery is None:
+                delivery = await self._intake.wait_in_line(record, admission, deadline)
+            return delivery
         except KafkaError as error:
             admission.failed(error)
             raise
@@ -100,8 +104,9 @@ class CheckedSends:
         partition: int | None,
         headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None,
         timestamps_ms: Iterable[int] | None,
+        deadline: Deadline | None = None,
     ) -> DeliveryBatch:
-        """Implement `Producer.send_many`."""
+        """Implement `Producer.send_many`; without a deadline each record waits for ``max_block_ms`` at most."""
         contents = entries("values", values, "values")
         topic = check_topic(topic)
         target = check_partition(partition)
@@ -114,7 +119,9 @@ class CheckedSends:
             plain_keys = None if every_key is None else all_bytes("key", every_key)
             plain_values = all_bytes("value", contents)
             pairs = check_headers(headers)
-            return await self._intake.put_plain(topic, plain_values, plain_keys, target, now_ms, pairs, admission)
+            return await self._intake.put_plain(
+                topic, plain_values, plain_keys, target, now_ms, pairs, admission, deadline
+            )
         every_key = every_key or [None] * count
         every_headers = headers_for_each(headers, count)
         times = [now_ms] * count if timestamps_ms is None else one_for_each("timestamps_ms", timestamps_ms, count)
@@ -132,7 +139,7 @@ class CheckedSends:
         except KafkaError as error:
             admission.failed(error)
             raise
-        return await self._intake.put_all(records, admission)
+        return await self._intake.put_all(records, admission, deadline)
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
         """Accept an already filled batch, for an existing partition, as `send` accepts a record."""

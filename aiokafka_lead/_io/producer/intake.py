@@ -271,8 +271,10 @@ class Intake:
 
     # --- with waits ---------------------------------------------------------------------------------------------------
 
-    async def wait_in_line(self, record: Record, admission: Admission, with_others: bool = False) -> Delivery:
-        """Accept a record as soon as its topic is known and there is memory, within ``max_block_ms``.
+    async def wait_in_line(
+        self, record: Record, admission: Admission, deadline: Deadline | None, with_others: bool = False
+    ) -> Delivery:
+        """Accept a record as soon as its topic is known and there is memory, within ``max_block_ms`` or the deadline.
 
         Never suspends after accepting the record, so that a cancelled call has not accepted it. Earlier calls waiting
         for the same topic come first.
@@ -282,6 +284,7 @@ class Intake:
             record,
             accumulator.record_size(record),
             admission,
+            deadline,
             lambda buffer: self._put(buffer, record, with_others),
             lambda buffer: accumulator.append_granted(buffer, record, accumulator.next_ordinal(), clock.monotonic_s()),
         )
@@ -302,6 +305,7 @@ class Intake:
         timestamp_ms: int,
         headers: Headers,
         admission: Admission,
+        deadline: Deadline | None,
     ) -> DeliveryBatch:
         """Accept many checked records, all with these headers, without asking a partitioner."""
         batch = DeliveryBatch()
@@ -310,18 +314,20 @@ class Intake:
             at = self._append_plain(topic, values, keys, 0, partition, timestamp_ms, headers, batch)
         while at < len(values):
             record = Record(topic, values[at], keys[at] if keys else None, partition, timestamp_ms, headers)
-            if not await self._put_into(batch, record, len(values) - at, admission):
+            if not await self._put_into(batch, record, len(values) - at, admission, deadline):
                 break
             at += 1
             # This call has its turn until it waits again: other waiting calls come after these records, too.
             at += self._append_plain(topic, values, keys, at, partition, timestamp_ms, headers, batch)
         return batch
 
-    async def put_all(self, records: Sequence[Record], admission: Admission) -> DeliveryBatch:
+    async def put_all(
+        self, records: Sequence[Record], admission: Admission, deadline: Deadline | None
+    ) -> DeliveryBatch:
         """Accept these records in order."""
         batch = DeliveryBatch()
         for at, record in enumerate(records):
-            if not await self._put_into(batch, record, len(records) - at, admission):
+            if not await self._put_into(batch, record, len(records) - at, admission, deadline):
                 break
         return batch
 
@@ -332,6 +338,7 @@ class Intake:
             Record(topic, None, None, partition, builder.base_timestamp_ms, ()),
             builder.size_bytes,
             admission,
+            None,
             lambda buffer: accumulator.append_built(buffer, partition, builder, clock.monotonic_s()),
             lambda buffer: accumulator.append_built_granted(buffer, partition, builder, clock.monotonic_s()),
         )
@@ -339,13 +346,15 @@ class Intake:
         batch.add(outcome, 0, builder.record_count, builder.base_timestamp_ms)
         return batch
 
-    async def _put_into(self, batch: DeliveryBatch, record: Record, left: int, admission: Admission) -> bool:
+    async def _put_into(
+        self, batch: DeliveryBatch, record: Record, left: int, admission: Admission, deadline: Deadline | None
+    ) -> bool:
         """Accept one of many records; return True to continue. An error also fails the ``left - 1`` later ones."""
         try:
             with_others = left + len(batch) > 1
             delivery = self.try_now(record, with_others)
             if delivery is None:
-                delivery = await self.wait_in_line(record, admission, with_others)
+                delivery = await self.wait_in_line(record, admission, deadline, with_others)
         except MessageTooLargeError as error:
             admission.failed(error)
             batch.add_failed(error)
@@ -370,6 +379,7 @@ class Intake:
         record: Record,
         size: int,
         admission: Admission,
+        deadline: Deadline | None,
         put: Callable[[TopicBuffer], T | None],
         put_granted: Callable[[TopicBuffer], T],
     ) -> T:
@@ -377,14 +387,14 @@ class Intake:
 
         ``put`` returns None when memory is short; ``put_granted`` is for when ``size`` bytes of it were granted.
         """
-        deadline = Deadline(self._max_block_ms)
+        deadline = deadline or Deadline(self._max_block_ms)
         if self._accumulator.topic(record.topic) is not None:
             await self._find(record, admission, deadline)  # if partitions were added, no other call waits for that
         with self._lines.enter(record.topic) as place:
             buffer = await self._find(record, admission, deadline)
             while not place.first:
                 if not await place.until_first(deadline):
-                    raise self._sender.no_room(size)
+                    raise self._sender.no_room(size, deadline)
                 admission.check()
                 buffer = await self._find(record, admission, deadline)
             if self._accumulator.crowded():
@@ -395,7 +405,7 @@ class Intake:
             taken = put(buffer)
             if taken is not None:
                 return taken
-            claim = await self._sender.reserve(size, deadline.left_s())
+            claim = await self._sender.reserve(size, deadline)
             try:
                 admission.check()
                 return put_granted(await self._find(record, admission, deadline))

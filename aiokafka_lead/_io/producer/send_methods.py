@@ -35,7 +35,7 @@ class QuickSend:
         self._slot = 0
         calling.call_by(self, self._slot, "send")
 
-    def __call__(self, *args: Any, **named: Any) -> SendCall:
+    def __call__(self, *args: Any, **named: Any) -> SendCall | Coroutine[Any, Any, Delivery]:
         return self.send(*args, **named)
 
     def send(
@@ -46,8 +46,12 @@ class QuickSend:
         partition: Any = None,
         timestamp_ms: Any = None,
         headers: Sequence[Header] | None = None,
-    ) -> SendCall:
-        """Return the object of a call."""
+        *,
+        timeout_ms: Any = None,
+    ) -> SendCall | Coroutine[Any, Any, Delivery]:
+        """Return the object of a call. One with its own time is the class's, which checks and keeps it."""
+        if timeout_ms is not None:
+            return self._otherwise(topic, value, key, partition, timestamp_ms, headers, timeout_ms=timeout_ms)
         return _new_call(self, topic, value, key, partition, timestamp_ms, headers)
 
     @property

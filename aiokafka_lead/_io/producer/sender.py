@@ -173,16 +173,16 @@ class Sender:
 
     # --- waits of callers ---------------------------------------------------------------------------------------------
 
-    async def reserve(self, size: int, timeout_s: float) -> MemoryClaim:
-        """Reserve memory for a record, to be released by the caller. Raises `BufferFull` after the timeout."""
+    async def reserve(self, size: int, deadline: Deadline) -> MemoryClaim:
+        """Reserve memory for a record, to be released by the caller. Raises `BufferFull` at the deadline."""
         waiter: Waiter[None] = Waiter()
         claim = self.accumulator.claim(size, lambda: waiter.set_result(None), time.monotonic())
         self._blocked.add(waiter)
         try:
-            await waiter.wait(timeout_s)
+            await waiter.wait(deadline.left_s())
         except TimeoutError:
             self.accumulator.memory.release(claim)
-            raise self.no_room(size) from None
+            raise self.no_room(size, deadline) from None
         except BaseException:
             self.accumulator.memory.release(claim)
             raise
@@ -190,10 +190,10 @@ class Sender:
             self._blocked.discard(waiter)
         return claim
 
-    def no_room(self, size: int) -> BufferFull:
+    def no_room(self, size: int, deadline: Deadline) -> BufferFull:
         """Return the error of a send that has waited too long for this much memory, or behind other waiting sends."""
         return BufferFull(
-            f"no room for {size} bytes within max_block_ms ({self._config.max_block_ms:g}): "
+            f"no room for {size} bytes within {deadline.timeout_ms:g} ms (max_block_ms, or the call's timeout_ms): "
             f"buffer_memory ({self._config.buffer_memory}) is full of records that are not acknowledged"
         )
 

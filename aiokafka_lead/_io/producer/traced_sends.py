@@ -12,6 +12,7 @@ from ..._options.arguments import entries
 from ..._records.encoder import BatchBuilder
 from ...config import ProducerConfig
 from ...types import Header
+from ..deadline import Deadline
 from .checked_sends import CheckedSends
 from .intake import Intake
 
@@ -33,12 +34,13 @@ class TracedSends(CheckedSends):
         partition: int | None,
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
+        deadline: Deadline | None = None,
     ) -> Delivery:
         self._intake.admission.check()
         pairs = check_headers(headers)
         span = self._tracing.send(check_topic(topic), key, value, partition, pairs)
         try:
-            delivery = await super().send(topic, value, key, partition, timestamp_ms, span.carry(pairs))
+            delivery = await super().send(topic, value, key, partition, timestamp_ms, span.carry(pairs), deadline)
         except BaseException as error:
             span.failed(error)
             raise
@@ -73,6 +75,7 @@ class TracedSends(CheckedSends):
         partition: int | None,
         headers: Sequence[Header] | Sequence[Sequence[Header] | None] | None,
         timestamps_ms: Iterable[int] | None,
+        deadline: Deadline | None = None,
     ) -> DeliveryBatch:
         self._intake.admission.check()
         contents = entries("values", values, "values")
@@ -83,7 +86,7 @@ class TracedSends(CheckedSends):
                 carried = span.carry(check_headers(headers)) or None
             else:
                 carried = [span.carry(check_headers(each)) for each in headers_for_each(headers, len(contents))]
-            batch = await super().send_many(topic, contents, keys, partition, carried, timestamps_ms)
+            batch = await super().send_many(topic, contents, keys, partition, carried, timestamps_ms, deadline)
         except BaseException as error:
             span.failed(error)
             raise

@@ -130,7 +130,9 @@ class Transactions:
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
-    async def start(self, intake: Intake, another: Callable[[Admission], Intake] | None, *, wait: bool = True) -> None:
+    async def start(
+        self, intake: Intake, another: Callable[[Admission], Intake] | None, deadline: Deadline, *, wait: bool = True
+    ) -> None:
         """Get a producer id, which fences earlier users of the transactional id and aborts their transactions.
 
         Not if an open transaction was resumed; and without ``wait`` only when the first transaction begins. Records
@@ -142,7 +144,7 @@ class Transactions:
         self._client.spawn(self._additions.run, name="kafka transaction partitions")
         self._client.spawn(warn_of_age, self.state, self._log, name="kafka transaction age")
         if wait and self.state.phase is not Phase.OPEN:
-            await self._get_ready(Deadline(self._max_block_s * 1000))
+            await self._get_ready(deadline)
 
     def resume(self, opened: OpenTransaction) -> None:
         """Before `start`: begin with the open transaction of another process."""

@@ -55,6 +55,7 @@ class Pipeline(Kind):
     """Owns the chain of in-flight transactions, and the consumers' parts of them."""
 
     stop_within_ms = math.inf  # commits have ``max_block_ms``
+    begin_within_ms = math.inf  # each producer has its own time
     closing_share, closing_ms = 0.2, 1500.0
 
     def __init__(self, client: Client, producers: Sequence[Transactional], max_block_ms: float) -> None:
@@ -164,7 +165,7 @@ class Pipeline(Kind):
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
         """Take over the transactional ids."""
         for client in self._clients:
-            await client.start(wait=wait)
+            await client.start(wait=wait, timeout_ms=None if deadline.timeout_ms == math.inf else deadline.left_ms())
 
     async def finish(self, deadline: Deadline) -> None:
         """Wait until earlier transactions have ended, within ``max_block_ms``."""

@@ -1,0 +1,231 @@
+"""A call's ``timeout_ms`` replaces the option that otherwise limits it, for the whole call.
+
+Each test gives the client the longest times as options, so that a call that ignores its own does not end in time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from aiokafka_lead import (
+    AdminClient,
+    Client,
+    Consumer,
+    ConsumerRecord,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+    Transaction,
+    TransactionPipeline,
+)
+from aiokafka_lead.errors import (
+    BufferFull,
+    ConfigError,
+    ConfigTypeError,
+    KafkaConnectionError,
+    RequestTimedOutError,
+    TransactionTimedOutError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lead.testing import EmbeddedCluster, Fault
+
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+
+HOUR = 3_600_000.0
+LONG: dict[str, Any] = {"request_timeout_ms": HOUR}
+IN_TIME_S = 60
+"""Far more than a call with a timeout of milliseconds takes on any machine, and far less than `HOUR`."""
+
+
+@pytest.fixture(name="cluster")
+async def one_broker() -> AsyncIterator[EmbeddedCluster]:
+    async with EmbeddedCluster(1) as cluster:
+        cluster.create_topic("events")
+        yield cluster
+
+
+def producer_of(servers: str, **options: Any) -> Producer[bytes, bytes]:
+    return Producer(servers, max_block_ms=HOUR, delivery_timeout_ms=3 * HOUR, **LONG, **options)
+
+
+def pipeline_of(servers: str) -> TransactionPipeline[bytes, bytes]:
+    options = {"transactional_id": "copier", "max_block_ms": HOUR, "delivery_timeout_ms": 3 * HOUR}
+    return TransactionPipeline(servers, **options, **LONG)
+
+
+KINDS: dict[str, Callable[[str], Any]] = {
+    "producer": producer_of,
+    "pipeline": pipeline_of,
+    "consumer": lambda servers: Consumer("events", bootstrap_servers=servers, **LONG),
+    "share": lambda servers: ShareConsumer("events", bootstrap_servers=servers, group_id="s", **LONG),
+    "admin": lambda servers: AdminClient(servers, **LONG),
+    "client": lambda servers: Client(servers, **LONG),
+}
+
+
+# --- start ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_start_connects_within_its_timeout(cluster: EmbeddedCluster, kind: str) -> None:
+    cluster.faults.add("Metadata", hold=True)
+    client = KINDS[kind](cluster.bootstrap_servers)
+    with anyio.fail_after(IN_TIME_S), pytest.raises(KafkaConnectionError):
+        await client.start(timeout_ms=200)
+
+
+async def test_a_start_may_have_longer_than_a_request(cluster: EmbeddedCluster) -> None:
+    held = cluster.faults.add("Metadata", hold=True)
+    producer = Producer(cluster.bootstrap_servers, request_timeout_ms=100)
+    began = time.monotonic()
+    with pytest.raises(KafkaConnectionError):
+        await producer.start(timeout_ms=700)
+    assert time.monotonic() - began >= 0.699
+    assert held.struck
+
+
+async def test_a_client_on_shared_connections_has_its_own_time(cluster: EmbeddedCluster) -> None:
+    async with Client(cluster.bootstrap_servers) as client:
+        with pytest.raises(ConfigError, match="timeout_ms"):
+            await client.producer().start(timeout_ms=-1)
+        producer = client.producer()
+        await producer.start(timeout_ms=IN_TIME_S * 1000)
+        await producer.send_and_wait("events", b"v")
+
+
+@pytest.mark.parametrize("kind", ["producer", "pipeline"])
+async def test_a_start_gets_a_producer_id_in_the_rest_of_its_time(cluster: EmbeddedCluster, kind: str) -> None:
+    held = cluster.faults.add("InitProducerId", hold=True)
+    servers = cluster.bootstrap_servers
+    client: Any = pipeline_of(servers) if kind == "pipeline" else producer_of(servers, transactional_id="copier")
+    with anyio.fail_after(IN_TIME_S), pytest.raises(TransactionTimedOutError):
+        await client.start(timeout_ms=500)
+    assert held.struck
+
+
+@pytest.mark.parametrize("request_name", ["JoinGroup", "ListOffsets"])
+async def test_a_consumer_starts_without_the_positions_that_take_longer(
+    cluster: EmbeddedCluster, request_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = cluster.faults.add(request_name, hold=True)
+    consumer = Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **LONG)
+    with anyio.fail_after(IN_TIME_S):
+        await consumer.start(timeout_ms=500)
+    assert "goes on to wait in the background" in caplog.text
+    held.remove()
+    await consumer.stop()
+
+
+async def test_a_share_consumer_starts_without_its_assignment(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = cluster.faults.add("ShareGroupHeartbeat", hold=True)
+    consumer = ShareConsumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="s", **LONG)
+    with anyio.fail_after(IN_TIME_S):
+        await consumer.start(timeout_ms=500)
+    assert "goes on to wait in the background" in caplog.text
+    held.remove()
+    await consumer.stop()
+
+
+# --- sends ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_send_waits_for_room_within_its_timeout(cluster: EmbeddedCluster) -> None:
+    held = cluster.faults.add("Produce", hold=True, count=1)
+    async with producer_of(cluster.bootstrap_servers, buffer_memory=2000) as producer:
+        first = await producer.send("events", b"x" * 1500, partition=0, timeout_ms=IN_TIME_S * 1000)
+        with anyio.fail_after(IN_TIME_S):
+            with pytest.raises(BufferFull, match=r"within 100 ms \(max_block_ms, or the call's timeout_ms\)"):
+                await producer.send("events", b"x" * 1500, partition=0, timeout_ms=100)
+            with pytest.raises(BufferFull):
+                await producer.send("events", b"x" * 1500, partition=0, timeout_ms=0)
+            many = await producer.send_many("events", [b"x" * 10, b"x" * 1500, b"y"], partition=0, timeout_ms=100)
+            headers = [("h", b"v")]
+            others = await producer.send_many(
+                "events", [b"x" * 1500], headers=[headers], timestamps_ms=[1], timeout_ms=0
+            )
+        held.release()
+        assert [type(outcome) for outcome in (await many)[1:]] == [BufferFull, BufferFull]
+        assert [type(outcome) for outcome in await others] == [BufferFull]
+        assert (await first).offset == 0
+    assert len(cluster.records("events", 0)) == 2
+
+
+async def test_a_send_waits_for_a_topic_within_its_timeout(cluster: EmbeddedCluster) -> None:
+    async with producer_of(cluster.bootstrap_servers) as producer:
+        with anyio.fail_after(IN_TIME_S):
+            for send in (producer.send, producer.send_and_wait):
+                with pytest.raises(UnknownTopicOrPartitionError):
+                    await send("absent", b"v", timeout_ms=100)
+            with pytest.raises(UnknownTopicOrPartitionError):
+                await producer.send_many("absent", [b"v"], timeout_ms=100)
+
+
+@pytest.mark.parametrize("name", ["send", "send_and_wait", "send_many"])
+async def test_a_timeout_is_checked_even_if_no_wait_is_needed(cluster: EmbeddedCluster, name: str) -> None:
+    async with producer_of(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"v")
+        content: Any = [b"v"] if name == "send_many" else b"v"
+        with pytest.raises(ConfigError, match="timeout_ms"):
+            await getattr(producer, name)("events", content, timeout_ms=-1)
+        with pytest.raises(ConfigTypeError, match="timeout_ms"):
+            await getattr(producer, name)("events", content, timeout_ms="1")
+    assert len(cluster.records("events", 0)) == 1
+
+
+async def test_send_and_wait_waits_for_the_acknowledgement_within_its_timeout(cluster: EmbeddedCluster) -> None:
+    held = cluster.faults.add("Produce", hold=True, count=1)
+    async with producer_of(cluster.bootstrap_servers) as producer:
+        with anyio.fail_after(IN_TIME_S), pytest.raises(RequestTimedOutError, match="may still be written"):
+            await producer.send_and_wait("events", b"first", timeout_ms=200)
+        held.release()
+        assert (await producer.send_and_wait("events", b"second", timeout_ms=IN_TIME_S * 1000)).offset == 1
+    assert [record.value for record in cluster.records("events", 0)] == [b"first", b"second"]
+
+
+async def test_sends_of_a_transaction_have_their_own_time(cluster: EmbeddedCluster) -> None:
+    async with producer_of(cluster.bootstrap_servers, transactional_id="copier") as producer:
+        with anyio.fail_after(IN_TIME_S):
+            with pytest.raises(UnknownTopicOrPartitionError):
+                async with producer.transaction() as transaction:
+                    await transaction.send("absent", b"v", timeout_ms=100)
+            async with producer.transaction() as transaction:
+                await transaction.send("events", b"v", timeout_ms=IN_TIME_S * 1000)
+                await transaction.send_and_wait("events", b"v", timeout_ms=IN_TIME_S * 1000)
+                await transaction.send_many("events", [b"v"], timeout_ms=IN_TIME_S * 1000)
+            held = cluster.faults.add("Produce", hold=True, count=1)
+            with pytest.raises(TransactionTimedOutError):
+                await _send_late(transaction := producer.transaction(), held)
+            assert transaction.outcome == "aborted"
+
+
+async def _send_late(transaction: Transaction[bytes, bytes], held: Fault) -> None:
+    async with transaction:
+        try:
+            await transaction.send_and_wait("events", b"late", timeout_ms=200)
+        finally:
+            held.release()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+async def test_getone_returns_none_without_a_record(cluster: EmbeddedCluster) -> None:
+    servers = cluster.bootstrap_servers
+    async with Consumer("events", bootstrap_servers=servers) as consumer, Producer(servers) as producer:
+        record: ConsumerRecord[bytes, bytes] | None
+        with anyio.fail_after(IN_TIME_S):
+            assert await consumer.getone(timeout_ms=50) is None
+            assert await consumer.getone(TopicPartition("events", 0), timeout_ms=0) is None
+            await producer.send_and_wait("events", b"v")
+            record = await consumer.getone(timeout_ms=IN_TIME_S * 1000)
+        assert record is not None
+        assert record.value == b"v"
+        with pytest.raises(ConfigTypeError, match="timeout_ms"):
+            await consumer.getone(timeout_ms="1")  # type: ignore[call-overload]

@@ -119,8 +119,8 @@ def _group(nodeid: str) -> str | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Give Kafka and Spark priority over tests that run side by side.
 
-    Starved brokers lose sessions, and Spark gives up a Python worker that takes 10 s to start. Three times the share of a
-    test: beside other programs that are busy, a lower priority would starve the tests.
+    Starved brokers lose sessions, and Spark gives up a Python worker that takes 10 s to start. They get three times the
+    share of a test: a lower priority would starve the tests beside other programs that are busy.
     """
     if "PYTEST_XDIST_WORKER" in os.environ and _group(item.nodeid) in (None, "registries"):
         _step_back()

@@ -12,7 +12,7 @@ from dataclasses import field, fields
 from typing import Any, Literal
 
 from ._values import Frozen, NamedTuple
-from .types import TopicPartition
+from .types import LATENCY_BOUNDS_MS, TopicPartition
 
 __all__ = [
     "ConsumerMetrics",
@@ -26,9 +26,6 @@ __all__ = [
     "ShareConsumerMetrics",
     "ShareTopicMetrics",
 ]
-
-BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
-"""Upper bounds of a `LatencyHistogram`'s counts, except the last one, which has none."""
 
 
 class Figure(NamedTuple):
@@ -69,7 +66,7 @@ def rows(of: type | None = None, java: str = "") -> Any:
 
 
 def _empty() -> LatencyHistogram:
-    return LatencyHistogram((0,) * (len(BOUNDS_MS) + 1), 0.0)
+    return LatencyHistogram((0,) * (len(LATENCY_BOUNDS_MS) + 1), 0.0)
 
 
 class LatencyHistogram(Frozen):
@@ -80,7 +77,7 @@ class LatencyHistogram(Frozen):
     those beyond all bounds."""
     sum_ms: float
     """The sum of all durations."""
-    bounds_ms: tuple[float, ...] = BOUNDS_MS
+    bounds_ms: tuple[float, ...] = LATENCY_BOUNDS_MS
 
     @property
     def count(self) -> int:

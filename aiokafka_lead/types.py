@@ -34,6 +34,9 @@ Header = tuple[str, bytes | None]
 Headers = tuple[Header, ...]
 """A record's headers in the order in which they were written; keys may repeat."""
 
+LATENCY_BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
+"""Upper bounds of a `LatencyHistogram`'s counts, except the last one, which has none."""
+
 
 class TopicPartition(NamedTuple):
     """A partition of a topic."""

@@ -1,9 +1,13 @@
-"""Cost of a handler: microseconds of CPU time for each record, by its parameters, beside FastStream.
+"""Cost of a handler: microseconds of CPU time for each record, by its parameters, beside FastStream and Prosody.
 
-``python -m benchmarks handlers [--records 100000] [--rounds 5] [--faststream PYTHON]``: PYTHON is an interpreter of an
-environment with faststream[kafka], pydantic and msgspec. Each case runs in a process of its own, in turn with the
-others, on one embedded broker in another process. The figure is the minimum of a case's rounds: user and system time of
-the process from its first handled record to the last one, garbage collection and commits included.
+``python -m benchmarks handlers [--records 100000] [--rounds 5] [--faststream PYTHON] [--prosody PYTHON]``: PYTHON is an
+interpreter of an environment with faststream[kafka], pydantic and msgspec, or with prosody-events. Each case runs in a
+process of its own, in turn with the others, on one embedded broker in another process. The figure is the minimum of a
+case's rounds: user and system time of the process from its first handled record to the last one, garbage collection and
+commits included.
+
+Prosody uses other brokers than its own mock only together with Cassandra. The mock runs in the same process; the time
+of its thread is not counted. It serves a few hundred records a second, so Prosody gets 5 % of the records.
 """
 
 from __future__ import annotations
@@ -163,6 +167,44 @@ asyncio.run(main())
 """
 FASTSTREAM_CASES = ["plain", "pydantic"]
 
+PROSODY = """
+import asyncio, pathlib, sys
+from prosody import EventHandler, ProsodyClient
+records, order = int(sys.argv[1]), {
+    "customer": "ann", "cents": 1250, "items": [{"name": "tea", "count": 2}, {"name": "cup", "count": 1}]
+}
+def ticks():
+    total = 0
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        if name != "rdk:mock":
+            total += sum(map(int, rest.split()[11:13]))
+    return total
+seen, began, over = 0, 0, asyncio.Event()
+class Plain(EventHandler):
+    async def on_message(self, context, message):
+        global seen, began
+        if not seen:
+            began = ticks()
+        seen += 1
+        if seen == records:
+            print((ticks() - began) * 1e4 / records, flush=True)
+            over.set()
+    async def on_excise(self, context, message): ...
+    async def on_timer(self, context, timer): ...
+async def main():
+    client = await ProsodyClient.create(
+        mock=True, bootstrap_servers="localhost:9092", group_id="handlers", source_system="load",
+        subscribed_topics="orders", probe_port=None,
+    )
+    for first in range(0, records, 500):
+        await asyncio.gather(*(client.send("orders", str(n % 1000), order) for n in range(first, first + 500)))
+    await client.subscribe(Plain())
+    await over.wait()
+    await client.shutdown()
+asyncio.run(main())
+"""
+
 
 async def fill(servers: str, records: int) -> None:
     """Write the records."""
@@ -182,6 +224,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--faststream", metavar="PYTHON")
+    parser.add_argument("--prosody", metavar="PYTHON")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--servers", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -200,6 +243,9 @@ def main(arguments: list[str]) -> None:
         for case in FASTSTREAM_CASES if given.faststream else ():
             command = (given.faststream, "-c", FASTSTREAM, servers, str(given.records), case)
             runs[f"FastStream, {case}"] = partial(took, *command)
+        if given.prosody:
+            records = max(1, given.records // 20 // 500) * 500
+            runs["Prosody, plain"] = partial(took, given.prosody, "-c", PROSODY, str(records))
         found: dict[str, list[float]] = {name: [] for name in runs}
         for _ in range(given.rounds):
             for name, run in runs.items():

@@ -23,7 +23,7 @@ from aiokafka_lead import Consumer, Producer
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 TOPIC, PARTITIONS = "orders", 6
-DELAYS_S = (5, 15, 60)
+DELAYS_S = (10, 60, 600)
 """Longer, all together, than any record fails."""
 
 

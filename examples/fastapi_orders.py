@@ -7,7 +7,10 @@ Run it, with a Kafka cluster at BOOTSTRAP_SERVERS (default: localhost:9092; ``py
     uvicorn examples.fastapi_orders:app --workers 2 --timeout-graceful-shutdown 20
     curl -X POST localhost:8000/orders -H 'content-type: application/json' -d '{"customer": "ann", "cents": 1250}'
 
-It starts though Kafka is down, and says at ``/health/ready`` when it is up. A request is answered within 20 s.
+It starts even while Kafka is down; ``/health/ready`` reports when Kafka is up. A request is answered within 20 s.
+
+The app has no database. If an order were also written to one, a crash could leave an order without its event:
+``examples/service`` writes both in one transaction, and an outbox publishes the event.
 """
 
 from __future__ import annotations

@@ -212,6 +212,20 @@ def test_the_root_alone_imports_no_client() -> None:
     assert run.stdout.strip() == "[]"
 
 
+def test_two_clients_are_imported_and_created_without_what_they_may_never_need() -> None:
+    code = """
+import asyncio, sys
+before = set(sys.modules)
+from aiokafka_lead import Consumer, Producer
+Producer("localhost:9092"), Consumer("topic", bootstrap_servers="localhost:9092")
+late = {"metrics", "health", "_records.compression.zstd", "_io.connection.tls", "_io.group", "_io.transactions"}
+late = {"urllib.parse", "importlib.metadata", *(f"aiokafka_lead.{name}" for name in late)}
+print(sorted(late & set(sys.modules) - before))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.strip() == "[]"
+
+
 def named(function: Any) -> Iterator[str]:
     """Yield the identifiers in a function's annotations."""
     for annotation in inspect.get_annotations(function).values():

@@ -1,7 +1,8 @@
 """Every sample of README.md and the documentation runs, each page with its own embedded cluster at ``localhost:9092``.
 
 Samples of a page share their names in order, so that a later one need not repeat imports. A sample's tests are called
-as well, with a cluster. After ``<!-- shown only: REASON -->`` a sample is only compiled.
+as well, with a cluster. A sample that begins with the name of a file, ``# billing.py``, can be imported by later ones.
+After ``<!-- shown only: REASON -->`` a sample is only compiled.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -30,12 +31,15 @@ PAGES = [
     if "```python" in path.read_text() and path.name not in OTHERS
 ]
 SAMPLE = re.compile(r"(?:^<!-- shown only: ([^>]+) -->\n+)?^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"# (\w+)\.py\n")
 SECONDS = 15
 
 
 class Sample(NamedTuple):
     code: CodeType
     shown_only: bool
+    module: str | None
+    """Name by which later samples may import it."""
 
 
 def samples(page: Path, servers: str, registry: str) -> Iterator[Sample]:
@@ -44,7 +48,8 @@ def samples(page: Path, servers: str, registry: str) -> Iterator[Sample]:
         source = "\n" * text.count("\n", 0, found.start(2)) + found[2].replace("localhost:9092", servers)
         source = source.replace("http://localhost:8081", registry)
         code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        yield Sample(code, found[1] is not None)
+        file = FILE.match(found[2])
+        yield Sample(code, found[1] is not None, file and file[1])
 
 
 async def run(sample: Sample, names: dict[str, Any], folder: Path) -> None:
@@ -91,6 +96,7 @@ def test_samples_run(
     cluster: ClusterThread,
     schema_registry: EmbeddedSchemaRegistry,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     names: dict[str, Any] = {"__name__": page.stem}
@@ -100,6 +106,9 @@ def test_samples_run(
             if not sample.shown_only:
                 async with asyncio.timeout(SECONDS):
                     await run(sample, names, tmp_path)
+                if sample.module is not None:
+                    monkeypatch.setitem(sys.modules, sample.module, ModuleType(sample.module))
+                    vars(sys.modules[sample.module]).update(names)
 
     asyncio.run(all_of_them())
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from ..metrics import figures
 from .latencies import Latencies, LatenciesByNode
 
 M = TypeVar("M")
@@ -25,6 +24,8 @@ def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[s
 
 def snapshot(metrics: type[M], values: Mapping[str, Any]) -> M:
     """Return a copy of the current values; may be called from another thread than the counting one."""
+    from ..metrics import figures
+
     known = figures(metrics)
     return metrics(
         **{name: _frozen(value, known[name].rows if name in known else None) for name, value in values.items()}

@@ -6,10 +6,14 @@ Hot: compiled through ``latencies.pxd`` if a compiler is available, else plain P
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import TYPE_CHECKING
 
-from ..metrics import BOUNDS_MS, LatencyHistogram
+from ..types import LATENCY_BOUNDS_MS
 
-_FIRST_BOUND_MS = BOUNDS_MS[0]
+if TYPE_CHECKING:
+    from ..metrics import LatencyHistogram
+
+_FIRST_BOUND_MS = LATENCY_BOUNDS_MS[0]
 
 
 class Latencies:
@@ -18,7 +22,7 @@ class Latencies:
     __slots__ = ("_counts", "_peak_ms", "_sum_ms")
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(BOUNDS_MS) + 1)
+        self._counts = [0] * (len(LATENCY_BOUNDS_MS) + 1)
         self._sum_ms = 0.0
         self._peak_ms = 0.0
 
@@ -29,11 +33,13 @@ class Latencies:
         if took_ms > self._peak_ms:
             self._peak_ms = took_ms
         # Most throttle times, and many latencies, are below the first bound.
-        at = 0 if took_ms <= _FIRST_BOUND_MS else bisect_left(BOUNDS_MS, took_ms)
+        at = 0 if took_ms <= _FIRST_BOUND_MS else bisect_left(LATENCY_BOUNDS_MS, took_ms)
         self._counts[at] += 1
 
     def snapshot(self) -> LatencyHistogram:
         """Return the current counts."""
+        from ..metrics import LatencyHistogram  # imported with the first snapshot: few programs take one
+
         return LatencyHistogram(tuple(self._counts), self._sum_ms)
 
     def take_peak_ms(self) -> float:

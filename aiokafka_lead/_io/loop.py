@@ -174,9 +174,10 @@ class Waiter(Generic[T]):
     async def wait(self, timeout_s: float | None = None) -> T:
         """Wait for the value or error; TimeoutError after the timeout. Does not suspend if already done.
 
-        Any number of tasks may wait; a cancelled or timed-out wait does not change the waiter.
+        Any number of tasks may wait; a cancelled or timed-out wait does not change the waiter. A result that arrives
+        after the timeout and before this task runs again, as on a busy loop, is returned.
         """
-        if not self.done and not await _park(self._queue, timeout_s):
+        if not self.done and not await _park(self._queue, timeout_s) and not self.done:
             raise TimeoutError
         return self.result()
 

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from .._values import Frozen
 from ..errors import ConfigError, ConfigTypeError
@@ -280,7 +279,7 @@ def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
 
 def proxy_url(name: str, value: Any) -> Secret:
     """Check the URL of a proxy. Errors do not show it, because it may contain a password."""
-    from importlib.util import find_spec  # few users have a proxy
+    from importlib.util import find_spec  # few users have a proxy: this and urllib are imported for them alone
 
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
@@ -297,6 +296,8 @@ def proxy_url(name: str, value: Any) -> Secret:
 
 def _limits_of_logins(url: str) -> str | None:
     """Return the rule that the URL's user name or password breaks, or None."""
+    from urllib.parse import unquote, urlsplit
+
     split = urlsplit(url)
     user, password = unquote(split.username or ""), unquote(split.password or "")
     if split.scheme == "socks4" and password:
@@ -308,6 +309,8 @@ def _limits_of_logins(url: str) -> str | None:
 
 
 def _names_a_proxy(url: str) -> bool:
+    from urllib.parse import urlsplit
+
     try:
         split = urlsplit(url)
         named = bool(url.encode() and split.hostname and split.port)

@@ -310,11 +310,12 @@ def said(python: str, program: str, servers: str, *, compat: bool) -> str:
 
 
 def installed(folder: Path) -> str:
-    """Return the interpreter of an environment with the releases in this folder, which is made if need be."""
+    """Return the interpreter of an environment with the releases in this folder. It is made unless it is there."""
     python = str(folder / "bin" / "python")
     if not Path(python).exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *RELEASES, *FOR_TESTS], check=True)
+    # Also into one that is there: an earlier installation may have failed, or been of other releases.
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *RELEASES, *FOR_TESTS], check=True)
     return python
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafka_lead._core.latencies import Latencies
-from aiokafka_lead.metrics import BOUNDS_MS
+from aiokafka_lead.types import LATENCY_BOUNDS_MS
 
 
 @given(st.lists(st.floats(0, 100)))
@@ -27,7 +27,7 @@ def test_each_length_is_counted_once(lengths: list[float]) -> None:
 
 def test_quantiles_are_bounds() -> None:
     latencies = Latencies()
-    assert (latencies.snapshot().mean_ms, latencies.snapshot().quantile_ms(0.5)) == (0.0, BOUNDS_MS[0])
+    assert (latencies.snapshot().mean_ms, latencies.snapshot().quantile_ms(0.5)) == (0.0, LATENCY_BOUNDS_MS[0])
     for seconds in (0.001, 0.004, 0.004, 99.0):
         latencies.add(seconds)
     found = latencies.snapshot()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 import weakref
@@ -82,6 +83,15 @@ async def test_waiter_times_out_and_can_be_waited_for_again() -> None:
     assert not waiter.done
     waiter.set_result(None)
     await waiter.wait(0)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_result_wins_over_a_timeout_that_the_task_has_not_noticed(anyio_backend: str) -> None:
+    waiter: Waiter[str] = Waiter()
+    loop = asyncio.get_running_loop()
+    # The next turn of the loop queues the result and then, for the timeout, the task; the one after it runs both.
+    loop.call_soon(loop.call_soon, waiter.set_result, "late")
+    assert await waiter.wait(0) == "late"
 
 
 async def test_a_cancelled_wait_leaves_the_waiter_to_others() -> None:

@@ -37,7 +37,8 @@ async def client(cluster: EmbeddedCluster) -> AsyncIterator[Client]:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URLs of the databases for SQLAlchemy, each in turn."""
     if request.param == "sqlite":
-        return f"sqlite+aiosqlite:///{tmp_path / 'outbox.db'}"
+        # Seconds to wait for a locked database. The default of 5 is too short for a writer on a busy machine.
+        return f"sqlite+aiosqlite:///{tmp_path / 'outbox.db'}?timeout=60"
     server: Postgres = request.getfixturevalue("postgres")
     return server.url("postgresql+asyncpg")
 

@@ -254,7 +254,7 @@ async def test_records_wait_while_the_database_is_away(
     async with engine.begin() as connection:
         await outbox.create(connection)
     try:
-        async with relaying(outbox, engine, client, **options) as relay:
+        async with relaying(outbox, engine, client, lease_ms=10_000, **options) as relay:
             await put(engine, outbox, b"1")
             await until_empty(engine, outbox)
             server.kill()

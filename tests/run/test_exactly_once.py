@@ -87,6 +87,37 @@ def committed_records(cluster: EmbeddedCluster, topic: str) -> Iterator[Any]:
     yield from cluster.records(topic, 0)
 
 
+async def test_records_of_open_transactions_are_not_handled_though_they_were_fetched_before(
+    cluster: EmbeddedCluster,
+) -> None:
+    """A fetch that is in flight when `run` begins has the consumer's own isolation level."""
+    servers, seen = cluster.bootstrap_servers, list[bytes]()
+    async with (
+        Producer(servers, transactional_id="t") as producer,
+        Producer(servers, transactional_id="source") as source,
+        runner_of(cluster, fetch_max_wait_ms=20_000, request_timeout_ms=40_000) as consumer,
+        until(consumer) as done,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def copy(record: Record, txn: Txn) -> None:
+            seen.append(record.value)
+            if record.value == b"done":
+                done()
+
+        with anyio.fail_after(30):
+            await cluster.wait_for_requests("Fetch")
+            tasks.start_soon(lambda: consumer.run(copy, exactly_once=producer, **IN_ORDER))
+            while not any(each.request.isolation_level for each in cluster.requests.select("Fetch")):
+                await cluster.wait_for_requests("Fetch", count=cluster.requests.count("Fetch") + 1)
+            await source.begin_transaction()
+            await source.send_and_wait("events", b"undone", b"a", 0)
+            await source.abort_transaction()
+            async with source.transaction() as txn:
+                await txn.send("events", b"done", b"a", 0)
+    assert seen == [b"done"]
+
+
 async def test_a_member_that_takes_over_knows_who_waits(cluster: EmbeddedCluster) -> None:
     await write(cluster, "a1", "b1")
     options = {**IN_ORDER, "retry_topics": ["500ms"]}

@@ -6,6 +6,7 @@ buffered: prefetched records are handed out first, then the same offset is fetch
 
 from __future__ import annotations
 
+import math
 from struct import Struct
 
 from ..._options.logs import ClientLog
@@ -163,10 +164,16 @@ class AnswerReader:
         self._retry = retry
         self._counters = counters
         self._log = log
+        self._void_to = -math.inf
+        """Time of the latest request whose answer is void."""
 
-    def read_committed_only(self) -> None:
-        """Hide aborted transactions from now on; answers to earlier requests are void."""
+    def read_committed_only(self, now: float) -> None:
+        """Hide aborted transactions from now on; answers to earlier requests are void.
+
+        These may have records of open transactions, and no list of those that are aborted.
+        """
         self._options = self._options._replace(read_committed=True)
+        self._void_to = now
 
     def read(
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
@@ -174,6 +181,9 @@ class AnswerReader:
         """Process an answer without a top-level error."""
         hints = HintReader(planned.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
         outcome = FetchOutcome(hints.hints)
+        if planned.sent_at <= self._void_to:
+            self._counters.stale_answers += sum(len(topic.partitions) for topic in response.responses)
+            return outcome
         seen = 0
         for topic in response.responses:
             name = topic.topic or planned.names.get(topic.topic_id)

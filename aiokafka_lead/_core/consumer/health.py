@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ..._values import NamedTuple
-from ...health import ConsumerHealth
 from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from .partition_state import PartitionState
+
+if TYPE_CHECKING:
+    from ...health import ConsumerHealth
 
 NOTHING_STUCK: Mapping[TopicPartition, str] = MappingProxyType({})
 
@@ -61,6 +64,8 @@ class Limits(NamedTuple):
 
 def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
     """Return the snapshot, with a problem for each time beyond its limit."""
+    from ...health import ConsumerHealth
+
     own: list[str] = []
     unanswered: list[str] = []
     if facts.unusable is not None:

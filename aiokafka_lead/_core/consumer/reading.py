@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...metrics import ConsumerMetrics, ConsumerTopicMetrics, MetadataMetrics, PartitionMetrics
 from ...types import TopicPartition
 from ..counting import counts_of, snapshot
 from .counters import ConsumerCounters
@@ -16,6 +15,9 @@ from .position import Position
 from .positions import Positions
 from .prefetch import Prefetch
 from .reset_policy import ResetPolicy
+
+if TYPE_CHECKING:
+    from ...metrics import ConsumerMetrics, MetadataMetrics, PartitionMetrics
 
 
 class Reading:
@@ -88,6 +90,8 @@ class Reading:
 
     def counted(self) -> dict[str, Any]:
         """Values of `ConsumerMetrics` that are counted."""
+        from ...metrics import ConsumerMetrics, ConsumerTopicMetrics
+
         taken = self.prefetch.records_by_topic()
         topics = {
             name: ConsumerTopicMetrics(taken.get(name, 0), size)
@@ -97,6 +101,8 @@ class Reading:
 
     def metrics(self, connections: int, metadata: MetadataMetrics) -> ConsumerMetrics:
         """Return counts since the start, and the current state of the partitions."""
+        from ...metrics import ConsumerMetrics
+
         counters = self.counters
         values = {
             **self.counted(),
@@ -114,6 +120,8 @@ class Reading:
         return None if position is None or end is None else max(0, end - position.offset)
 
     def _partition_metrics(self, state: PartitionState) -> PartitionMetrics:
+        from ...metrics import PartitionMetrics
+
         position = state.position
         return PartitionMetrics(
             position=None if position is None else position.offset,

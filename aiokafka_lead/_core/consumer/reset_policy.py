@@ -13,9 +13,8 @@ LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 """ListOffsets: the first offset of the log."""
 
-_DURATION = re.compile(
-    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:[.,]\d{1,9})?)S)?)?",
-    re.IGNORECASE,
+_DURATION = (
+    r"(?i)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:[.,]\d{1,9})?)S)?)?"
 )
 _UNIT_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
 
@@ -54,7 +53,7 @@ def parse_reset_policy(text: str) -> ResetPolicy | None:
         raise ConfigError(
             f'auto_offset_reset must be "earliest", "latest", "none" or like "by_duration:PT1H", not {text!r}'
         )
-    found = _DURATION.fullmatch(duration)
+    found = re.fullmatch(_DURATION, duration)  # compiled here: few consumers need it
     parts = {} if found is None else {unit: value for unit, value in found.groupdict().items() if value is not None}
     if not parts or duration[-1] in "Tt":
         raise ConfigError(f"auto_offset_reset has a duration that is not ISO 8601 like PT1H or P1DT12H: {duration!r}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from random import random
 from typing import Any
@@ -52,18 +51,20 @@ class NodeState(Enum):
     """The backoff after a failed try or a lost connection has not ended. Also an unknown node."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Failures:
     """Failures at one address since the last connection that became ready."""
 
-    error: KafkaError
-    failed_at: float
-    count: int
-    setup_count: int
-    """Number of failures before the connection was ready; each doubles the timeout of the next try."""
-    retry_at: float
-    refused_since: float | None = None
-    """Time since when a login that worked before is refused, without a different event in between."""
+    __slots__ = ("count", "error", "failed_at", "refused_since", "retry_at", "setup_count")
+
+    def __init__(self, error: KafkaError, failed_at: float) -> None:
+        self.error = error
+        self.failed_at = failed_at
+        self.count = 0
+        self.setup_count = 0
+        """Number of failures before the connection was ready; each doubles the timeout of the next try."""
+        self.retry_at = 0.0
+        self.refused_since: float | None = None
+        """Time since when a login that worked before is refused, without a different event in between."""
 
 
 class Reachability:
@@ -226,7 +227,7 @@ class Reachability:
     def _note(self, endpoint: Endpoint, now: float, error: KafkaError, *, in_setup: bool) -> None:
         known = self._failures.pop(endpoint, None)
         if known is None:
-            known = _Failures(error, now, 0, 0, 0.0)
+            known = _Failures(error, now)
         known.error, known.failed_at = without_frames(error), now
         if not self._has_worked(endpoint, error):
             known.refused_since = None

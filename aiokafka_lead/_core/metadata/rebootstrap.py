@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from enum import Enum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...errors import ClusterIdMismatchError, KafkaError, RebootstrapRequiredError
-from ...metrics import MetadataMetrics
 from ..backoff import Backoff
 from ..counting import counts_of, snapshot
 from .reachability import Endpoint
+
+if TYPE_CHECKING:
+    from ...metrics import MetadataMetrics
 
 
 class HintOutcome(Enum):
@@ -66,6 +68,8 @@ class MetadataCounters:
 
     def snapshot(self) -> MetadataMetrics:
         """Return the current counts."""
+        from ...metrics import MetadataMetrics
+
         return snapshot(MetadataMetrics, counts_of(MetadataMetrics, self))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ..._values import NamedTuple
 from ...types import TopicPartition
@@ -219,14 +218,16 @@ class Look(NamedTuple):
     """Time of the next look if no event occurs before; None if nothing is missing."""
 
 
-@dataclass(slots=True)
 class _Absence:
-    since: float
-    """Time at which it was first found missing."""
-    answers_before: int
-    """Number of answers before that time."""
-    warn_at: float | None = None
-    """Time of the next warning; None before the first."""
+    __slots__ = ("answers_before", "since", "warn_at")
+
+    def __init__(self, since: float, answers_before: int) -> None:
+        self.since = since
+        """Time at which it was first found missing."""
+        self.answers_before = answers_before
+        """Number of answers before that time."""
+        self.warn_at: float | None = None
+        """Time of the next warning; None before the first."""
 
 
 class Absences:

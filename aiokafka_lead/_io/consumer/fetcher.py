@@ -84,9 +84,9 @@ class Fetcher:
                 yield time_
 
     def read_committed_only(self) -> None:
-        """Fetch with ``read_committed`` from now on. The caller voids the earlier fetches."""
+        """Fetch with ``read_committed`` from now on. The caller drops the records of earlier fetches."""
         self._channels.read_committed_only()
-        self._answers.read_committed_only()
+        self._answers.read_committed_only(time.monotonic())
         self._planner.ask_anew()
 
     def demand(self, wanted: Container[Any] | None) -> None:

@@ -16,13 +16,13 @@ from ..._core.consumer.reading import Reading
 from ..._options.logs import ClientLog, client_log
 from ...config import ConsumerConfig
 from ...errors import KafkaError
-from ...health import ConsumerHealth, ConsumerLag
 from ...types import TopicPartition
 from ..client import Client
 from .absence_watch import AbsenceWatch
 from .reader import Reader
 
 if TYPE_CHECKING:
+    from ...health import ConsumerHealth, ConsumerLag
     from ..group.standing import Standing
 
 WARN_AFTER_S = (1.0, 3.0)
@@ -125,6 +125,8 @@ class HealthWatch:
 
     def lag(self) -> ConsumerLag:
         """Return the number of records between each position and the end of its partition."""
+        from ...health import ConsumerLag
+
         work = self._run.work
         done: dict[TopicPartition, int] = {}
         if work is not None:

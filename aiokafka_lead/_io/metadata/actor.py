@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -37,13 +38,15 @@ from ...errors import (
     RequestTimedOutError,
 )
 from ...errors.base import own_copy
-from ...metrics import MetadataMetrics
 from ..asking_around import in_order
 from ..connection.brokers import Brokers
 from ..connection.settings import Lane
 from ..deadline import Deadline
 from ..loop import Signal, Waiter, in_slices
 from .ask import Answer, TopicLookups, ask, candidates, describe, final_error, not_known, reachable, unusable
+
+if TYPE_CHECKING:
+    from ...metrics import MetadataMetrics
 
 REFRESH_AT_LEAST_S = 1.0
 """Minimum time limit of a refresh, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""

@@ -38,7 +38,6 @@ from ..._wire.messages.init_producer_id import InitProducerIdRequest
 from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ...config import ProducerConfig
 from ...errors import BufferFull, KafkaError
-from ...metrics import ProducerMetrics
 from ..connection.brokers import Brokers
 from ..connection.connection import Connection
 from ..connection.settings import Lane
@@ -50,6 +49,7 @@ from .pacing import Pacing
 from .waiting import Lines, Parking
 
 if TYPE_CHECKING:
+    from ...metrics import ProducerMetrics
     from .shared_sending import Seat
 
 HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
@@ -158,6 +158,8 @@ class Sender:
 
     def metrics(self) -> ProducerMetrics:
         """Return the current counts."""
+        from ...metrics import ProducerMetrics
+
         accumulator = self.accumulator
         values = counts_of(
             ProducerMetrics,

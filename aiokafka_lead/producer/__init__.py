@@ -136,10 +136,10 @@ class Producer(Facade, Generic[K, V]):
         `RecordSerializationError` if a serializer raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a
         TypeError) for invalid arguments.
         """
+        deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
-            deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
             delivery = await self._engine.sends.send(topic, value, key, partition, timestamp_ms, headers, deadline)
         return delivery
 

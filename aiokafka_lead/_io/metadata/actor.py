@@ -36,6 +36,7 @@ from ...errors import (
     RebootstrapError,
     RebootstrapRequiredError,
     RequestTimedOutError,
+    UnresolvedHostError,
 )
 from ...errors.base import own_copy
 from ..asking_around import in_order
@@ -228,7 +229,14 @@ class MetadataActor:
             nodes = candidates(self._brokers, servers) or servers
             outcome = await ask(self._brokers, self._reader, in_order(nodes), self._request(plan), deadline.left_s())
             if outcome.answer is None:
-                failure = unusable(self._state.bootstrap_brokers, outcome.errors)
+                # A last try that had no time left says less than the one before it.
+                errors = {
+                    node_id: last
+                    if isinstance(last := self._brokers.last_error(node_id), UnresolvedHostError)
+                    else error
+                    for node_id, error in outcome.errors.items()
+                }
+                failure = unusable(self._state.bootstrap_brokers, errors)
                 if not isinstance(failure, BootstrapResolutionError) or time.monotonic() >= resolved_by:
                     raise failure
                 self._count_failure(outcome.errors)

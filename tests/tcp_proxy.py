@@ -43,13 +43,14 @@ class TcpProxy:
     async def _stop(self) -> None:
         for server in self._servers:
             server.close()
-        pumps = list(self._pumps)
-        for pump in pumps:
-            pump.cancel()
-        await asyncio.gather(*pumps, return_exceptions=True)
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}  # also those that are still connecting to a broker
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(self, pump: Coroutine[Any, Any, None]) -> None:
-        """Run a pump, which copies one direction of a connection, until it ends or the proxy does."""
+    def _begin(self, pump: Coroutine[Any, Any, None], sink: asyncio.StreamWriter) -> None:
+        """Run a pump, which copies one direction of a connection, until it ends or the proxy does; close its sink."""
         task = asyncio.create_task(pump)
         self._pumps.add(task)
         task.add_done_callback(self._pumps.discard)
+        task.add_done_callback(lambda _: sink.close())  # a task that is cancelled at once does not run at all

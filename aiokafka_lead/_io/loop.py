@@ -475,9 +475,9 @@ PROCESSORS = os.cpu_count() or 1
 
 
 class CodecThreads:
-    """Threads that compress or decompress, as many as there are processors, for all clients of an event loop.
+    """Threads for compression or decompression: one per processor, shared by all clients of an event loop.
 
-    Their limiter is our own: anyio's belongs to the application, whose threads may wait for a client.
+    They have a limiter of their own: anyio's belongs to the application, whose threads may wait for a client.
     """
 
     def __init__(self, work: str) -> None:

@@ -210,7 +210,7 @@ def test_a_stuck_reader_does_not_hold_up_the_end(cli: CommandLine, cluster: Clus
             ("al topics describe 2>/dev/full", 2, ""),
             ("al nothing 2>&-", 2, ""),
         ],
-        first=5,
+        first=8,
     ),
 )
 def test_descriptors_that_are_closed_or_full(

@@ -51,8 +51,18 @@ UNTESTED = {
     "cluster unregister-broker",
     "cluster unregister-controller",
 }
-FIRST = [("consume TOPIC --until end", "ascii"), ("topics list", "80 columns"), ("groups lag GROUP", ">&-")]
-"""Cases of the suite "test"; the others take minutes."""
+FIRST = [
+    ("consume TOPIC --until end", "ascii"),
+    ("consume TOPIC --until end -O FILE", "80 columns"),
+    ("copy TOPIC OTHER", "80 columns"),
+    ("replay TOPIC --to OTHER", "80 columns"),
+    ("topics list", "80 columns"),
+    ("groups lag GROUP", ">&-"),
+    ("cluster brokers", "2>&-"),
+    ("doctor --watch 1ms", "80 columns"),
+    ("bench -n 100", "120 columns"),
+]
+"""Cases of the suite "test": each look at a terminal, and each redirection. The others take minutes."""
 
 
 @pytest.fixture

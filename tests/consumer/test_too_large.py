@@ -85,6 +85,7 @@ def bounded(options: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.anyio
+@pytest.mark.both_loops
 async def test_a_frame_beyond_the_bound_stops_its_partition_alone(one_large: EmbeddedCluster) -> None:
     options = bounded({"fetch_max_bytes": 900_000})
     async with consumer_of(one_large, "events", **options) as consumer:

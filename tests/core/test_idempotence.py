@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lead._core.producer.batches import ProducerBatch
 from aiokafka_lead._core.producer.delivery import Delivery
 from aiokafka_lead._core.producer.idempotence import sequence_after
 from aiokafka_lead.errors import DeliveryTimeoutError, InvalidRecordError, MessageTooLargeError
-from tests.core.producer_sim import ProducerSim
-from tests.simulated.codes import INVALID_PRODUCER_EPOCH, NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER
+from tests.core.producer_sim import ProducerSim, SimRequest
+from tests.simulated.codes import (
+    INVALID_PRODUCER_EPOCH,
+    NOT_LEADER_OR_FOLLOWER,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    REQUEST_TIMED_OUT,
+)
 
 LAST = 2**31 - 1
 
@@ -156,10 +162,34 @@ def test_expired_batch_in_doubt_that_was_written_needs_no_new_epoch() -> None:
     assert restarts(sim) == 0
 
 
+def test_an_expired_batch_in_doubt_before_one_that_was_written_needs_no_new_epoch() -> None:
+    """A broker appends only what follows, so the first was written, too."""
+    sim = sim_with_small_batches(delivery_timeout_ms=100, request_timeout_ms=90)
+    pipelined(sim)
+
+    def write_and_fail(request: SimRequest, batch: ProducerBatch) -> int | None:
+        if batch.ordinal != 2:
+            return None
+        sim.partitions[0].append(*(raw for other, raw in request.batches if other is batch))
+        return REQUEST_TIMED_OUT
+
+    sim.faults.append(write_and_fail)
+    sim.latency = (0.0485, 0.0485)
+    first = sim.send(b"0", partition=0)
+    sim.run(0.02)
+    second = sim.send(b"1", partition=0)
+    sim.run_until_done([first, second])
+    with pytest.raises(DeliveryTimeoutError, match="may have been written"):
+        first.result()
+    sim.run_until_done([sim.send(b"2", partition=0)])
+    assert sim.partitions[0].log == [b"warm-up", b"0", b"1", b"2"]
+    assert restarts(sim) == 0
+
+
 def test_expired_batch_in_doubt_that_was_not_written_is_fenced_off() -> None:
     sim = sim_with_small_batches(delivery_timeout_ms=100, request_timeout_ms=50, retry_backoff_max_ms=10)
     pipelined(sim)
-    sim.faults.append(lambda request, batch: 7 if sim.now < 1.2 else None)  # REQUEST_TIMED_OUT
+    sim.faults.append(lambda request, batch: REQUEST_TIMED_OUT if sim.now < 1.2 else None)
     lost = one_by_one(sim, [b"0", b"1"])
     sim.run(0.3)
     for delivery in lost:

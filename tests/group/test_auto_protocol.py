@@ -15,6 +15,7 @@ from aiokafka_lead.errors import (
     ConfigError,
     GroupIdNotFoundError,
     InvalidSessionTimeoutError,
+    RebalanceInProgressError,
     UnsupportedAssignorError,
 )
 from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
@@ -67,6 +68,7 @@ async def test_the_classic_one_elsewhere(options: dict[str, Any]) -> None:
             await fill(cluster, 2)
             await until(lambda: shared([one, two]) and len(got) >= 12)
         assert await group_type(cluster) == "classic"
+        cluster.faults.add("OffsetCommit", error_code=RebalanceInProgressError, count=1)
         await one.commit()
 
 

@@ -191,6 +191,23 @@ async def test_run_goes_on(cluster: EmbeddedCluster) -> None:
         tasks.cancel_scope.cancel()
 
 
+async def test_run_says_what_it_could_not_commit(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """The topic is deleted after the commit was sent."""
+    await fill(cluster, 1)
+    held = cluster.faults.add("OffsetCommit", hold=True, count=1)
+
+    async def handle(_: Any) -> None:
+        pass
+
+    async with member_of(cluster, "events", auto_commit_interval_ms=50) as consumer, anyio.create_task_group() as tasks:
+        tasks.start_soon(consumer.run, handle)
+        await cluster.wait_for_requests("OffsetCommit")
+        cluster.delete_topic("events")
+        held.release()
+        await until(lambda: "does not have it any more" in caplog.text, SOON_S)
+        tasks.cancel_scope.cancel()
+
+
 async def test_the_offset_of_nobody(cluster: EmbeddedCluster) -> None:
     """An offset of a consumer that assigns its partitions itself."""
     first = TopicPartition("events", 0)

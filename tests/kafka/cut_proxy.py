@@ -105,19 +105,16 @@ class CutProxy(TcpProxy):
 
     def _handler(self, host: str, port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._open.wait()
             try:
-                to_broker = await asyncio.open_connection(*self._astray.get(port, (host, port)))
-            except OSError:
+                await self._open.wait()
+                from_broker, broker = await asyncio.open_connection(*self._astray.get(port, (host, port)))
+            except (OSError, asyncio.CancelledError):
                 writer.close()
                 return
             self._clients.setdefault(port, set()).add(writer)
             asked: dict[int, tuple[int, int]] = {}
-            for pump in (
-                self._pump(reader, to_broker[1], lambda frame: self._noted(frame, asked, writer)),
-                self._pump(to_broker[0], writer, lambda frame: self._rewritten(frame, asked)),
-            ):
-                self._begin(pump)
+            self._begin(self._pump(reader, broker, lambda frame: self._noted(frame, asked, writer)), broker)
+            self._begin(self._pump(from_broker, writer, lambda frame: self._rewritten(frame, asked)), writer)
 
         return handle
 
@@ -147,8 +144,6 @@ class CutProxy(TcpProxy):
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
             pass
-        finally:
-            writer.close()
 
     async def _rewritten(self, frame: bytes, asked: dict[int, tuple[int, int]]) -> bytes:
         api, version = asked.pop(struct.unpack_from(">i", frame)[0])

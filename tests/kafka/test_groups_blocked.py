@@ -82,6 +82,8 @@ async def test_a_group_survives_a_blocked_event_loop(
             assert moves.seen == ["assigned"]
             await consumer.commit()  # which only a member may
             assert consumer.group_metadata().member_id == before.member_id
+            while not consumer.health().blocked_ms:  # noqa: ASYNC110 - its task may run after this one
+                await anyio.sleep(0.05)
             assert consumer.health().blocked_ms > (_BLOCKED_S - 1) * 1000
             await producer.send_and_wait(topic, b"second", partition=0)
     assert handled == [0, 1]

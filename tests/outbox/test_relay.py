@@ -282,6 +282,8 @@ async def test_relays_that_end_at_random_add_up(
     cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
 ) -> None:
     rng = random.Random(7)
+    # Three relays share a database, of which SQLite serves one at a time: a transaction has the time of a lease.
+    often: dict[str, Any] = {"max_records": 3, "lease_ms": 10_000, **options}
     async with anyio.create_task_group() as tasks:
 
         async def write() -> None:
@@ -290,12 +292,12 @@ async def test_relays_that_end_at_random_add_up(
 
         async def end_now_and_then() -> None:
             for _ in range(6):
-                async with relaying(outbox, engine, client, stop_ms=0, max_records=3, **options):
+                async with relaying(outbox, engine, client, stop_ms=0, **often):
                     await anyio.sleep(rng.random() * 0.1)
 
         tasks.start_soon(write)
         tasks.start_soon(end_now_and_then)
-        async with relaying(outbox, engine, client, max_records=3, **options):
+        async with relaying(outbox, engine, client, **often):
             await end_now_and_then()
     async with relaying(outbox, engine, client, **options):
         await until_empty(engine, outbox)

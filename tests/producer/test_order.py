@@ -106,6 +106,7 @@ async def test_a_call_that_is_cancelled_in_line_is_not_taken_and_keeps_no_other(
     assert numbers(cluster) == [number for number in range(30) if number < 10 or number % 2]
 
 
+@pytest.mark.both_loops
 @again_if_late(800, 5000)
 async def test_calls_that_wait_too_long_in_line_say_for_what(max_block_ms: int, cluster: EmbeddedCluster) -> None:
     failed: list[type[Exception]] = []

@@ -115,7 +115,7 @@ class Network(TcpProxy):
                 return
             try:
                 from_broker, broker = await asyncio.open_connection("127.0.0.1", way.leads_to)
-            except OSError:
+            except (OSError, asyncio.CancelledError):
                 client.transport.abort()
                 return
             way.clients.add(client)
@@ -124,7 +124,7 @@ class Network(TcpProxy):
                 (from_broker, client, way.open_to_client),
             ):
                 way.writers.add(sink)
-                self._begin(self._pump(way, source, sink, gate))
+                self._begin(self._pump(way, source, sink, gate), sink)
 
         return handle
 
@@ -145,7 +145,6 @@ class Network(TcpProxy):
         finally:
             way.writers.discard(sink)
             way.clients.discard(sink)
-            sink.close()
 
 
 class ProxiedNetwork:

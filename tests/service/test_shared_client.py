@@ -195,6 +195,7 @@ async def test_one_client_s_end_leaves_the_others(cluster: EmbeddedCluster) -> N
             assert len(await take(stays, 30)) == 30
 
 
+@pytest.mark.both_loops
 async def test_the_client_s_end_is_that_of_all(cluster: EmbeddedCluster) -> None:
     client = Client(cluster.bootstrap_servers)
     producer, admin = client.producer(linger_ms=60_000), client.admin()

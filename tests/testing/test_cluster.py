@@ -65,6 +65,7 @@ async def test_a_cancelled_block_ends() -> None:
     assert scope.cancelled_caught
 
 
+@pytest.mark.both_loops
 async def test_a_mistake_of_the_cluster_itself_is_not_swallowed() -> None:
     def fail(context: RequestContext, request: Any) -> None:
         raise ZeroDivisionError
@@ -81,6 +82,7 @@ async def test_a_mistake_of_the_cluster_itself_is_not_swallowed() -> None:
     assert isinstance(caught.value.exceptions[0], ZeroDivisionError)
 
 
+@pytest.mark.both_loops
 async def test_a_port_that_is_taken_is_an_error_that_leaves_nothing() -> None:
     async with EmbeddedCluster(brokers=1) as cluster:
         port = int(cluster.address(1).rpartition(":")[2])
@@ -154,6 +156,7 @@ async def test_connections_are_counted() -> None:
                 await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.both_loops
 async def test_a_client_that_does_not_read_stops_being_served() -> None:
     """Answers waiting for a client are bounded: a broker accepts no more of its requests until it reads."""
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:

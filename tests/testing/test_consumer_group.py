@@ -289,6 +289,8 @@ def test_a_group_moves_to_the_new_protocol_and_back(groups: GroupCoordinator, cl
         classic.beat()
         new.beat()
     assert classic.beat()
+    with pytest.raises(errors.IllegalGenerationError):
+        groups.of_member("g").heartbeat(classic.joined.member_id, None, classic.joined.generation - 1)
     assert len(new.owned) == 2
     assert groups.consumers["g"].state_name == "Stable"
     new.beat(epoch=-1)

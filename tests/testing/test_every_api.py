@@ -135,6 +135,7 @@ async def test_a_version_above_the_cap_ends_the_connection() -> None:
         assert await client.is_closed()
 
 
+@pytest.mark.both_loops
 async def test_garbage_ends_the_connection() -> None:
     async with EmbeddedCluster(brokers=1) as cluster:
         for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x05hello", b"\x80\0\0\0", b"\0\0\0\0"):

@@ -145,6 +145,7 @@ async def test_a_time_out_that_leaves_the_block_says_that_the_transaction_is_abo
     assert sum(map(len, (await committed(cluster)).values())) == 1
 
 
+@pytest.mark.both_loops
 async def test_a_transaction_that_has_failed_says_so_though_its_abort_takes_longer(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers, transactional_id=ID, **BRIEF) as producer:
         refusing = cluster.faults.add("Produce", error_code=19)

@@ -109,7 +109,7 @@ class Reading:
             "buffered_bytes": self.prefetch.total_bytes,
             "connections": connections,
             "fetch_latency_avg_ms": 1000 * counters.fetch_latency_s / counters.answers if counters.answers else 0.0,
-            "partitions": {state.tp: self._partition_metrics(state) for state in self.positions},
+            "partitions": self._partitions(),
             "metadata": metadata,
         }
         return snapshot(ConsumerMetrics, values)
@@ -119,16 +119,18 @@ class Reading:
         position, end = state.position, self.end_of(state)
         return None if position is None or end is None else max(0, end - position.offset)
 
-    def _partition_metrics(self, state: PartitionState) -> PartitionMetrics:
+    def _partitions(self) -> dict[TopicPartition, PartitionMetrics]:
         from ...metrics import PartitionMetrics
 
-        position = state.position
-        return PartitionMetrics(
-            position=None if position is None else position.offset,
-            high_watermark=state.high_watermark,
-            last_stable_offset=state.last_stable_offset,
-            log_start_offset=state.log_start_offset,
-            lag=self.lag_of(state),
-            buffered_bytes=state.buffered_bytes,
-            paused=state.paused,
-        )
+        return {
+            state.tp: PartitionMetrics(
+                position=None if state.position is None else state.position.offset,
+                high_watermark=state.high_watermark,
+                last_stable_offset=state.last_stable_offset,
+                log_start_offset=state.log_start_offset,
+                lag=self.lag_of(state),
+                buffered_bytes=state.buffered_bytes,
+                paused=state.paused,
+            )
+            for state in self.positions
+        }

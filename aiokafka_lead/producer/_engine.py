@@ -190,6 +190,8 @@ async def within(timeout_ms: float, send: Callable[..., Awaitable[Delivery]], *r
     delivery = await send(*record, timeout_ms=timeout_ms)
     with anyio.move_on_after(deadline.left_s()):
         return await delivery
+    if delivery.done():  # acknowledged while the loop was busy
+        return delivery.result()
     raise RequestTimedOutError(f"the record is not acknowledged after {timeout_ms:g} ms, and may still be written")
 
 

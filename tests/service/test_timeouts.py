@@ -32,7 +32,7 @@ from aiokafka_lead.errors import (
     TransactionTimedOutError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka_lead.testing import EmbeddedCluster, Fault
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster, Fault
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
@@ -188,6 +188,25 @@ async def test_send_and_wait_waits_for_the_acknowledgement_within_its_timeout(cl
         held.release()
         assert (await producer.send_and_wait("events", b"second", timeout_ms=IN_TIME_S * 1000)).offset == 1
     assert [record.value for record in cluster.records("events", 0)] == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_acknowledgement_that_comes_while_the_loop_is_blocked_counts() -> None:
+    with ClusterThread(EmbeddedCluster(1)) as cluster:
+        cluster.create_topic("events")
+        async with producer_of(cluster.bootstrap_servers) as producer, anyio.create_task_group() as tasks:
+            await producer.send_and_wait("events", b"first")
+            held = cluster.faults.add("Produce", hold=True, count=1)
+
+            async def release_and_block() -> None:
+                await cluster.wait_for_requests("Produce", count=2)
+                held.release()
+                while len(cluster.records("events", 0)) < 2 or time.monotonic() < began + 0.3:
+                    time.sleep(0.05)
+
+            began = time.monotonic()
+            tasks.start_soon(release_and_block)
+            assert (await producer.send_and_wait("events", b"second", timeout_ms=200)).offset == 1
 
 
 async def test_sends_of_a_transaction_have_their_own_time(cluster: EmbeddedCluster) -> None:

@@ -101,6 +101,26 @@ def test_with_kip_890_brokers_get_first_requests_one_after_the_other() -> None:
     assert sim.failures == []
 
 
+@pytest.mark.parametrize("v2", [False, True])
+def test_a_partition_whose_leader_moves_waits_for_the_old_one_s_answer(v2: bool) -> None:
+    """The new leader might receive the second batch before the first, which the old one refuses."""
+    sim = TransactionalSim(v2=v2, partitions=1)
+    first = sim.send(b"a", partition=0)
+    sim.add_wanted()
+    sim.run_until_done([first])
+    sim.latency = (0.05, 0.05)
+    deliveries = [sim.send(b"b", partition=0)]
+    sim.run(0.01)
+    sim.move(0)
+    sim.refresh()
+    deliveries.append(sim.send(b"c", partition=0))
+    sim.run(0.06)
+    assert [node_id for node_id, _ in sim.requests()] == [0, 0], "its answer is on the way"
+    sim.run_until_done(deliveries)
+    assert sim.partitions[0].log == [b"a", b"b", b"c"]
+    assert sim.failures == []
+
+
 def test_what_was_sent_in_time_is_not_looked_at_again() -> None:
     sim = TransactionalSim(v2=True)
     sim.run_until_done(sim.each())

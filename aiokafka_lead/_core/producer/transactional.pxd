@@ -5,7 +5,6 @@ from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch
 from aiokafka_lead._core.producer.idempotence cimport IdempotentSequencing, is_later, sequence_after
 
 cdef int _NO_SEQUENCE
-cdef int _NO_LEADER
 cdef double _TOUCHES_APART_S
 cdef list _NONE
 

@@ -27,7 +27,6 @@ answer times are still awaited one by one: if two of them make the coordinator a
 that is turned away returns 20 ms later, repeatedly for up to 100 ms, and then refuses."""
 
 _NO_SEQUENCE = NO_SEQUENCE
-_NO_LEADER = -1
 _TOUCHES_APART_S = TOUCHES_APART_S
 
 
@@ -190,7 +189,6 @@ class TransactionalSequencing(IdempotentSequencing):
         """Do nothing: a caller that takes this for a restart of the sequences gives the batch up instead."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
-        batch.queue.proven_node = _NO_LEADER
         self.gap = True
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:

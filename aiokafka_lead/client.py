@@ -46,17 +46,17 @@ class Client(Facade):
     Each broker has one connection for produce requests, one for fetches, and so on, for any number of clients;
     consumers' fetches are merged. While a broker is slow, producers of the same partitions have separate connections. A
     share consumer has its own connection to each leader from which it takes records, because brokers bind its locks to
-    that connection, and shares the rest. There is one view of the cluster, so that a leader found by one client is
+    that connection, and shares the rest. All clients share one view of the cluster: a leader found by one is
     known to all. The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and `AdminClient`. Each
     is started and stopped on its own, in any order; it can be created, but not started, before this client is started.
 
-    The options, described in `ClientOptions`, belong to all clients: one given again to a client must have the same
-    value, or it raises `ConfigError`. A client may have its own ``close_timeout_ms`` and ``client_id``, which names it
-    in the log and in metrics; brokers see the ``client_id`` of the connections. Consumers share connections for
-    fetching if ``isolation_level``, ``client_rack``, ``fetch_min_bytes``, ``fetch_max_wait_ms`` and
-    ``max_partition_fetch_bytes`` agree; otherwise they get one more at each broker. Producers share
-    ``max_in_flight_requests_per_connection``, and the records prefetched by consumers are bounded by the sum of their
-    ``fetch_max_bytes``.
+    The options, described in `ClientOptions`, apply to all clients. If an option is also passed to a client, its value
+    must be the same, or the client raises `ConfigError`. A client may have a separate ``close_timeout_ms``, and a
+    separate ``client_id``, which names it in the log and in metrics; brokers see the ``client_id`` of the connections.
+    Consumers share connections for fetching if ``isolation_level``, ``client_rack``, ``fetch_min_bytes``,
+    ``fetch_max_wait_ms`` and ``max_partition_fetch_bytes`` are equal; otherwise they need one more connection to each
+    broker. Producers share ``max_in_flight_requests_per_connection``, and the records prefetched by consumers are
+    bounded by the sum of their ``fetch_max_bytes``.
     """
 
     @discreet

@@ -54,7 +54,7 @@ _Rows = Callable[[_Seen], Iterable[tuple[tuple[str, ...], Any]]]
 
 
 class KafkaMetric(NamedTuple):
-    """One of `METRICS`. A scrape appends ``_total`` to the name of a counter."""
+    """A metric in `METRICS`. Scrapes append ``_total`` to a counter's name."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]

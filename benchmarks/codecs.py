@@ -2,8 +2,8 @@
 
     python -m benchmarks.codecs [--seconds 0.3]
 
-The order of `IMPLEMENTATIONS`, which decides what a client uses, comes from here. Best of several rounds, at the
-default level, of lines of JSON.
+The order of implementations in `CODECS`, which decides what a client uses, comes from here. Best of several rounds, at
+the default level, of lines of JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     seconds = parser.parse_args(arguments).seconds
     rows: list[list[object]] = []
     for codec in ("lz4", "zstd"):
-        for name in compression.IMPLEMENTATIONS[codec]:
+        for name in compression.CODECS[codec].implementations:
             try:
                 module = import_module(f"{compression.__name__}.{name}")
             except ImportError:

@@ -157,9 +157,9 @@ def options_page() -> str:
     lines = [
         "# Options",
         "",
-        "Options are keyword arguments. A mistake in one raises `ConfigError` or `ConfigTypeError` at once, and its",
-        "message names the option. Names follow aiokafka, otherwise the Java client in snake case; defaults are",
-        "Java's. Times are in milliseconds. The default stands in brackets. Options of security come last.",
+        "Options are keyword arguments. An invalid option raises `ConfigError` or `ConfigTypeError` at once, with a",
+        "message that names it. Names are aiokafka's or else the Java client's in snake case; defaults are mostly",
+        "Java's. Times are in milliseconds. Defaults are in parentheses. Security options come last.",
     ]
     sections = {
         "Every client": ["ClientOptions"],

@@ -230,7 +230,7 @@ class AclCalls(AdminArea):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Delete the rules that match filters; returns the deleted rules by filter. An empty filter matches all."""
+        """Delete all rules that match a filter; return them, keyed by filter. An empty filter matches every rule."""
         wanted = _ACL_FILTERS("filters", filters)
         deadline = self._calls.deadline(timeout_ms)
 

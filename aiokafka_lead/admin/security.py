@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 import anyio
 
 from .._core.admin import outcome
+from .._core.connection.sasl.scram import HASHES, SaltedPassword
 from .._io.admin import Route
 from .._options.arguments import byte_string, list_of
 from .._options.checks import INT64_MAX, instance, integer, optional, short_text, text
@@ -96,7 +96,6 @@ class DelegationToken:
 
 
 _SALT_BYTES = 32
-_HASHES = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}
 _MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 16_384
 
 
@@ -277,14 +276,13 @@ class SecurityCalls(AdminArea):
 def _salted(wanted: ScramUpsertion) -> ScramCredentialUpsertion:
     """Return the data that a broker keeps of a password (RFC 5802, Hi)."""
     salt = secrets.token_bytes(_SALT_BYTES)
-    password = wanted.password.encode()
-    salted = hashlib.pbkdf2_hmac(_HASHES[wanted.mechanism], password, salt, wanted.iterations)
+    hash_name = HASHES[wanted.mechanism.name.replace("_", "-")]
     return ScramCredentialUpsertion(
         name=wanted.user,
         mechanism=wanted.mechanism,
         iterations=wanted.iterations,
         salt=salt,
-        salted_password=salted,
+        salted_password=SaltedPassword(hash_name, salt, wanted.iterations).derive(wanted.password),
     )
 
 

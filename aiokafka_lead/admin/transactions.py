@@ -128,11 +128,11 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Return every transactional id that passes all filters, by id, from all brokers (KIP-664, Kafka 3.0).
+        """Return all brokers' transactional ids that match all filters, keyed by id (KIP-664, Kafka 3.0).
 
-        ``longer_than_ms`` selects ids whose latest transaction began longer ago (KIP-994, Kafka 3.8);
-        ``transactional_id_pattern`` is a regular expression of RE2 for the whole id (KIP-1152, Kafka 4.1). Raises
-        `UnsupportedVersionError` if a broker is too old for a filter.
+        ``longer_than_ms`` selects ids whose latest transaction began longer ago than this (KIP-994, Kafka 3.8).
+        ``transactional_id_pattern`` is an RE2 regular expression that must match the whole id (KIP-1152, Kafka 4.1).
+        Raises `UnsupportedVersionError` if a broker is too old for a filter.
         """
         in_states = _STATES("states", states)
         ids = _PRODUCER_IDS("producer_ids", producer_ids)

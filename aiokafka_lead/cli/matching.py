@@ -44,7 +44,7 @@ def matching(
 ) -> Wanted:
     """Return a function that returns True for records that match all these expressions and conditions.
 
-    Expressions search the text, in which U+FFFD replaces invalid UTF-8; with ``in_bytes`` they search the bytes.
+    Regular expressions search the text, with U+FFFD in place of invalid UTF-8, or the bytes if ``in_bytes`` is True.
     Raises `ConfigError` if an expression or a condition is invalid.
     """
     search = _in_bytes if in_bytes else _in_text

@@ -99,7 +99,7 @@ class Part:
             consumer.seek(where, self.first[where])
 
     async def batch(self, consumer: Consumer[Any, Any]) -> list[Record]:
-        """Return the next records, none within half a second, and none beyond the end."""
+        """Return the next records before the end, or an empty list if none arrive within half a second."""
         found = await consumer.getmany(timeout_ms=500)
         last = self.last
         if last is None:

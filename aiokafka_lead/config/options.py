@@ -86,7 +86,7 @@ class OAuthOptions(TypedDict, total=False):
     sasl_login_refresh_window_factor: float
     """Fraction of its lifetime after which a token is renewed (0.8)."""
     sasl_login_refresh_window_jitter: float
-    """Largest fraction that is added to it at random (0.05)."""
+    """Maximum random addition to ``sasl_login_refresh_window_factor`` (0.05)."""
     sasl_login_refresh_min_period_seconds: float
     """Minimum time that a token is used; ignored for a token with a shorter lifetime (60)."""
     sasl_login_refresh_buffer_seconds: float
@@ -134,7 +134,7 @@ class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
     sasl_plain_password: str | None
     """The password for PLAIN and SCRAM."""
     sasl_delegation_token: bool
-    """Name and password are the id and the HMAC (in base64) of a delegation token, for SCRAM (False, KIP-48)."""
+    """Use the name and password as a delegation token's id and its HMAC (in base64), for SCRAM (False, KIP-48)."""
 
 
 class ClientOptions(SecurityOptions, total=False):
@@ -144,14 +144,14 @@ class ClientOptions(SecurityOptions, total=False):
     """``"socks5://user:password@host:port"``, ``"socks4://..."`` or ``"http://..."`` (CONNECT): the proxy through which
     brokers are reached, and which resolves their names (None). TLS goes through it. Needs the extra ``proxy``."""
     connect: Connect | None
-    """An async function of host and port that returns a connected ``socket.socket``: the application's own way to
-    brokers (None)."""
+    """An async function that takes a host and a port and returns a connected ``socket.socket``, for example through a
+    tunnel (None)."""
     bootstrap_resolve_timeout_ms: float
     """Time that `start` waits for the name of a bootstrap server to resolve; 0 fails immediately (0, KIP-909)."""
     client_id: str
     """Name of this client in brokers' logs and quotas (``"aiokafka-lead"``)."""
     request_timeout_ms: float
-    """Time that a request may take before its connection is closed, and longest throttle time that is accepted from a
+    """Time that a request may take before its connection is closed; also the longest throttle time accepted from a
     broker (30000)."""
     retry_backoff_ms: float
     """First delay before a failed request is retried; doubles with each failure, with jitter (100, KIP-580)."""
@@ -176,16 +176,17 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_max_idle_ms: float
     """Time without writes after which a producer forgets a topic (300000, KIP-526)."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
-    """Action when no known broker can be reached (``"rebootstrap"``, KIP-899)."""
+    """Action if no known broker can be reached (``"rebootstrap"``, KIP-899)."""
     metadata_recovery_rebootstrap_trigger_ms: float
     """Bootstrap again after this time without metadata (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
     """Make brokers refuse a connection meant for another broker or cluster, from Kafka 4.4 on, and ask older ones for
     their cluster (True, KIP-1242); not with a ``metadata_recovery_strategy`` of ``"none"``."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
-    """Action when every bootstrap server leads to another cluster than before (``"fail"``, KIP-899)."""
+    """Action if every bootstrap server belongs to a different cluster than before (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]
-    """Leader hints in Produce and Fetch responses to follow (``"trust"``, KIP-951)."""
+    """Leader hints to follow in Produce and Fetch responses: all, only hints to known brokers, or none (``"trust"``,
+    KIP-951)."""
     close_timeout_ms: float | None
     """The ``timeout_ms`` that leaving ``async with`` passes to `stop` (None)."""
     enable_metrics_push: bool
@@ -209,8 +210,8 @@ class ProducerBaseOptions(ClientOptions, total=False):
     batch_size: int
     """Size in bytes at which a batch is sent without lingering (16384)."""
     batch_size_max: int
-    """Size in bytes to which a batch may grow while it lingers behind another request to its broker, or has to wait
-    (262144; equal to ``batch_size`` if only that is given, so that no batch exceeds it)."""
+    """Size in bytes to which a batch may grow while it waits behind another request to its broker or cannot be sent yet
+    (262144; equal to ``batch_size`` if only that option is given, so no batch exceeds it)."""
     linger_ms: float
     """Time that a batch may wait for more records (5)."""
     buffer_memory: int
@@ -239,7 +240,7 @@ class ProducerBaseOptions(ClientOptions, total=False):
     partitioner_rack_aware: bool
     """Prefer partitions led in ``client_rack`` for records without a key, if one accepts records (False, KIP-1123)."""
     client_rack: str | None
-    """Location of this producer, in the terms of ``broker.rack`` (None). ``bytes_sent_in_rack`` counts by it."""
+    """Rack of this producer, as in ``broker.rack`` (None). The metric ``bytes_sent_in_rack`` is based on it."""
 
 
 class ProducerOptions(ProducerBaseOptions, total=False):
@@ -286,8 +287,8 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Action for a record that can never be deserialized: raise the error; skip the record with a warning in the log;
     or send it to ``dead_letter_topic`` first (``"raise"``)."""
     dead_letter_topic: str | None
-    """Topic for such records, with their original bytes and the cause in headers (see `DEAD_LETTER_HEADERS`); also the
-    default for `Consumer.run` (None)."""
+    """Topic for records that cannot be deserialized, with their original bytes and the cause in headers (see
+    `DEAD_LETTER_HEADERS`); also the default for `Consumer.run` (None)."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
     """Include records of open and aborted transactions, or only committed ones (``"read_uncommitted"``)."""
     client_rack: str | None
@@ -304,17 +305,17 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Maximum number of records per ``getmany``, None for all that are available; also the number up to which
     ``batches`` joins batches of a partition's log, None for 500 (None)."""
     max_decompressed_batch_bytes: int
-    """Maximum decompressed size of a batch of a partition's log (268435456), without its record objects, which are
-    bounded likewise; a larger one raises `BatchTooLargeError`."""
+    """Maximum decompressed size in bytes of a batch in a partition's log (268435456). The same limit applies to its
+    record objects. A larger batch raises `BatchTooLargeError`."""
     max_decompressed_bytes: int
-    """Maximum decompressed data in a consumer that is not delivered yet, over all partitions (536870912), at least one
-    batch; waiting batches beyond it are decompressed again when they are due."""
+    """Maximum size in bytes of decompressed, undelivered data over all partitions (536870912), but at least one batch.
+    Waiting batches beyond this limit are decompressed again when they are due."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     exclude_internal_topics: bool
     """Exclude Kafka's internal topics from pattern subscriptions (True)."""
     default_api_timeout_ms: float
-    """Timeout of calls without one of their own (60000)."""
+    """Default timeout of calls (60000)."""
 
 
 class ConsumerOptions(ConsumerBaseOptions, total=False):
@@ -330,4 +331,4 @@ class AdminOptions(ClientOptions, total=False):
     """Options of `AdminClient`."""
 
     default_api_timeout_ms: float
-    """Timeout of calls without one of their own (60000)."""
+    """Default timeout of calls (60000)."""

@@ -50,12 +50,13 @@ class HandlingOptions(TypedDict, total=False):
     """A started `Producer` for dead letters, without serializers, since they are bytes; None creates one that connects
     like the consumer (None)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"] | None
-    """Fate of a record that can never be deserialized: it ends the run with a `HandlerError`, is done with a warning in
-    the log, or goes to ``dead_letter_topic``. None means the last if there is a topic, otherwise the first (None)."""
+    """Action for a record that can never be deserialized: end the run with a `HandlerError`; skip the record with a
+    warning in the log; or send it to ``dead_letter_topic``. None sends it to that topic if there is one, and otherwise
+    ends the run (None)."""
     refusal_patience_ms: float
-    """Time for which a run continues, asking again, although brokers refuse the login, or access to a topic, the group,
-    the transactional id or the cluster, which may be temporary after a broker's start. With 0 the first refusal ends
-    `run`, as in Java's clients (0)."""
+    """Time for which a run keeps retrying if brokers refuse the login, or access to a topic, the group, the
+    transactional id or the cluster, as a broker that has just started may do for a while. With 0 the first refusal
+    ends `run`, as in Java's clients (0)."""
     registry_patience_ms: float | None
     """Time for which records wait for a schema registry that is unreachable or refuses the client: they neither count
     as attempts nor become dead letters, and ``health()`` reports it. After this time `run` ends with a `HandlerError`;
@@ -78,30 +79,31 @@ class RunOptions(HandlingOptions, total=False):
     """Order of records (``"key"``): records of one key in one partition are handled in the order of their offsets
     (records without a key do not wait); or all records of one partition; or in any order."""
     max_in_hand: int
-    """Maximum number of taken, unfinished records over all partitions (10000); a partition's share of it also limits
-    how far it may run ahead of its first unfinished record."""
+    """Maximum number of unfinished records in a run, over all partitions (10000). A partition's share of it also
+    limits how far the partition may run ahead of its first unfinished record."""
     max_in_hand_bytes: int
-    """Approximate maximum size of their keys and values in bytes (64 MiB)."""
+    """Approximate maximum size of the keys and values of unfinished records, in bytes (64 MiB)."""
     retries: int
     """Number of times that a record is handled again after its handler has raised (3)."""
     dead_letter_topic: str | None
     """Topic for records whose retries are exhausted, or which cannot be deserialized: with their original bytes, and
     the cause in headers (see `DEAD_LETTER_HEADERS`). None ends `run` with an error instead (None)."""
     retry_topics: Sequence[str]
-    """Delays, such as ``["10s", "1m", "10m"]``: a record whose ``retries`` are exhausted leaves its partition for a
-    topic of the first delay, is handled once after that delay, and so on with the next; after the last it is dropped
-    like without retry topics. Needs a group, and topics subscribed by name. The topics ("orders.billing.retry.10s" of
-    the group "billing") are created with the partitions of their origin (none)."""
+    """Delays, such as ``["10s", "1m", "10m"]``. A record whose ``retries`` are exhausted moves to the retry topic of
+    the first delay and is handled once after that delay; if that fails, it moves to the next topic. After the last
+    topic it is given up, as without retry topics. Needs a group, and topics subscribed by name. The topics (such as
+    "orders.billing.retry.10s" for the group "billing") are created with as many partitions as the original topic
+    (none)."""
     retry_delay: Callable[[int, BaseException], str | None] | None
-    """Function that chooses one of ``retry_topics`` for a record, given its number of attempts and the error of the
-    latest; None gives the record up. Without it, a record waits in each of them once (None)."""
+    """Function that takes a record's number of attempts and its latest error, and returns one of ``retry_topics``, or
+    None to give the record up. Without it, a record waits in each retry topic once (None)."""
     retry_order: Literal["none", "key"]
     """Order of records whose key has a record in ``retry_topics``: with "none" they do not wait for it; with "key" they
     follow it, and are handled in the order of their offsets. Needs ``order="key"`` ("none")."""
     retry_share: float
-    """Part of the ``concurrency`` for retries, and for records of keys whose handlers have lately taken more than a
-    tenth of the time of one, while other records wait, too. Each part is at least one handler; a single handler takes
-    both in turn (0.3)."""
+    """Part of the ``concurrency`` for retries and for records of slow keys while other records also wait. A key is slow
+    if its handlers have recently taken more than a tenth of one handler's time. Each part is at least one handler; a
+    single handler takes both kinds in turn (0.3)."""
     max_transaction_records: int
     """With ``exactly_once``: number of records after which a transaction is committed (1000)."""
     max_transaction_ms: float

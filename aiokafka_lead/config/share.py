@@ -46,7 +46,7 @@ class ShareConsumerBaseOptions(ClientOptions, total=False):
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     default_api_timeout_ms: float
-    """Timeout of calls without one of their own (60000)."""
+    """Default timeout of calls (60000)."""
 
 
 class ShareConsumerOptions(ShareConsumerBaseOptions, total=False):

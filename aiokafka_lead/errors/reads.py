@@ -28,7 +28,7 @@ __all__ = [
 
 
 class PartitionReadError(KafkaError):
-    """A partition cannot be read past its position. Seek to continue there; other partitions are not affected."""
+    """The consumer cannot read past its position in a partition. Seek to continue. Other partitions are unaffected."""
 
     def __init__(
         self, message: str = "", *, topic: str = "", partition: int = -1, offset: int = -1, broker: str | None = None

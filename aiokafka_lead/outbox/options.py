@@ -19,18 +19,18 @@ class RelayOptions(TypedDict, total=False):
     """Options of `Relay`. Times are in milliseconds."""
 
     transactional_id: str | None
-    """Publish exactly once. This is the beginning of the transactional ids, one for each shard, and of the groups of
-    the same names, in which the names of batches are kept. All relays of an outbox have the same one, and nothing else
-    has it. Their principal needs the right to write under these ids, and to read these groups and the topics. None
+    """Publish exactly once, with this prefix of the transactional ids, one per shard, and of the consumer groups with
+    the same names, which store the names of batches. All relays of an outbox must use the same prefix, and nothing else
+    may use it. Their principal needs permission to write under these ids and to read these groups and the topics. None
     publishes at least once (None)."""
     producer: ProducerBaseOptions
-    """Options of the producers, one for each shard that the relay has (none). At least once, ``delivery_timeout_ms``
-    has no bound unless one is given: records behind one that is given up could overtake it."""
+    """Options of the producers, one for each shard of the relay (none). Without a ``transactional_id``,
+    ``delivery_timeout_ms`` is unlimited unless it is given here: later records could overtake one that has failed."""
     max_records: int
-    """The most rows that are published together (500). That many of each shard are in memory."""
+    """Maximum number of rows that are published together (500). Up to this many rows of each shard are in memory."""
     lease_ms: float
-    """The time for which a shard stays with a relay that has died (15000). A relay that starts waits up to a third of
-    this time for its share."""
+    """Time after which the shards of a relay that has died are free (15000). A relay that starts waits for its share up
+    to a third of this time."""
     poll_ms: float
     """The interval between queries for new rows (100); see `Relay.wake`."""
     retry_backoff_ms: float
@@ -38,9 +38,9 @@ class RelayOptions(TypedDict, total=False):
     retry_backoff_max_ms: float
     """The longest such wait (10000)."""
     set_aside: bool
-    """Set a record aside that brokers will never take, such as one that is too large: its row stays in the table, with
-    the reason in its column ``refusal``, and is published once that is NULL again. Without this option it holds up its
-    shard, and `Relay.health` says so (False)."""
+    """Set aside records that brokers will never accept, for example because they are too large. The row stays in the
+    table with the reason in its column ``refusal``, and is published once that column is NULL again. Without this
+    option such a record holds up its shard, and `Relay.health` reports it (False)."""
     close_timeout_ms: float | None
     """The time that `Relay.run` may take to end after a signal; None is 10 s (None)."""
 

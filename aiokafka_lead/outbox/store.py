@@ -183,9 +183,9 @@ class Store:
             return {shard: max(0.0, age) for shard, age in rows if age is not None}
 
     async def turn(self, shard: int, done: Collection[int], limit: int, *, noted: bool) -> Batch:
-        """Delete the rows in ``done``, and return the shard's next ones, in one transaction.
+        """In one transaction, delete the rows in ``done`` and return the shard's next rows, at most ``limit``.
 
-        With ``noted``, note the batch in the database, as one that may be published. Raises `LeaseLostError`.
+        If ``noted``, also record in the database that the batch may have been published. Raises `LeaseLostError`.
         """
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)

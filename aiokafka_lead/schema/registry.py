@@ -215,7 +215,8 @@ class SchemaRegistry:
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """Register a schema as the subject's next version, unless the subject has it already.
 
-        Returns it with its id. Raises `IncompatibleSchemaError` and `InvalidSchemaError`.
+        Returns the registered schema with its id. ``normalize`` ignores small differences in notation. Raises
+        `IncompatibleSchemaError` or `InvalidSchemaError`.
         """
         registered = await self._registered.get((subject, _SCHEMA("schema", schema), normalize))
         self._latest.forget()

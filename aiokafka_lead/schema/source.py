@@ -20,7 +20,7 @@ class SchemaSource(Protocol):
 
     @property
     def ignore_rules(self) -> bool:
-        """True if values may be written and read without the rules of their schemas."""
+        """True if values may be written and read without applying their schemas' rules."""
         ...
 
     async def schema(self, name: int | str) -> RegisteredSchema: ...

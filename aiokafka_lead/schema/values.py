@@ -79,7 +79,7 @@ _LEAVES = frozenset((type(None), bool, int, float, str, bytes, bytearray))
 
 
 def values_in(value: Any) -> Iterator[Any] | None:
-    """Return the values in a record, map or array; None for any other value."""
+    """Return an iterator over the values in a record, map or array, or None for any other value."""
     if type(value) in _LEAVES:
         return None
     if type(value) is tuple and len(value) == 2 and isinstance(value[0], str) and not isinstance(value[1], tuple):

@@ -74,7 +74,7 @@ C = TypeVar("C", bound=ClientConfig)
 PREFIX = "kafka."
 BOOTSTRAP = "bootstrap.servers"
 _READ_APART = re.compile(
-    r"bootstrap\.servers|config\.providers.*|sasl\.jaas\.config|compression\.(gzip|lz4|zstd)\.level|ssl\.key\.password"
+    r"bootstrap\.servers|config\.providers.*|sasl\.jaas\.config|compression\.\w+\.level|ssl\.key\.password"
     r"|ssl\.(trust|key)store\..*|ssl\.endpoint\.identification\.algorithm"
 )
 _JAAS_ENTRY = re.compile(

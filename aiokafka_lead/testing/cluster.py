@@ -62,11 +62,12 @@ _OPTIONS: dict[str, Check] = {
 class EmbeddedCluster(ClusterControls):
     """A Kafka cluster for tests, demos and benchmarks. Use it as an asynchronous context manager.
 
-    ``brokers`` is their number, with the ids 1, 2, ...; or their ids. ``ports`` are in the same order, by default free
-    ones; ``racks`` likewise. Clients get ``advertised_host`` as the address, by default ``host``.
+    ``brokers`` is the number of brokers, whose ids are then 1, 2, ..., or a sequence of ids. ``ports`` and ``racks``
+    have one item for each broker, in the same order; by default ports are free ones, and there are no racks. Clients
+    connect to ``advertised_host``, by default ``host``.
 
     Broker options: ``auto_create_topics`` with ``num_partitions`` and ``default_replication_factor`` (default: 3, or
-    the number of brokers when there are fewer); ``topic_configs`` for all topics, over Kafka's defaults; ``sasl_users``
+    the number of brokers if there are fewer); ``topic_configs`` for all topics, over Kafka's defaults; ``sasl_users``
     (user to password) requires SASL, with PLAIN and SCRAM; ``oauth_validator`` requires it with OAUTHBEARER: it
     receives a token and its extensions, and returns the user, or the user and the token's expiry (``time.time()``), or
     None to refuse; ``gssapi_keytab``, the service's key, with GSSAPI (the extra "gssapi"; clients need a KDC);
@@ -77,15 +78,15 @@ class EmbeddedCluster(ClusterControls):
     groups; ``client_telemetry`` makes brokers accept metrics of clients (KIP-714), for which real ones need a plugin.
     ``failover_delay_ms`` is the time after which the leaders of a killed broker move.
 
-    ``bootstrap_port`` (0: a free one) opens another address, `bootstrap_address`, which leads to any running broker,
-    like a load balancer or a DNS name: it stays when every broker's own address changes.
+    ``bootstrap_port`` (0: a free one) opens another address, `bootstrap_address`, which connects to any running
+    broker, like a load balancer or a DNS name. It stays the same even if the addresses of all brokers change.
 
     ``requests`` logs the last ``request_log_size`` requests; ``faults`` injects failures; ``transactions`` shows and
     controls transactions; ``shares`` does the same for the records of share groups; ``security`` creates delegation
-    tokens and replaces certificates; ``telemetry`` controls subscriptions to clients' metrics, and has the pushed ones.
+    tokens and replaces certificates; ``telemetry`` controls subscriptions to clients' metrics and holds pushed ones.
 
     Records are kept in memory, and one log serves all replicas of a partition: acknowledged records are replicated. For
-    long runs limit it: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
+    long runs, limit the logs: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class EmbeddedCluster(ClusterControls):
             session_ms=sasl_session_ms,
         )
         levels = Features({**DEFAULT_LEVELS, **(features or {})})
-        apis = Apis(self._handlers, levels, sasl=bool(sasl.mechanisms), telemetry=client_telemetry)
+        apis = Apis(self._handlers, levels, sasl=bool(sasl.exchanges), telemetry=client_telemetry)
         apis.max_versions.update(max_versions or {})
         options = BrokerOptions(
             auto_create_topics=auto_create_topics,

@@ -351,7 +351,7 @@ class ClusterControls:
         self._partition(topic, partition).log.producers.forget()
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Move a partition to other brokers, the preferred leader first. Immediate, unless held."""
+        """Move a partition to ``replicas``, preferred leader first; at once, unless `hold_reassignments` is True."""
         self._state.reassign(self._partition(topic, partition), _checks.BROKERS("replicas", replicas))
 
     @property

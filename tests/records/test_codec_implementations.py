@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiokafka_lead._records.compression import IMPLEMENTATIONS
+from aiokafka_lead._records.compression import CODECS
 from aiokafka_lead._records.compression.lz4_header import BLOCK_SIZE, HEADER
 from aiokafka_lead.errors import BatchTooLargeError, CorruptRecordError
 
 from .test_compression import BOMBS, BOUND, TEXT
 
-SEVERAL = {codec: names for codec, names in IMPLEMENTATIONS.items() if len(names) > 1}
+SEVERAL = {name: codec.implementations for name, codec in CODECS.items() if len(codec.implementations) > 1}
 PAIRS = [(codec, *pair) for codec, names in SEVERAL.items() for pair in product(names, repeat=2)]
 EACH = [(codec, name) for codec, names in SEVERAL.items() for name in names]
 LEVELS = {"lz4": [None, -3, 2, 3, 12], "zstd": [None, -5, 1, 9]}

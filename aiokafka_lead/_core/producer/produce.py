@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from ..._records.compression import CODECS
 from ..._values import NamedTuple
 from ..._wire import ApiVersions
 from ..._wire.messages.produce import (
@@ -22,7 +23,6 @@ from .batches import ProducerBatch
 from .produce_codec import FIRST_WITH_IDS, BatchesResponse, new_request
 from .transactional import TransactionalSequencing
 
-_FIRST_WITH_ZSTD = 7
 FIRST_OF_TRANSACTIONS_V2 = 12
 """From this version on, a batch adds its partition to the transaction (KIP-890)."""
 _LAST_WITH_NAMES = FIRST_WITH_IDS - 1
@@ -69,7 +69,7 @@ def produce_version(
     transactional: TransactionalSequencing | None = None,
 ) -> int:
     """Return the version in which to send these batches. Raises `UnsupportedVersionError`."""
-    lowest = _FIRST_WITH_ZSTD if compression == "zstd" else None
+    lowest = None if compression == "none" else CODECS[compression].produce_version
     highest = None
     if transactional is not None:
         if transactional.v2:

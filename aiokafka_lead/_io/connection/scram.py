@@ -7,13 +7,11 @@ from functools import partial
 import anyio
 
 from ..._core.connection.sasl import Credentials
-from ..._core.connection.sasl.scram import SaltedPassword, Scram, keep_key
+from ..._core.connection.sasl.scram import HASHES, SaltedPassword, Scram, keep_key
 from ..threads import BlockingCalls
 
 INLINE_ITERATIONS = 8192
 """Up to this number deriving a key takes a few milliseconds, and needs no thread; Kafka's default is 4096."""
-
-_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class ScramLogin:
@@ -27,7 +25,7 @@ class ScramLogin:
         self._one_at_a_time = anyio.Lock()
 
     def exchange(self, host: str) -> ScramExchange:
-        return ScramExchange(self, Scram(self._credentials, _HASHES[self.mechanism]))
+        return ScramExchange(self, Scram(self._credentials, HASHES[self.mechanism]))
 
     async def derive(self, wanted: SaltedPassword) -> None:
         """Derive and keep the key; simultaneous connections wait for the same one."""

@@ -1,35 +1,51 @@
 """Compression of record batches: each codec framed as Java writes it, and bounded when read.
 
 Each codec is a module with ``compress(data, level)``, ``decompress(data, max_bytes)`` and the ``ERRORS`` of its
-library. It is imported on first use: together they take longer than the rest of this package. There are several for lz4
-and zstd, because their fastest libraries do not support every Python: the first that can be imported is used.
+library. It is imported on first use: together they take longer than the rest of this package.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
+from ..._values import NamedTuple
 from ...errors import CorruptRecordError
 
-__all__ = ["compress", "compresses_slowly", "decompress"]
+__all__ = ["CODECS", "compress", "compresses_slowly", "decompress"]
 
-IMPLEMENTATIONS = {
-    "gzip": ("gzip",),
-    "snappy": ("snappy",),
-    "lz4": ("lz4_by_lz4", "lz4_by_cramjam"),
-    "zstd": ("zstd_by_zstandard", "zstd_by_stdlib", "zstd_by_cramjam"),
+
+class Codec(NamedTuple):
+    """A codec, as the producer, the embedded cluster and this module need it."""
+
+    implementations: tuple[str, ...]
+    """Modules of this package, the fastest first: the first that can be imported is used, since the fastest libraries
+    do not support every Python."""
+    is_slow: Callable[[int | None], bool]
+    """Returns True for levels that take 7 ns or more per byte (lz4 and zstd take 1 to 2.5 ns by default)."""
+    produce_version: int = 0
+    """The first version of Produce that takes it."""
+
+
+CODECS = {
+    "gzip": Codec(("gzip",), lambda level: level != 0),  # which only stores
+    "snappy": Codec(("snappy",), lambda _: False),
+    "lz4": Codec(("lz4_by_lz4", "lz4_by_cramjam"), lambda level: level is not None and level >= 3),
+    "zstd": Codec(
+        ("zstd_by_zstandard", "zstd_by_stdlib", "zstd_by_cramjam"),
+        lambda level: level is not None and level >= 5,
+        produce_version=7,  # KIP-110
+    ),
 }
-"""The fastest first, by ``python -m benchmarks.codecs``: for batches of 4 to 256 KiB, cramjam takes 1.03 to 1.13 times
-the CPU of the package lz4 to compress, 1.1 to 1.6 times to decompress; Python's own zstd takes 1.0 to 1.2 times as much
-as zstandard, and 1.2 to 2.4 times; cramjam's takes 1.1 to 2.2 times, and 1.8 to 2.6 times."""
-
-_FIRST_SLOW_LEVEL = {"lz4": 3, "zstd": 5}
+"""Codecs by name. For batches of 4 to 256 KiB (``python -m benchmarks.codecs``), cramjam takes 1.03 to 1.13 times the
+CPU of the package lz4 to compress, 1.1 to 1.6 times to decompress; Python's own zstd takes 1.0 to 1.2 times as much as
+zstandard, and 1.2 to 2.4 times; cramjam's takes 1.1 to 2.2 times, and 1.8 to 2.6 times."""
 
 
-class _Codec(Protocol):
+class _Implementation(Protocol):
     ERRORS: tuple[type[Exception], ...]
 
     def compress(self, data: bytes | bytearray | memoryview, level: int | None) -> bytes: ...
@@ -37,34 +53,32 @@ class _Codec(Protocol):
 
 
 @cache
-def _codec(name: str) -> _Codec:
-    *faster, last = (f"{__name__}.{module}" for module in IMPLEMENTATIONS[name])
+def _implementation(name: str) -> _Implementation:
+    *faster, last = (f"{__name__}.{module}" for module in CODECS[name].implementations)
     for module in faster:
         try:
-            return cast("_Codec", import_module(module))
+            return cast("_Implementation", import_module(module))
         except ImportError:
             continue
     try:
-        return cast("_Codec", import_module(last))
+        return cast("_Implementation", import_module(last))
     except ImportError as error:  # if only Python files were sent, as to Spark's executors
         raise ImportError(f"{name} needs the package {error.name} in this Python: {sys.executable}") from error
 
 
 def compress(codec: str, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
     """Compress ``data`` with "gzip", "snappy", "lz4" or "zstd"; ``level`` is the codec's own, None its default."""
-    return _codec(codec).compress(data, level)
+    return _implementation(codec).compress(data, level)
 
 
 def compresses_slowly(codec: str, level: int | None) -> bool:
-    """Return True if the codec takes 7 ns or more per byte (lz4 and zstd take 1 to 2.5 ns by default)."""
-    if codec == "gzip":
-        return level != 0  # which only stores
-    return level is not None and codec in _FIRST_SLOW_LEVEL and level >= _FIRST_SLOW_LEVEL[codec]
+    """Return True if a batch should be compressed in a thread; ``codec`` may be "none"."""
+    return codec in CODECS and CODECS[codec].is_slow(level)
 
 
 def decompress(codec: str, data: bytes | memoryview, max_bytes: int) -> bytes:
     """Decompress at most ``max_bytes``. Raises `BatchTooLargeError` and `CorruptRecordError`."""
-    module = _codec(codec)
+    module = _implementation(codec)
     try:
         return module.decompress(data, max_bytes)
     except module.ERRORS as error:

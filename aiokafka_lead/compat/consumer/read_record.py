@@ -142,7 +142,7 @@ def _read(native: Any, key: Any, value: Any) -> ReadRecord:
 
 
 class Converter:
-    """Makes aiokafka's records from native ones, with deserialized keys and values, None included."""
+    """Converts native records to aiokafka's. Deserializers are called for every key and value, including None."""
 
     __slots__ = ("_key_deserializer", "_plain", "_value_deserializer")
 

@@ -80,7 +80,7 @@ class RecordFuture:
         return True
 
     def result(self) -> RecordMetadata | None:
-        """Return the result that awaiting gives; raises `asyncio.InvalidStateError` before this is done."""
+        """Return or raise the outcome, as ``await`` does. Raises `asyncio.InvalidStateError` if this is not done."""
         delivery = self._delivery
         outcome = delivery._locate()
         if self._cancelled or not outcome.done:

@@ -71,7 +71,7 @@ def bad_records(options: Mapping[str, str]) -> BadRecords:
 
 
 def corrupt_column(batch: RecordBatch[Any, Any], bad: Mapping[int, str]) -> pa.Array:
-    """Return the column `CORRUPT` of a batch; ``bad`` has the errors by row."""
+    """Return the `CORRUPT` column of a batch; ``bad`` maps row numbers to error texts."""
     import pyarrow as pa
 
     kind = pa.struct([("error", pa.string()), ("key", pa.binary()), ("value", pa.binary())])

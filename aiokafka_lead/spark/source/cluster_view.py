@@ -59,7 +59,7 @@ class ClusterView:
         return await self._again(find)
 
     async def ends(self, known: Progress) -> Progress:
-        """Return the end of each partition. Partitions of ``known`` may be missing; other topics raise if they are."""
+        """Return each partition's end offset, without missing partitions of ``known``. Other missing topics raise."""
 
         async def find() -> Progress:
             partitions, ids = await self._partitions(known)

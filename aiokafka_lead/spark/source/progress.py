@@ -117,7 +117,7 @@ class Progress:
         return Progress(offsets, {name: found for name, found in self.topic_ids.items() if name not in topics})
 
     def at_most(self, end: Progress) -> Progress:
-        """Return it limited to ``end``: no offset beyond, and only its partitions."""
+        """Return this progress restricted to the partitions of ``end``, with each offset capped at the offset there."""
         offsets = {tp: min(offset, end.offsets[tp]) for tp, offset in self.offsets.items() if tp in end.offsets}
         return Progress(offsets, self.topic_ids)
 

@@ -59,10 +59,11 @@ def plan_tasks(
     max_tasks: int | None = None,
     cores: int = 1,
 ) -> list[tuple[OffsetRange, ...]]:
-    """Return the ranges of each task.
+    """Distribute ranges of offsets to tasks and return the ranges of each task.
 
-    A partition's offsets stay in one task, in order, unless ``min_partitions`` or ``max_records`` require otherwise;
-    small ranges share a task. Without ``min_partitions`` up to ``cores`` tasks run at a time. Empty ranges are dropped.
+    A partition's offsets stay in one task, in order, unless ``min_partitions`` or ``max_records`` require a split.
+    Small ranges share a task, and empty ranges are dropped. Without ``min_partitions``, up to ``cores`` tasks run at a
+    time. ``max_tasks`` limits the number of tasks, unless ``max_records`` requires more.
     """
     parts = split(ranges, min_partitions=min_partitions, max_records=max_records)
     offsets = sum(part.size for part in parts)

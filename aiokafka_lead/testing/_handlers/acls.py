@@ -37,7 +37,7 @@ from .._state.client_metrics import TelemetryPush, codec_name
 
 
 def handshake(context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    mechanisms = list(context.engine.options.sasl.mechanisms)
+    mechanisms = list(context.engine.options.sasl.exchanges)
     try:
         context.connection.authentication.begin(request.mechanism)
     except (IllegalSaslStateError, UnsupportedSaslMechanismError) as error:

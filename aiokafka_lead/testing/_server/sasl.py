@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import NamedTuple, Protocol
 
 from ..._cpython import naming
@@ -126,13 +127,19 @@ class SaslOptions:
     # Lifetime of sessions (KIP-368); None: until the end of the connection, or of a token.
     session_ms: float | None = None
 
-    @property
-    def mechanisms(self) -> tuple[str, ...]:
-        """The offered mechanisms; none without authentication."""
-        offered = () if self.users is None else ("PLAIN", *SCRAM_HASHES)
+    @cached_property
+    def exchanges(self) -> dict[str, Callable[[], _Exchange]]:
+        """Beginnings of an authentication by the offered mechanisms; none without authentication."""
+        offered: dict[str, Callable[[], _Exchange]] = {}
+        if self.users is not None:
+            offered["PLAIN"] = partial(_Plain, self.users)
+            for mechanism, hash_name in SCRAM_HASHES.items():
+                offered[mechanism] = partial(ScramExchange, self.users, self.tokens, hash_name)
         if self.oauth_validator is not None:
-            offered += ("OAUTHBEARER",)
-        return offered if self.keytab is None else (*offered, "GSSAPI")
+            offered["OAUTHBEARER"] = partial(_OAuthBearer, self.oauth_validator)
+        if self.keytab is not None:
+            offered["GSSAPI"] = partial(_gssapi, self.keytab)
+        return offered
 
 
 class _Exchange(Protocol):
@@ -159,7 +166,7 @@ class Authentication:
 
     def permits(self, api_key: int) -> bool:
         """Return True if the connection may use an API now."""
-        if not self._options.mechanisms or api_key in _BEFORE_AUTHENTICATION:
+        if not self._options.exchanges or api_key in _BEFORE_AUTHENTICATION:
             return True
         return self.user is not None and time.time() < self._ends_at
 
@@ -168,23 +175,12 @@ class Authentication:
 
         Raises UnsupportedSaslMechanismError, and IllegalSaslStateError without authentication.
         """
-        options = self._options
-        if not options.mechanisms:
+        exchanges = self._options.exchanges
+        if not exchanges:
             raise IllegalSaslStateError("this listener does not use SASL")
-        if mechanism not in options.mechanisms:
+        if mechanism not in exchanges:
             raise UnsupportedSaslMechanismError(f"mechanism {mechanism} is not enabled")
-        if mechanism == "OAUTHBEARER":
-            assert options.oauth_validator is not None
-            self._exchange = _OAuthBearer(options.oauth_validator)
-        elif mechanism == "PLAIN":
-            self._exchange = _Plain(options.users or {})
-        elif mechanism == "GSSAPI":
-            from .gssapi_exchange import GssapiExchange  # needs an extra
-
-            assert options.keytab is not None
-            self._exchange = GssapiExchange(options.keytab)
-        else:
-            self._exchange = ScramExchange(options.users or {}, options.tokens, SCRAM_HASHES[mechanism])
+        self._exchange = exchanges[mechanism]()
 
     def step(self, message: bytes) -> bytes:
         """Answer a message of the mechanism. Raises SaslAuthenticationFailedError."""
@@ -209,6 +205,12 @@ class Authentication:
         if self.user is None or self._ends_at == math.inf:
             return 0
         return max(0, int((self._ends_at - time.time()) * 1000))
+
+
+def _gssapi(keytab: str) -> _Exchange:
+    from .gssapi_exchange import GssapiExchange  # needs an extra
+
+    return GssapiExchange(keytab)
 
 
 class _OAuthBearer:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from ..._records import ConsumerRecord, ControlType, assign_offsets, control_batch, read_batches
+from ..._records.compression import CODECS
 from ..._records.layout import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -32,7 +33,6 @@ from ...errors import (
 )
 
 _MAGIC = 2
-_ZSTD = CODEC_NAMES.index("zstd")
 
 
 class NotOneBatchError(InvalidRecordError):
@@ -104,8 +104,9 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
     if codec >= len(CODEC_NAMES):
         # A broker's answer to it: an unexpected exception.
         raise UnknownServerError(f"there is no compression codec {codec}")
-    if codec == _ZSTD and produce_version < 7:
-        raise UnsupportedCompressionTypeError("zstd needs Produce version 7 (KIP-110)")
+    name = CODEC_NAMES[codec]
+    if name in CODECS and produce_version < CODECS[name].produce_version:
+        raise UnsupportedCompressionTypeError(f"{name} needs Produce version {CODECS[name].produce_version}")
     if header.base_offset != 0:
         raise InvalidRecordError(f"a producer's batch starts at offset 0, not {header.base_offset}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:

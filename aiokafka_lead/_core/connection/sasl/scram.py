@@ -15,6 +15,9 @@ from ...._values import NamedTuple
 from ....errors import SaslAuthenticationFailedError
 from . import Credentials
 
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+"""Names of the hash functions by mechanism."""
+
 MIN_ITERATIONS = 4096
 """The minimum of RFC 7677 and of Kafka: fewer would make guessing passwords from a captured exchange cheap."""
 

@@ -166,7 +166,7 @@ async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction]) 
 
 
 def why_not(opened: OpenTransaction, found: TransactionDescription, now_ms: float) -> str:
-    """Return the reason why it cannot be committed; empty if it can."""
+    """Return the reason that the transaction cannot be committed, or an empty string if it can."""
     if (found.producer_id, found.producer_epoch) != (opened.producer_id, opened.epoch):
         return "was taken over by another attempt, or by another run, or took longer than its timeout"
     if not opened.begun:

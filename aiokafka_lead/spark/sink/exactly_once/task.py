@@ -88,7 +88,7 @@ def write_share(
     *,
     streaming: bool,
 ) -> Share:
-    """Write all rows, and leave their transaction open. Raises `WriteError`, `ExactlyOnceError` or a KafkaError."""
+    """Write a task's rows and leave their transaction open. Raises `WriteError`, `ExactlyOnceError` or a KafkaError."""
     freeze_imports()
     context = TaskContext.get()
     if context is None:

@@ -181,7 +181,7 @@ async def test_only_what_is_wanted_is_pushed_and_a_change_is_noticed(cluster: Em
     cluster.telemetry.subscribe("all", [name], interval_ms=INTERVAL_MS)
     async with AdminClient(cluster.bootstrap_servers) as admin, Producer(cluster.bootstrap_servers) as producer:
         await producer.send_and_wait("events", b"1")
-        await until(lambda: of(cluster.telemetry.pushes, "producer.record.send.total"))
+        await until(lambda: totals(cluster.telemetry.pushes).get("producer.record.send.total") == 1)
         assert {each.name for push in cluster.telemetry.pushes for each in read(push.metrics)} == {
             "producer.record.send.total"
         }

@@ -122,12 +122,14 @@ PRODUCER: list[Case] = [
         "headers",
         [5, {}, {"h": b"1"}, "", "h", 0, ["h"], [("h",)], [(b"h", b"")], [("h", "1")], [("h", 1)], [("\ud800", b"")]],
     ),
+    ("send", {"topic": "events"}, "timeout_ms", TIMEOUTS),
     ("send_many", {"values": [b"a"]}, "topic", NO_TOPICS),
     ("send_many", {"topic": "events"}, "values", [None, 5, "ab", b"ab", {"a": 1}]),
     ("send_many", {"topic": "events", "values": [b"a"]}, "keys", [5, "a", b"a", {b"a": 1}, []]),
     ("send_many", {"topic": "events", "values": [b"a"]}, "partition", ["0", True, -1, 2**31]),
     ("send_many", {"topic": "events", "values": [b"a"]}, "headers", [5, "a", {"h": b"1"}, [("h", "1")], [[("h", 1)]]]),
     ("send_many", {"topic": "events", "values": [b"a"]}, "timestamps_ms", [5, "1", {1: 1}, [1, 2]]),
+    ("send_many", {"topic": "events", "values": [b"a"]}, "timeout_ms", TIMEOUTS),
     ("flush", {}, "timeout_ms", TIMEOUTS),
     ("client_instance_id", {}, "timeout_ms", TIMEOUTS),
     *METRICS,
@@ -140,10 +142,12 @@ PRODUCER += [
     for send, given, argument, values in PRODUCER
     if send == "send"
     for method in ("send_nowait", "send_and_wait")
+    if (method, argument) != ("send_nowait", "timeout_ms")
 ]
 
 CONSUMER: list[Case] = [
     ("start", {}, "wait", [None, 1, "yes"]),
+    ("start", {}, "timeout_ms", TIMEOUTS),
     ("wait_ready", {}, "timeout_ms", TIMEOUTS),
     ("client_instance_id", {}, "timeout_ms", TIMEOUTS),
     *METRICS,
@@ -181,6 +185,7 @@ CONSUMER: list[Case] = [
     ("offsets_for_times", {"timestamps": {TP: 1}}, "timeout_ms", TIMEOUTS),
     ("partitions_for_topic", {"topic": "events"}, "timeout_ms", TIMEOUTS),
     ("getone", {}, "*partitions", each(NO_PARTITIONS)),
+    ("getone", {}, "timeout_ms", TIMEOUTS),
     ("getmany", {}, "*partitions", each(NO_PARTITIONS)),
     ("getmany", {}, "timeout_ms", REQUIRED_TIMEOUTS),
     ("getmany", {}, "max_records", [*NO_INTEGERS, 0, -1]),
@@ -354,7 +359,7 @@ CLUSTER: list[Case] = [
     ("move_coordinator", {"group_id": "g"}, "to", NO_BROKERS[1:]),
     ("freeze_metadata", {}, "answers", NO_NUMBERS),
     ("freeze_metadata", {"answers": 1}, "broker", NO_BROKERS[1:]),
-    ("wait_for_requests", {}, "timeout_s", REQUIRED_TIMEOUTS),
+    ("wait_for_requests", {}, "timeout_ms", REQUIRED_TIMEOUTS),
     ("wait_for_requests", {}, "count", NO_NUMBERS),
     ("wait_for_requests", {}, "api", ["Prodduce", 1.5, True, [], int]),
     ("address", {}, "broker", NO_BROKERS),

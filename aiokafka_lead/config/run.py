@@ -92,7 +92,7 @@ class RunOptions(HandlingOptions, total=False):
     """Delays, such as ``["10s", "1m", "10m"]``. A record whose ``retries`` are exhausted moves to the retry topic of
     the first delay and is handled once after that delay; if that fails, it moves to the next topic. After the last
     topic it is given up, as without retry topics. Needs a group, and topics subscribed by name. The topics (such as
-    "orders.billing.retry.10s" for the group "billing") are created with as many partitions as the original topic
+    "orders.billing.retry.10s" for the group "billing") are created with the partition count of the original topic
     (none)."""
     retry_delay: Callable[[int, BaseException], str | None] | None
     """Function that takes a record's number of attempts and its latest error, and returns one of ``retry_topics``, or

@@ -89,7 +89,8 @@ async def test_leaders_move_on_a_release_without_hints(any_kafka: KafkaCluster, 
 async def test_a_topic_is_deleted_and_made_anew_under_both_clients(kafka: KafkaCluster, topic_name: TopicName) -> None:
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=1)
     tp = TopicPartition(topic, 0)
-    async with make_producer(kafka) as producer, make_consumer(kafka) as consumer:
+    only_here = {"allow_auto_create_topics": False}  # else a client that asks in between makes it, and the test cannot
+    async with make_producer(kafka, **only_here) as producer, make_consumer(kafka, **only_here) as consumer:
         consumer.assign([tp])
         for i in range(10):
             await producer.send_and_wait(topic, b"first %d" % i)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
@@ -225,19 +225,21 @@ class KafkaCluster:
             lambda: admin.create_topics([topic], operation_timeout=30)[name],
             confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS,
         )
-        for broker_id in self._running:
-            if self._nodes[broker_id].is_broker:
-                self._wait_for_leaders(self.admin(self.address(broker_id)), name, partitions)
+        for asked in self._admins_of_brokers():
+            self._wait_for_leaders(asked, name, partitions)
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and wait until the cluster no longer knows it."""
+        """Delete a topic and wait until no broker that runs still knows it."""
         admin = self.admin()
         self._carry_out(
             lambda: admin.delete_topics([name], operation_timeout=30)[name],
             confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
         )
-        wait_until(lambda: name not in self.known(admin).topics, f"{name} is gone", _CHANGE_TIMEOUT_S)
+        asked = list(self._admins_of_brokers())
+        wait_until(
+            lambda: all(name not in self.known(broker).topics for broker in asked), f"{name} is gone", _CHANGE_TIMEOUT_S
+        )
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the id of the broker that leads a partition now, or -1."""
@@ -333,6 +335,11 @@ class KafkaCluster:
                 return None
 
     # --- implementation ---------------------------------------------------------------------------------------------
+
+    def _admins_of_brokers(self) -> Iterator[AdminClient]:
+        for broker_id in self._running:
+            if self._nodes[broker_id].is_broker:
+                yield self.admin(self.address(broker_id))
 
     def _plan(self, brokers: int, lean: bool, spare: bool) -> dict[int, Node]:
         nodes = {}

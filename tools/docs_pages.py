@@ -192,35 +192,35 @@ def options_page() -> str:
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 ADVICE: dict[str, str] = {
-    "BatchTooLargeError": "raise `max_decompressed_batch_bytes`, or pass the batch over with `seek`",
+    "BatchTooLargeError": "raise `max_decompressed_batch_bytes`, or skip the batch with `seek`",
     "BufferFull": "slow down: wait with `send`, or answer 503 with Retry-After",
-    "ClientClosedError": "the client was stopped: nothing to do, or a use after `stop`",
-    "ClusterIdMismatchError": "the bootstrap servers belong to another cluster: check the address",
-    "CommitFailedError": "another member reads these partitions now: go on reading, and bear records twice",
-    "CommitOutcomeUnknownError": "ask again with `commit_transaction()`",
-    "ConfigError": "mend the option that the message names",
-    "ConfigTypeError": "mend the option that the message names",
-    "CorruptBatchError": "pass the batch over with `seek`, and look at the broker's disk",
-    "DeliveryTimeoutError": "the record may be stored or not: send it again if twice is harmless, else ask the log",
-    "GroupAuthorizationFailedError": "an ACL: the principal needs READ on the group",
-    "HandlerError": "the record that it names cannot be handled: mend the handler, or name a `dead_letter_topic`",
-    "KafkaConnectionError": "check address, network and listeners; the message names each server and why",
-    "LogTruncationError": "records were lost by the cluster: choose a position, then `seek`",
-    "MessageTooLargeError": "raise the topic's `max.message.bytes` and `max_request_size`, or send less",
+    "ClientClosedError": "do not call a client after `stop`; to go on, create a new client",
+    "ClusterIdMismatchError": "check `bootstrap_servers`: they belong to another cluster",
+    "CommitFailedError": "go on reading: another member has these partitions now and may handle these records again",
+    "CommitOutcomeUnknownError": "call `commit_transaction()` again to find out",
+    "ConfigError": "correct the option that the message names",
+    "ConfigTypeError": "correct the option that the message names",
+    "CorruptBatchError": "skip the batch with `seek`, and check the broker's disk",
+    "DeliveryTimeoutError": "the record may be stored: send it again if a duplicate is harmless, else read the topic first",
+    "GroupAuthorizationFailedError": "grant the principal READ on the group",
+    "HandlerError": "correct the handler for the record that the message names, or set `dead_letter_topic`",
+    "KafkaConnectionError": "check address, network and listeners; the message names each server and the cause",
+    "LogTruncationError": "the cluster lost records: choose a position and `seek` to it",
+    "MessageTooLargeError": "raise the topic's `max.message.bytes` and `max_request_size`, or send smaller records",
     "NoOffsetForPartitionError": "set `auto_offset_reset`, or `seek`",
-    "NotKafkaError": "something else listens at that address, or TLS is expected: check `security_protocol`",
+    "NotKafkaError": "check the port and `security_protocol`: the server is not Kafka, or expects TLS",
     "NotStartedError": "`await start()` first, or use `async with`",
-    "ProducerFencedError": "another process has this `transactional_id`: stop this one",
+    "ProducerFencedError": "stop this process: another process uses the same `transactional_id`",
     "RecordDeserializationError": "`seek` past the record that it names, or use `run` with a `dead_letter_topic`",
-    "RecordSerializationError": "a mistake in the value, or in the serializer: the record was not sent",
-    "RequestTimedOutError": "the broker is slow or unreachable: try later",
+    "RecordSerializationError": "correct the value or the serializer; the record was not sent",
+    "RequestTimedOutError": "try later: the broker is slow or unreachable",
     "SaslAuthenticationFailedError": "check user, password or token",
-    "SslAuthenticationError": "check the certificates: the message says which side refused",
-    "TopicAuthorizationFailedError": "an ACL: the principal needs READ or WRITE on the topic",
-    "TransactionAbortedError": "the whole transaction was aborted: repeat it in a new one",
+    "SslAuthenticationError": "check the certificates; the message says which side refused",
+    "TopicAuthorizationFailedError": "grant the principal READ or WRITE on the topic",
+    "TransactionAbortedError": "repeat the whole transaction in a new one",
     "UnknownTopicOrPartitionError": "create the topic, or check its name",
-    "UnsupportedVersionError": "the broker is too old for this call",
-    "WrongEventLoopError": "use a client only on the event loop that started it",
+    "UnsupportedVersionError": "upgrade the brokers: they are too old for this call",
+    "WrongEventLoopError": "use the client only on the event loop that started it",
 }
 """Advice beyond the general advice of the class."""
 
@@ -229,12 +229,12 @@ def advice(error: type[errors.KafkaError]) -> str:
     if error.__name__ in ADVICE:
         return ADVICE[error.__name__]
     if error.refreshes_metadata:
-        return "the client asks for new metadata and tries again; when you see it, its time was up: try later"
+        return "try later: the client refreshed its metadata and retried until the timeout"
     if error.retriable:
-        return "the client tries again; when you see it, its time was up: try later"
+        return "try later: the client retried until the timeout"
     if issubclass(error, errors.IllegalStateError):
-        return "a mistake in the calling program: the message says which call"
-    return "trying again does not help: the message names the cause"
+        return "correct the program: the message names the call"
+    return "do not retry: the message names the cause"
 
 
 def errors_page() -> str:
@@ -246,9 +246,10 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "All derive from `KafkaError` and are in `aiokafka_lead.errors`. `code` is Kafka's number, -1 where no broker",
-        "was asked; `retriable` says whether the same call may succeed later; `broker` names the asked broker.",
-        "Brokers' messages can name hosts and principals: log them, and do not show them to your users.",
+        "All errors derive from `KafkaError` and are in `aiokafka_lead.errors`. `code` is Kafka's error code, or -1 if",
+        "the error is not from a broker. `retriable` is True if the same call may succeed later. `broker` names the",
+        "broker that answered. Brokers' messages can contain hosts and principals: log them, but do not show them to",
+        "your users.",
     ]
     groups: dict[str, list[type[errors.KafkaError]]] = {
         "Of this client": [error for error in kinds if not issubclass(error, errors.BrokerError)],
@@ -258,7 +259,7 @@ def errors_page() -> str:
     }
     for title, members in groups.items():
         numbered = any(error.code != -1 for error in members)
-        lines += ["", f"## {title}", "", f"| error |{' code |' * numbered} goes away | meaning | what to do |"]
+        lines += ["", f"## {title}", "", f"| error |{' code |' * numbered} retriable | meaning | what to do |"]
         lines.append(f"|---|{'--:|' * numbered}---|---|---|")
         for error in members:
             meaning = (error.__doc__ or "").partition("\n\n")[0]

@@ -28,7 +28,7 @@ NAMES: Mapping[str, KafkaMetric] = {metric.name: metric for metric in chain.from
 
 def table() -> str:
     """Return a row for every metric."""
-    lines = ["| metric | labels beside `client_id` | kind | unit | says |", "|---|---|---|---|---|"]
+    lines = ["| metric | labels besides `client_id` | kind | unit | meaning |", "|---|---|---|---|---|"]
     for metric in NAMES.values():
         labels = ", ".join(f"`{label}`" for label in metric.labels[1:])
         says = metric.text.removesuffix(".")

@@ -303,7 +303,9 @@ class Producer(Facade, Generic[K, V]):
         return self._config.transactional_id
 
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
-        """Return the numbers of the topic's partitions; waits at most ``timeout_ms`` (``max_block_ms``) for metadata.
+        """Return the numbers of the topic's partitions.
+
+        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata.
         """
         topic = topic_name("topic", topic)
         given = TIMEOUT("timeout_ms", timeout_ms)

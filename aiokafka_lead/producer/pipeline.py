@@ -161,7 +161,9 @@ class TransactionPipeline(Generic[K, V]):
         return self._config.transactional_id
 
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
-        """Return the numbers of the topic's partitions; waits at most ``timeout_ms`` (``max_block_ms``) for metadata.
+        """Return the numbers of the topic's partitions.
+
+        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata.
         """
         self._client.check()
         return await self._producers[0].partitions_for(topic, timeout_ms=timeout_ms)

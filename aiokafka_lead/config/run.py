@@ -113,7 +113,7 @@ class RunOptions(HandlingOptions, total=False):
     are handled (100)."""
     transaction_retries: int
     """With ``exactly_once``: number of consecutive times that records are handled again because their transaction was
-    aborted without a failed handler (10). The delays are those of ``retry_backoff_ms``."""
+    aborted without a failed handler (10). The delay is as for ``retry_backoff_ms``."""
 
 
 class ShareRunOptions(HandlingOptions, total=False):

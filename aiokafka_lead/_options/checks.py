@@ -50,7 +50,8 @@ class Secret(str):
 
 
 def option(default: Any, check: Check, *, secret: bool = False) -> Any:
-    """Declare a dataclass field with a default and a check. A secret field is left out of ``repr``; see `hide_secrets`.
+    """Declare a dataclass field with a default and a check. A secret field does not show in ``repr``; see
+    `hide_secrets`.
     """
     return dataclasses.field(default=default, repr=not secret, metadata={"check": check})
 

@@ -129,7 +129,7 @@ class _Consuming:
             return
         except Exception as error:
             self.ended = f"records are not handled any more: {error}"
-            # No traceback: it has the messages of all errors in the chain, some of which quote the records.
+            # No traceback if an error of the chain quotes records, because it ends with the messages of all of them.
             shown = None if quotes_input(error) else error
             _log.error("a consumer of the app has ended: %s", error, exc_info=shown)
 
@@ -239,10 +239,12 @@ class Kafka:
     def share_consumer(
         self, *topics: str, run: ShareRunOptions | None = None, **options: Unpack[ShareConsumerOptions]
     ) -> Callable[[Handler], Handler]:
-        """Call the decorated handler with every record of a share group while the app runs, with `ShareConsumer.run`.
+        """Call the decorated handler with every record of a share group while the app runs.
 
             @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
             async def send_mail(record): ...
+
+        This uses `ShareConsumer.run` with the options ``run``.
         """
         given: Any = self._named("share_consumer", options)
         return self._handling(lambda client: client.share_consumer(*topics, **given), ShareRunConfig, run or {})

@@ -93,7 +93,7 @@ def _forget(path: Path) -> None:
 
 
 class Workers(Collector):
-    """The pages of several workers in one."""
+    """Combines the pages of several workers."""
 
     def __init__(self, pages: dict[str, str]) -> None:
         self._pages = pages

@@ -163,9 +163,9 @@ class Kafka:
         @app.post("/orders")
         async def accept(order: bytes, producer: Annotated[Producer, Depends(orders)]): ...
 
-    The app starts even if Kafka is down, unless ``wait`` is set, and is ready once Kafka has been reachable. When it
-    stops, running handlers finish and their records are committed, and sent records are acknowledged, within
-    ``close_timeout_ms`` (10000). Each run of the app has new clients, and so does each worker process.
+    The app starts even if Kafka is down (but see ``wait``), and is ready once Kafka has been reachable. When it stops,
+    running handlers finish and commit, and sent records are acknowledged, within ``close_timeout_ms`` (10000). Each run
+    of the app has new clients, and so does each worker process.
     """
 
     @discreet
@@ -198,9 +198,7 @@ class Kafka:
     def transaction_pipeline(
         self, *, in_flight: int = 2, **options: Unpack[ProducerOptions]
     ) -> Dependency[TransactionPipeline[Any, Any]]:
-        """Return a `TransactionPipeline` for ``Depends`` and ``exactly_once``. Only one of its blocks is open at a
-        time.
-        """
+        """Return a `TransactionPipeline` for ``Depends`` and ``exactly_once``, with at most one open block."""
         given: Any = self._named("transaction_pipeline", options)
         return self._dependency(lambda client: client.transaction_pipeline(in_flight=in_flight, **given))
 
@@ -252,8 +250,8 @@ class Kafka:
     def relay(self, outbox: Outbox, database: Any, **options: Unpack[RelayOptions]) -> Dependency[Relay]:
         """Publish an outbox while the app runs, with a `Relay`; `RelayOptions` describes the options.
 
-        Returns the relay for ``Depends``, so that routes can call `Relay.wake`. Any number of the app's processes may
-        publish the same outbox, since they share its shards.
+        Returns the relay for ``Depends``, to call `Relay.wake`. Any number of the app's processes may publish the
+        outbox, since they share its shards.
         """
         from .outbox import Relay  # imported here, so that apps without outboxes do not pay for it
 
@@ -298,7 +296,7 @@ class Kafka:
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Use as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in your own lifespan."""
+        """Use as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in another lifespan function."""
         if self._client is not None:
             raise IllegalStateError("these clients are those of another app that runs: make another Kafka")
         client = self._client = self._new_client()
@@ -414,8 +412,8 @@ class Kafka:
         """Answer requests that fail with a `KafkaError` with 413, 500, or 503 with Retry-After.
 
         413 is for a record that is too large. 500 is for a record that cannot be serialized, unless a schema registry
-        is unreachable. Texts of brokers, which name hosts and principals, are only logged. After a 503 the record may
-        or may not be stored, so clients should send an id with each request.
+        is unreachable. Brokers' texts, which name hosts and principals, are only logged. After a 503 the record may or
+        may not be stored, so clients should send an id with it.
         """
         app.add_exception_handler(MessageTooLargeError, _too_large)
         app.add_exception_handler(KafkaError, _unavailable)

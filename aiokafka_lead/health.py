@@ -28,9 +28,8 @@ class ProducerHealth(Frozen):
     sends_waiting: int
     """Number of calls waiting for ``buffer_memory``."""
     own_problems: tuple[str, ...] = ()
-    """Problems that a restart of the process may solve. These are all ``problems`` except unacknowledged records while
-    no broker can be reached: a restarted process could not reach a broker either, and would lose its pending records.
-    """
+    """Problems that a restart may solve: all ``problems`` except unacknowledged records while no broker can be reached.
+    A restarted process could not reach a broker either, and would lose its pending records."""
     reachable: bool = True
     """True if a broker can be reached."""
 

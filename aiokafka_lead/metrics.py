@@ -195,7 +195,7 @@ class ProducerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader that were followed by an acknowledgement from another leader."""
     leader_move_ms_total: float = counter()
-    """Total time from such a refusal to the acknowledgement."""
+    """Total time from these refusals to the acknowledgement."""
     leader_move_ms_max: float = counter()
     """The longest such time."""
     leader_move_ms_last: float = counter()

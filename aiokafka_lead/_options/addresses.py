@@ -60,8 +60,7 @@ class Addresses(Generic[E]):
         self.known: Collection[str] = ()
         """The addresses to which the name resolved last."""
         self._left: dict[str, int] = {}
-        """Number of times that each address was left because it led to a wrong peer, since it last led to the right
-        peer."""
+        """Times that each address was left since it last led to the right peer."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
         """Record that no connection to the address became ready; ``silent`` if it did not answer."""

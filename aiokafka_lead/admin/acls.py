@@ -173,10 +173,7 @@ class AclCalls(AdminArea):
     async def describe_acls(
         self, acl_filter: AclBindingFilter = _EVERYTHING, *, timeout_ms: float | None = None
     ) -> list[AclBinding]:
-        """Return the rules that match a filter (default: all rules).
-
-        Raises `SecurityDisabledError` if the cluster has no authorizer.
-        """
+        """Return the rules that match a filter. Raises `SecurityDisabledError` without an authorizer."""
         wanted = _acl_filter("acl_filter", acl_filter)
         deadline = self._calls.deadline(timeout_ms)
         request = DescribeAclsRequest(

@@ -166,8 +166,7 @@ class ClusterCalls(AdminArea):
     ) -> FeatureDescription:
         """Return the features that a broker supports, and the levels that all brokers use (KIP-584).
 
-        Without ``broker_id``, any broker is asked. A broker with this id is asked once; `BrokerIdNotRegisteredError` is
-        raised if there is none.
+        Asks any broker, or once the broker ``broker_id``; the latter may raise `BrokerIdNotRegisteredError`.
         """
         number = None if broker_id is None else _ID("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)

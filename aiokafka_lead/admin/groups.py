@@ -115,8 +115,7 @@ class ConsumerMemberDescription:
     subscribed_topics: tuple[str, ...] = ()
     subscribed_regex: str | None = None
     is_classic: bool | None = None
-    """True if the member uses the classic protocol in a group of the new one; None if the broker does not report it
-    (4.0)."""
+    """True for a classic member of a group of the new protocol; None if the broker does not report it (4.0)."""
 
 
 @dataclass(frozen=True, slots=True)

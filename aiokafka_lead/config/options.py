@@ -54,8 +54,7 @@ class KerberosOptions(TypedDict, total=False):
     sasl_kerberos_service_name: str
     """First part of the brokers' principals (``"kafka"``)."""
     sasl_kerberos_domain_name: str | None
-    """Second part of the brokers' principals; None is the host of the connection, as advertised by the broker (None).
-    """
+    """Second part of the brokers' principals; None is the host that the broker advertises (None)."""
     sasl_kerberos_principal: str | None
     """Principal of this client; None is the first principal of the keytab, or the principal of the cache (None)."""
     sasl_kerberos_keytab: str | os.PathLike[str] | None
@@ -166,7 +165,7 @@ class ClientOptions(SecurityOptions, total=False):
     socket_connection_setup_timeout_ms: float
     """Time limit for connecting, TLS and authentication, at first (10000, KIP-601)."""
     socket_connection_setup_timeout_max_ms: float
-    """Maximum of that time limit, to which it grows with repeated failures (30000)."""
+    """Maximum of that limit, reached after repeated failures (30000)."""
     connections_max_idle_ms: float
     """Time after which an idle connection is closed (540000)."""
     max_in_flight_requests_per_connection: int
@@ -182,9 +181,9 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_recovery_rebootstrap_trigger_ms: float
     """Bootstrap again after this time without metadata (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
-    """Check that each connection leads to the intended broker and cluster: brokers refuse other connections from Kafka
-    4.4 on, and older brokers are asked for their cluster (True, KIP-1242). Not with a ``metadata_recovery_strategy`` of
-    ``"none"``."""
+    """Check that connections lead to the intended broker and cluster: brokers refuse others from Kafka 4.4 on, and
+    older brokers are asked for their cluster (True, KIP-1242). Not with a ``metadata_recovery_strategy`` of ``"none"``.
+    """
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
     """Action if every bootstrap server belongs to another cluster than before (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]
@@ -265,7 +264,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     group_id: str | None
     """Consumer group to join, or to commit offsets for; None for no group (None)."""
     group_instance_id: str | None
-    """Name of this member that stays the same across restarts, for static membership (None, KIP-345)."""
+    """Member name that survives restarts, for static membership (None, KIP-345)."""
     group_protocol: Literal["classic", "consumer", "auto"]
     """Rebalance protocol: ``"classic"``, ``"consumer"`` (KIP-848), or ``"auto"`` for the latter if the brokers support
     it, else the classic protocol (``"classic"``)."""
@@ -273,9 +272,8 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Assignor of the broker under KIP-848; None lets the broker choose (None). But under ``"auto"``, None is range if
     ``partition_assignment_strategy`` begins with ``"range"``. An error under ``"classic"``."""
     partition_assignment_strategy: Sequence[Any] | Any
-    """Assignors in order of preference: a name, an object, several of these, or a string like ``"range,sticky"``
-    (cooperative-sticky, then range). Only names under ``group_protocol="auto"``; an error under ``"consumer"``, because
-    brokers assign partitions."""
+    """Assignors in order of preference: a name, an object, several, or ``"range,sticky"`` (cooperative-sticky, then
+    range). Only names under ``group_protocol="auto"``; an error under ``"consumer"``, because brokers assign."""
     session_timeout_ms: float
     """Time without heartbeats after which a member is removed from the group (45000)."""
     heartbeat_interval_ms: float
@@ -310,8 +308,8 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     max_partition_fetch_bytes: int
     """Maximum number of bytes per partition in a fetch response (1048576)."""
     max_poll_records: int | None
-    """Maximum number of records returned by ``getmany``; None for all that are available. Also the number of records up
-    to which ``batches`` joins batches of a partition's log; None for 500 (None)."""
+    """Maximum number of records per ``getmany``; None for all that are available. Also the number up to which
+    ``batches`` joins batches of a partition's log; None for 500 (None)."""
     max_decompressed_batch_bytes: int
     """Maximum decompressed size of a batch in bytes (268435456). The same limit applies to its record objects. A larger
     batch raises `BatchTooLargeError`."""

@@ -47,8 +47,8 @@ class HandlingOptions(TypedDict, total=False):
     """Exceptions after which a record is handled again. After other exceptions the record goes to ``dead_letter_topic``
     immediately. None means all exceptions except `PermanentError` (None)."""
     dead_letter_producer: DeadLetterProducer | None
-    """Started `Producer` for dead letters. It must have no serializers, since dead letters are bytes. None creates a
-    producer with the connection options of the consumer (None)."""
+    """Started `Producer` for dead letters, without serializers, since they are bytes. None creates a producer that
+    connects like the consumer (None)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"] | None
     """Action for a record that can never be deserialized: end the run with a `HandlerError`; skip the record with a
     warning in the log; or send it to ``dead_letter_topic``. None sends it to that topic if there is one, and ends the

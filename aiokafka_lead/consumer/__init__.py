@@ -48,27 +48,25 @@ class Consumer(ConsumerBase[K, V]):
                 print(record.offset, record.value)
 
     With ``group_id`` the consumer is a member of that group, which distributes the partitions of the topics among its
-    members. Without a group it reads all partitions, including partitions created later. `assign` reads chosen
-    partitions, which no group assigns; with ``group_id`` reading begins at the group's committed offsets.
-    `ConsumerOptions` describes the options.
+    members. Without a group it reads all partitions, including new ones. `assign` reads chosen partitions, which no
+    group assigns; with ``group_id`` reading begins at the group's committed offsets. `ConsumerOptions` describes the
+    options.
 
     Keys and values are bytes, or the results of ``key_deserializer`` and ``value_deserializer``, which determine their
     types. A missing key or value is None and is not deserialized. A deserializer takes the bytes, and optionally a
-    `SerializationContext`. It may be a coroutine function, which is awaited before the record is returned. A cancelled
-    read does not lose records.
+    `SerializationContext`. It may be a coroutine function. A cancelled read does not lose records.
 
     A member joins in the background after `start` or `subscribe`. Its heartbeats do not depend on the application. In a
     rebalance it gives up partitions when the application has requested more records, has committed the records it
     holds, or has exceeded ``rebalance_timeout_ms``. Other partitions are read meanwhile. If the application does not
-    request records for ``max_poll_interval_ms``, the member leaves the group with a warning and without a commit of the
-    records the application holds; the next read joins again. An error that prevents membership, such as
+    request records for ``max_poll_interval_ms``, the member leaves the group with a warning, without committing the
+    records it holds; the next read joins again. An error that prevents membership, such as
     `GroupAuthorizationFailedError`, `FencedInstanceIdError` or `InconsistentGroupProtocolError`, is raised by `start`
     or the next read. Later reads try again, unless the member was fenced.
 
-    A consumer belongs to the event loop that started it. While a task waits for records, a read by another task that
-    would have to wait raises `IllegalStateError`. All times are in milliseconds. An error in a record
-    (`PartitionReadError`) leaves the partition's position unchanged and does not affect other partitions; call `seek`
-    to continue.
+    A consumer belongs to the event loop that started it. While a task waits for records, other reads that would wait
+    raise `IllegalStateError`. All times are in milliseconds. An error in a record (`PartitionReadError`) does not
+    change the partition's position or affect other partitions; `seek` to continue.
     """
 
     # --- start and stop ----------------------------------------------------------------------------------------------
@@ -77,11 +75,10 @@ class Consumer(ConsumerBase[K, V]):
         """Connect to the cluster and begin to fetch; with ``wait``, return once the starting positions are known.
 
         With ``wait``, each partition to read has a position on return, so "latest" means the end of the log at that
-        time. A member of a group waits for its first assignment, which may be empty, for ``on_partitions_assigned`` to
-        return, and for the positions of the assigned partitions. If this takes longer than ``timeout_ms``
-        (``request_timeout_ms``), for example because of a slow rebalance or a partition without a leader, the missing
-        positions are found in the background and a warning names them. Topics and partitions that do not exist are not
-        waited for. If there is no partition to read yet, this returns as soon as the client is connected.
+        time. A member of a group waits for its first assignment, even an empty one, for ``on_partitions_assigned``, and
+        for the positions. After ``timeout_ms`` (``request_timeout_ms``), for example in a slow rebalance or without a
+        partition leader, missing positions are found in the background, and a warning names them. Topics and partitions
+        that do not exist are not waited for. Without partitions to read, this returns once connected.
 
         Without ``wait``, this returns immediately and the consumer keeps trying to connect in the background. Reads
         wait for the connection.
@@ -95,11 +92,10 @@ class Consumer(ConsumerBase[K, V]):
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until `start` would have returned, for at most ``timeout_ms`` (``default_api_timeout_ms``).
 
-        Useful after ``start(wait=False)``, after a `start` that returned before all positions were known, and after
-        `subscribe` and `assign`. A partition whose reads raise an error does not prolong the wait. Raises the error
-        with which the consumer or its membership has failed, and `RequestTimedOutError`, which names the missing
-        partitions or the current step of the group. Raises `IllegalStateError` in a callback of a rebalance listener,
-        because the callback is part of the assignment.
+        Useful after ``start(wait=False)``, a `start` that returned without all positions, `subscribe` and `assign`.
+        Does not wait for a partition whose reads raise an error. Raises the error with which the consumer or its
+        membership has failed, and `RequestTimedOutError`, which names the missing partitions or the current step of the
+        group. Raises `IllegalStateError` in a listener's callback, which is part of the assignment.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -109,9 +105,9 @@ class Consumer(ConsumerBase[K, V]):
 
         Iterations end; other waiting calls raise `ClientClosedError`. May be called again. With ``group_id`` and
         ``enable_auto_commit``, it commits the records that the application has finished. The last record, batch or
-        result of `getmany` counts as finished only if an ``async with`` block ends without an error. A member then
-        leaves its group, after ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345) keeps its
-        place until its session expires.
+        result of `getmany` counts only if an ``async with`` block ends without an error. A member then leaves its
+        group, after ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345) keeps its place until
+        its session expires.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -127,8 +123,7 @@ class Consumer(ConsumerBase[K, V]):
         and that the partition has no committed offset.
 
         ``listener``, for members of a group, is a `RebalanceListener` or a similar object. Under
-        ``group_protocol="consumer"`` the broker matches the pattern, in RE2 syntax (KIP-848). Raises `ConfigError`
-        unless either ``topics`` or ``pattern`` is given, and for a ``listener`` without a ``group_id``.
+        ``group_protocol="consumer"`` the broker matches the pattern, in RE2 syntax (KIP-848).
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
@@ -184,10 +179,7 @@ class Consumer(ConsumerBase[K, V]):
             self._engine.reading.prefetch.pause(state)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Continue to fetch and return records of these partitions after `pause`.
-
-        Raises `IllegalStateError` for a partition that is not assigned.
-        """
+        """Continue to fetch and return records of these partitions after `pause`."""
         self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.resume(state)
@@ -237,9 +229,8 @@ class Consumer(ConsumerBase[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return records by partition: those already fetched, or else the first to arrive within ``timeout_ms``.
 
-        Only records of ``partitions`` are returned, if any are given, and at most ``max_records``
-        (``max_poll_records``). If both limits are None, the result has as many records as can be decoded in a few
-        milliseconds. It is empty if no record arrives in time.
+        Returns at most ``max_records`` (``max_poll_records``; if that is None, as many as can be decoded in a few
+        milliseconds), only of ``partitions`` if any are given. The result is empty if no record arrives in time.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (
@@ -286,9 +277,9 @@ class Consumer(ConsumerBase[K, V]):
 
             await consumer.run(handle, concurrency=64, order="key", dead_letter_topic="events.failed")
 
-        `RunOptions` describes the options. The annotations of the handler's parameters determine its arguments: the
-        record, or its value parsed as a model (pydantic, msgspec, dataclass), str, dict or bytes, and parts of the
-        record by name (``key``, ``headers``, ``offset``). `Handlers` provides a handler for each topic.
+        `RunOptions` describes the options. Annotations determine a handler's arguments: the record, or its value parsed
+        as a model (pydantic, msgspec, dataclass), str, dict or bytes, and parts of the record by name (``key``,
+        ``headers``, ``offset``). `Handlers` provides a handler for each topic.
 
         A record is done when its handler has returned or its dead letter is acknowledged. With ``group_id``, offsets
         are committed every ``auto_commit_interval_ms`` and at the end, up to the first unfinished record of each
@@ -298,27 +289,26 @@ class Consumer(ConsumerBase[K, V]):
 
         When the consumer is stopped, possibly by a handler, `run` waits for running handlers for the timeout of `stop`
         less its last quarter (at most 2 s), commits and returns. After `unsubscribe` it does the same, but waits for
-        handlers as long as in a rebalance, or without a group until they end. When `run` is cancelled, handlers are
+        handlers as long as a rebalance does, or without a group until they end. When `run` is cancelled, handlers are
         cancelled, and all unfinished records are delivered again, even to a task that continues to read from this
         consumer.
 
         Raises `HandlerError` for a record whose ``retries`` are exhausted if there is no ``dead_letter_topic`` or its
-        dead letter was refused. Raises `ConfigTypeError` for a handler with an unknown parameter and for a handler that
-        is not async, if necessary after its first call. Raises any error that prevents a consumer from reading.
+        dead letter was refused, `ConfigTypeError` for a handler that has an unknown parameter or is not async (if
+        necessary after its first call), and any error that prevents a consumer from reading.
 
             async def handle(record, txn): await txn.send("out", record.value)
 
             await consumer.run(handle, exactly_once=producer)
 
         ``exactly_once`` is a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`. The records
-        that handlers send with ``txn``, their dead letters and the offsets of their input are then committed in one
-        transaction (KIP-447). A transaction takes up to ``max_transaction_records`` records or lasts
-        ``max_transaction_ms``, and is committed when all their handlers have returned. If a handler fails, or the
-        transaction is aborted for another reason, all its records are handled again, so other side effects may happen
-        more than once. A rebalance waits for the commit as long as for handlers, and then aborts the transaction. From
-        the start of this run the consumer reads with ``isolation_level="read_committed"``. Also raises
-        `ProducerFencedError` when another producer has taken over the transactional id, and the reason for the abort
-        after ``transaction_retries``.
+        that handlers send with ``txn``, dead letters and the offsets of the input are then committed in one transaction
+        (KIP-447). A transaction takes up to ``max_transaction_records`` records or lasts ``max_transaction_ms``, and is
+        committed when all their handlers have returned. If a handler fails, or the transaction is aborted for another
+        reason, all its records are handled again, so other side effects may happen more than once. A rebalance waits
+        for the commit as long as for handlers, and then aborts the transaction. From then on the consumer reads with
+        ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another producer has taken over the
+        transactional id, and the reason for the abort after ``transaction_retries``.
         """
         from .._runs import run_consumer
 
@@ -347,10 +337,7 @@ class Consumer(ConsumerBase[K, V]):
         await self._seek_by(EARLIEST, partitions, timeout_ms)
 
     async def seek_to_end(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Continue from the end of these partitions (default: all assigned partitions).
-
-        Returns when the offsets are known. Raises the errors of `position`.
-        """
+        """Continue from the end of these partitions (default: all assigned); otherwise like `seek_to_beginning`."""
         await self._seek_by(LATEST, partitions, timeout_ms)
 
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
@@ -378,9 +365,9 @@ class Consumer(ConsumerBase[K, V]):
         return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the last stable offset as of the last fetch, or None if no fetch has returned it.
+        """Return the last stable offset as of the last fetch, or None.
 
-        This is the offset of the first open transaction, or the high watermark if there is none.
+        This is the first open transaction's offset, or else the high watermark.
         """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 
@@ -408,9 +395,9 @@ class Consumer(ConsumerBase[K, V]):
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset and time of each partition's first record at or after a time, or None.
+        """Return each partition's first offset at or after a time in milliseconds since the epoch, or None.
 
-        Times are in milliseconds since the epoch. Raises the errors of `beginning_offsets`.
+        Raises the errors of `beginning_offsets`.
         """
         wanted = arguments.TIMES("timestamps", timestamps)
         timeout_ms = self._usable(timeout_ms)
@@ -453,10 +440,9 @@ class Consumer(ConsumerBase[K, V]):
         necessary after a rebalance.
 
         Raises `CommitFailedError` if the consumer is no longer the member that owns the partitions. Without
-        ``offsets``, it raises this error if partitions were taken away since their records were returned, but only
-        after it has stored the offsets of the partitions it still owns. Raises the error of a refused partition,
-        `IllegalStateError` without a ``group_id``, and `RequestTimedOutError` after ``timeout_ms``
-        (``default_api_timeout_ms``).
+        ``offsets``, it first stores the offsets of the partitions that it still owns, and raises if others were taken
+        away since their records were returned. Raises the error of a refused partition, `IllegalStateError` without a
+        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._usable(timeout_ms)
@@ -477,10 +463,10 @@ class Consumer(ConsumerBase[K, V]):
     async def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
         """Continue from the offsets committed by ``group_id`` for these partitions (default: all assigned partitions).
 
-        For use after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`. After
-        `Transaction.send_offsets` or `Transaction.commit_batch` this happens automatically. Partitions without a
-        committed offset return to the offset at which reading began. Fetched records that were not returned are
-        discarded. Returns when the offsets are known. Raises the errors of `position`.
+        Use it after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`;
+        `Transaction.send_offsets` and `Transaction.commit_batch` do this automatically. Partitions without a committed
+        offset return to the beginning of reading. Fetched records that were not returned are discarded. Returns when
+        the offsets are known. Raises the errors of `position`.
         """
         self._membership("committed offsets belong")
         await self._seek_by(None, partitions, timeout_ms)
@@ -513,11 +499,10 @@ class Consumer(ConsumerBase[K, V]):
         - The consumer is not running or has failed.
         - No broker has answered a fetch for ``request_timeout_ms`` although records are wanted.
         - The group's coordinator has not acknowledged a heartbeat for ``session_timeout_ms``, in a rebalance for
-          ``rebalance_timeout_ms`` more. Under ``group_protocol="consumer"``, members do not learn the session timeout
-          of the brokers (KIP-848); the limit is then nine heartbeat intervals, or ``session_timeout_ms`` if that is
-          longer.
+          ``rebalance_timeout_ms`` more. Under ``group_protocol="consumer"``, where members do not learn the session
+          timeout (KIP-848), the limit is nine heartbeat intervals, or ``session_timeout_ms`` if that is longer.
         - The application has worked on its records for ``max_poll_interval_ms``.
-        - The event loop is blocked now, as observed by a probe in another thread.
+        - The event loop is blocked now, as seen by a probe in another thread.
         """
         return self._engine.health.health()
 

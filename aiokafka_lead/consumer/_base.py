@@ -81,7 +81,7 @@ class ConsumerBase(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client``, the consumer uses the connections of that client, as with `Client.consumer`.
+        With a ``client`` it uses that client's connections, like `Client.consumer`.
         """
         config, parent = configured(ConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config

@@ -64,7 +64,7 @@ class Producer(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client``, the producer uses the connections of that client, as with `Client.producer`.
+        With a ``client`` it uses that client's connections, like `Client.producer`.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._set_up(*configured(ProducerConfig, bootstrap_servers, client, options, **more))
@@ -91,14 +91,13 @@ class Producer(Facade, Generic[K, V]):
         """Connect to the cluster.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
-        ``timeout_ms`` (``request_timeout_ms``). Raises authentication and TLS errors unchanged. With a
-        ``transactional_id``, this then fences earlier producers with that id, within the rest of ``timeout_ms``
+        ``timeout_ms`` (``request_timeout_ms``), and authentication and TLS errors unchanged. With a
+        ``transactional_id``, this also fences earlier producers with that id, in the rest of ``timeout_ms``
         (``max_block_ms``).
 
         Without ``wait``, this returns immediately and keeps trying to connect in the background, so that an application
-        can start while Kafka is down. Until the producer is connected, `send` waits, and raises the connection error
-        after ``max_block_ms``, or immediately if waiting cannot help. Earlier producers with the same
-        ``transactional_id`` are then fenced by the first transaction.
+        can start while Kafka is down. Until then `send` waits, and raises the connection error after ``max_block_ms``,
+        or immediately if waiting cannot help. The first transaction then fences earlier producers.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
         engine = self._engine
@@ -129,12 +128,12 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> Delivery:
-        """Accept a record and return its `Delivery`, which can be awaited for the acknowledgement.
+        """Accept a record and return its `Delivery`; await that for the acknowledgement.
 
-        Returns once the record is in a batch. Waits at most ``timeout_ms`` (``max_block_ms``) for metadata and for
-        space in ``buffer_memory``, not counting the time of serializers. Then it raises `BufferFull`, or the error that
-        kept the topic unknown. If the call raises or is cancelled, the record was not accepted. If ``partition`` is
-        None, the key or the partitioner determines it. If ``timestamp_ms`` is None, it is the current time.
+        Returns once the record is in a batch. Waits at most ``timeout_ms`` (``max_block_ms``), not counting
+        serializers, for metadata and for space in ``buffer_memory``; then raises `BufferFull`, or the error that kept
+        the topic unknown. A call that raises or is cancelled has not accepted the record. If ``partition`` is None, the
+        key or the partitioner determines it. If ``timestamp_ms`` is None, it is the current time.
 
         Raises `MessageTooLargeError` for a record larger than ``max_request_size``, `RecordSerializationError` if a
         serializer raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid arguments.
@@ -198,13 +197,13 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> DeliveryBatch:
-        """Accept many records and return a `DeliveryBatch`, which can be awaited for their outcomes.
+        """Accept many records and return a `DeliveryBatch`; await that for their outcomes.
 
         Returns once all records are in batches. ``keys`` and ``timestamps_ms`` have one entry per value. ``headers``
         has one entry per value, or is one list for all records. A record that is too large fails alone: its outcome is
-        the error. If there is no space for a record within ``max_block_ms``, or for all records within ``timeout_ms``,
-        the outcome of the remaining records is `BufferFull`. Invalid arguments raise before any record is accepted. A
-        cancelled call may have accepted some of the first records.
+        the error. If there is no space for a record within ``max_block_ms``, or for all within ``timeout_ms``, the
+        outcome of the rest is `BufferFull`. Invalid arguments raise before any record is accepted. A cancelled call may
+        have accepted some of the first records.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms, deadline)
@@ -228,9 +227,8 @@ class Producer(Facade, Generic[K, V]):
 
         Entering the block raises the errors of `begin_transaction`; leaving it raises the errors of
         `commit_transaction`. If the block raises or is cancelled, the transaction is aborted, which takes a few seconds
-        at most, and the error propagates. If that error is a `KafkaTimeoutError`, a `TransactionTimedOutError` with it
-        as the cause is raised instead, so a loop that repeats aborted transactions needs to catch only
-        `TransactionAbortedError`.
+        at most, and the error propagates. A `KafkaTimeoutError` becomes the cause of a `TransactionTimedOutError`, so a
+        loop that repeats aborted transactions only has to catch `TransactionAbortedError`.
         """
         from .transaction import Transaction  # imported here and below, since most producers have no transactions
 
@@ -247,14 +245,13 @@ class Producer(Facade, Generic[K, V]):
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
-        """Commit the open transaction; returns when all of it is certain to be committed, atomically.
+        """Commit the open transaction; returns when all of it is certain to count, atomically.
 
-        Sends pending records and waits for them. Raises `TransactionAbortedError` if any record of the transaction has
-        failed, even if its delivery was not awaited: the transaction is aborted and may be repeated. Raises
-        `ProducerFencedError` when another producer has taken over the transactional id. Raises
-        `CommitOutcomeUnknownError` after ``timeout_ms`` (``max_block_ms``); the call may then be repeated. If the call
-        is cancelled while records are in flight, the transaction is aborted. If it is cancelled later, the cancellation
-        is raised once the outcome is known.
+        Sends pending records and waits for them. Raises `TransactionAbortedError` if any record has failed, even if its
+        delivery was not awaited: the transaction is aborted and may be repeated. Raises `ProducerFencedError` when
+        another producer has taken over the transactional id, and `CommitOutcomeUnknownError` after ``timeout_ms``
+        (``max_block_ms``); the call may then be repeated. Cancelling the call while records are in flight aborts the
+        transaction. Later the cancellation is raised once the outcome is known.
         """
         await self._own_transactions().commit(timeout_s(timeout_ms))
 

@@ -1,4 +1,4 @@
-"""Overlapping transactions: records are added to one while earlier ones are being committed."""
+"""Overlapping transactions: a transaction accepts records while earlier transactions are being committed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IN_FLIGHT = integer(2, 100)
 
 
 class TransactionPipeline(Generic[K, V]):
-    """Runs transactions in sequence, accepting records for one while the previous ones are being committed.
+    """Runs transactions in sequence; each accepts records while earlier transactions are being committed.
 
         async with TransactionPipeline("localhost:9092", transactional_id="copier-1") as pipeline:
             async for batch in consumer.batches():
@@ -67,7 +67,7 @@ class TransactionPipeline(Generic[K, V]):
     ) -> None:
         """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client``, the pipeline uses the connections of that client, as with `Client.transaction_pipeline`.
+        With a ``client`` it uses that client's connections, like `Client.transaction_pipeline`.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         config, parent = configured(ProducerConfig, bootstrap_servers, client, options, **more)
@@ -100,9 +100,9 @@ class TransactionPipeline(Generic[K, V]):
         """Wait for the commits of transactions in flight, abort an open transaction, and close every connection.
 
         Takes at most ``timeout_ms``; without it, the limit for commits is ``max_block_ms``. Raises the error of a
-        transaction that was not committed, unless it was raised before, and `CommitOutcomeUnknownError` if the commits
-        did not finish in time. Connections are closed even then. If `stop` is cancelled, it closes them without waiting
-        for commits. May be called again.
+        transaction that was not committed, unless it was raised before, and `CommitOutcomeUnknownError` if the time ran
+        out; connections are closed in any case. A cancelled `stop` closes without waiting for commits. May be called
+        again.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
         failure = self._pipeline.take_failure()

@@ -45,18 +45,16 @@ class ShareConsumer(Facade, Generic[K, V]):
             async for record in jobs:
                 await handle(record)  # the next iteration accepts the record
 
-    Several members of the group may take records from the same partition, so the group may have more members than
-    partitions, and a slow record does not delay later ones. A record is locked for its member (by default for 30 s)
-    until the member acknowledges it. If the lock expires, the record is delivered again, up to the group's limit of
-    deliveries (5 by default). Records may be delivered out of order, and there are no offsets to commit. A group begins
-    at the end of its topics unless its setting ``share.auto.offset.reset`` differs. `ShareConsumerOptions` describes
-    the options.
+    Several members may take records from the same partition, so a group may have more members than partitions, and a
+    slow record does not delay later ones. A record is locked for its member (by default for 30 s) until the member
+    acknowledges it. Otherwise it is delivered again, up to the group's limit of deliveries (5 by default). Order is not
+    kept, and there are no offsets to commit. A group begins at the end of its topics unless its setting
+    ``share.auto.offset.reset`` differs. `ShareConsumerOptions` describes the options.
 
     `acknowledge` accepts, releases or rejects a record, or renews its lock. Records without an acknowledgement are
     accepted when the application requests more records or calls `commit`, and released when the consumer stops or an
-    error ends the ``async with`` block. With ``share_acknowledgement_mode="explicit"`` records are acknowledged only by
-    calls. Acknowledgements are sent in the background. To learn their outcomes, await the result of `acknowledge`, or
-    call `commit`.
+    error ends the ``async with`` block. With ``share_acknowledgement_mode="explicit"`` only calls acknowledge.
+    Acknowledgements are sent in the background; for their outcomes, await the result of `acknowledge`, or `commit`.
 
     A share consumer belongs to the event loop that started it. One task at a time may read; any task of the loop may
     acknowledge.
@@ -112,7 +110,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client``, the share consumer uses the connections of that client, as with `Client.share_consumer`.
+        With a ``client`` it uses that client's connections, like `Client.share_consumer`.
         """
         config, parent = configured(ShareConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config
@@ -128,26 +126,25 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and join the group; with ``wait``, return once the group's starting point is known.
 
-        With ``wait``, this returns when the group has assigned partitions, if its topics have any, and the leader of
-        each has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest")
-        then gets every record written after that. At most one record per leader is acquired meanwhile. If this takes
-        longer than ``timeout_ms`` (``request_timeout_ms``), it continues in the background, and a warning names the
-        missing step.
+        With ``wait``, the group has assigned partitions on return, if its topics have any, and the leader of each has
+        answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest") then gets
+        every record written from then on. At most one record per leader is acquired meanwhile. After ``timeout_ms``
+        (``request_timeout_ms``) this continues in the background, with a warning that names the missing step.
 
         Without ``wait``, this returns immediately and the consumer keeps trying to connect in the background. Reads
         wait for the connection.
 
-        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used. Raises
-        authentication and TLS errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups,
-        and other errors that keep a member out of its group. After an error or a cancellation the consumer is stopped.
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used, authentication
+        and TLS errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups, and other errors
+        that keep a member out of its group. After an error or a cancellation the consumer is stopped.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until `start` would have returned, for at most ``timeout_ms`` (``default_api_timeout_ms``).
 
-        Useful after ``start(wait=False)``, after a `start` that returned before the group was ready, and after
-        `subscribe`. Raises the error with which the consumer or its membership has failed, and `RequestTimedOutError`.
+        Useful after ``start(wait=False)``, a `start` that continues in the background, and `subscribe`. Raises the
+        error with which the consumer or its membership has failed, and `RequestTimedOutError`.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -230,11 +227,11 @@ class ShareConsumer(Facade, Generic[K, V]):
             await jobs.run(handle, concurrency=64, dead_letter_topic="jobs.failed")
 
         `ShareRunOptions` describes the options. A record is accepted when its handler has returned, without waiting for
-        other records. If the handler raises, the record is held for a backoff and then released, so that any member of
-        the group may get it. After ``retries`` it is sent to ``dead_letter_topic`` and rejected. While a handler runs,
-        the lock of its record is renewed, if the brokers support that. If the lock is lost nevertheless, with a
-        connection or a leader, the record is delivered again, which is logged. Records are acquired ahead only if they
-        will be handled before their locks expire. Deserializers run in the handler's task.
+        other records. If the handler raises, the record is held for a backoff and then released to any member of the
+        group. After ``retries`` it is sent to ``dead_letter_topic`` and rejected. While a handler runs, the lock of its
+        record is renewed, if the brokers support that. A lock that is lost nevertheless, with a connection or a leader,
+        means another delivery, which is logged. Records are acquired ahead only if they will be handled before their
+        locks expire. Deserializers run in the handler's task.
 
         When the consumer is stopped, possibly by a handler, waiting records are released, running handlers get the
         timeout of `stop` less its last quarter (at most 2 s), and `run` returns. It does the same after `unsubscribe`.

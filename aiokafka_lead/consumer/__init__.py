@@ -306,9 +306,9 @@ class Consumer(ConsumerBase[K, V]):
         (KIP-447). A transaction takes up to ``max_transaction_records`` records or lasts ``max_transaction_ms``, and is
         committed when all their handlers have returned. If a handler fails, or the transaction is aborted for another
         reason, all its records are handled again, so other side effects may happen more than once. A rebalance waits
-        for the commit as long as for handlers, and then aborts the transaction. From then on the consumer reads with
-        ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another producer has taken over the
-        transactional id, and the reason for the abort after ``transaction_retries``.
+        for the commit as long as for handlers, and then aborts the transaction. From this call on the consumer reads
+        with ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another producer has taken
+        over the transactional id, and the reason for the abort after ``transaction_retries``.
         """
         from .._runs import run_consumer
 
@@ -395,9 +395,9 @@ class Consumer(ConsumerBase[K, V]):
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return each partition's first offset at or after a time in milliseconds since the epoch, or None.
+        """Return the offset and timestamp of each partition's first record at or after a time, or None.
 
-        Raises the errors of `beginning_offsets`.
+        Times are in milliseconds since the epoch. Raises the errors of `beginning_offsets`.
         """
         wanted = arguments.TIMES("timestamps", timestamps)
         timeout_ms = self._usable(timeout_ms)

@@ -1,6 +1,6 @@
 """An asyncio-native Kafka client: producer, consumer and admin client on asyncio and trio.
 
-Each client is imported when it is first named, so that a service that only produces does not pay for consumers.
+Each client is imported when it is first used, so that a service that only produces does not load consumers.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ ACCELERATED = not any((module.__file__ or "").endswith(".py") for module in (dec
 
 @cache
 def warn_if_plain() -> None:
-    """Log once per process to ``aiokafka_lead.build`` that it runs as plain Python, unless that is intended.
+    """Log once per process, to ``aiokafka_lead.build``, that the client runs as plain Python unless this is intended.
 
-    ``AIOKAFKA_LEAD_PURE=1`` in the environment declares it as intended, and also keeps a build from compiling.
+    ``AIOKAFKA_LEAD_PURE=1`` in the environment declares it as intended, and also disables compilation in a build.
     """
     if not ACCELERATED and os.environ.get("AIOKAFKA_LEAD_PURE") != "1":
         logging.getLogger("aiokafka_lead.build").warning(

@@ -1,4 +1,4 @@
-"""`Consumer.run`, and its common parts with `ShareConsumer.run` and the relay of an outbox."""
+"""`Consumer.run`, and the parts shared with `ShareConsumer.run` and the relay of an outbox."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def run_consumer(
     exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None,
     options: RunOptions,
 ) -> None:
-    """`Consumer.run`. Options that are not given are the consumer's, if it has them."""
+    """Implement `Consumer.run`. Options that are not given default to the consumer's options."""
     from ._core.run.exactly_once import checked_producer
     from ._core.run.options import RunConfig
 
@@ -77,7 +77,7 @@ async def run_consumer(
 
 
 async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDeserializationError]) -> None:
-    """Return when undeserializable records may be left out: after their dead letters, if any, are stored."""
+    """Wait until records that cannot be deserialized may be skipped: until their dead letters, if any, are stored."""
     log = client_log("consumer", config.client_id)
     done = "is left out"
     if config.on_bad_record == "dead_letter":
@@ -108,7 +108,7 @@ class _Attended(Protocol):
 async def attended(
     consumer: _Attended, close_timeout_ms: float | None, config: HandlingConfig, work: Callable[[], Awaitable[None]]
 ) -> None:
-    """Do the work, and meanwhile answer signals and probes, if the options ask for that."""
+    """Run ``work`` while handling signals and answering probes, if the options request that."""
     if not config.attended:
         await work()
         return
@@ -119,10 +119,10 @@ async def attended(
 
 
 def routing_of(handler: Any, *, transactional: bool, read: Collection[str] | None, subscribe: Subscribe) -> Routing:
-    """Return the handlers of a run, each of which is ready to be called.
+    """Return the handlers of a run, ready to be called.
 
-    `Handlers` have to be of the topics that are ``read``; None if that is not known; with none, they are subscribed to.
-    Raises `ConfigError` or `ConfigTypeError`.
+    `Handlers` must have the topics that are ``read``. None means that these are unknown. If no topics are read,
+    subscribes to the topics of the handlers. Raises `ConfigError` or `ConfigTypeError`.
     """
     from ._core.run.routes import Route, check_topics
     from ._io.run.routing import Routing
@@ -142,16 +142,17 @@ def routing_of(handler: Any, *, transactional: bool, read: Collection[str] | Non
 async def outlets(
     client: Client, config: HandlingConfig, group_id: str | None, routing: Routing | None = None, *, later: bool = False
 ) -> AsyncIterator[DeadLetters | None]:
-    """Yield the outlet of a run's dead letters and results; None without a topic for dead letters.
+    """Yield the outlet of a run's dead letters, and prepare the producer of its results.
 
-    It is all ready, or the client was stopped while this began. Both go through a producer that connects as the client
-    does, unless one was given for dead letters. With ``later`` so do records that wait in retry topics.
+    The outlet is None without a topic for dead letters, and if the client is stopped meanwhile. A producer with the
+    client's connection options sends both, unless a producer was given for dead letters. With ``later`` it also sends
+    the records that wait in retry topics.
     """
     targets = frozenset[str]() if routing is None else routing.targets
     if config.dead_letter_topic is None and not targets and not later:
         yield None
         return
-    # Only now: without these, the imports cost nothing.
+    # Imported here, so that runs without dead letters and results do not pay for it.
     from ._io.run.dead_letters import DeadLetters, check_writable
     from .producer import Producer
 
@@ -176,9 +177,9 @@ async def outlets(
 async def retry_topics(
     engine: ConsumerEngine[Any, Any], config: RunConfig, group_id: str | None, routing: Routing
 ) -> AsyncIterator[None]:
-    """Have the consumer read the retry topics of its partitions while this lasts. Creates those that are missing.
+    """Let the consumer read the retry topics of its partitions inside the block. Creates missing retry topics.
 
-    Raises `ConfigError` where there can be none, and the error of a topic that is missing and cannot be created.
+    Raises `ConfigError` if retry topics are impossible, and the error of a missing topic that cannot be created.
     """
     if not config.retry_topics:
         yield
@@ -201,7 +202,7 @@ async def retry_topics(
     async def make_and_keep(topics: Iterable[str]) -> None:
         try:
             await make(topics)
-        except KafkaError as error:  # raised again if a record has to wait there
+        except KafkaError as error:  # only logged: it is raised when a record has to wait there
             client_log("consumer", engine.config.client_id).warning("there are no retry topics yet: %s", error)
         keep(topics)
 
@@ -233,7 +234,7 @@ async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]
     """Create the missing retry topics of each topic, and their missing partitions.
 
     Raises `UnknownTopicOrPartitionError` for a topic that does not exist, `TopicAuthorizationFailedError` for a retry
-    topic that may not be read and written, and the cluster's refusals, with the names of the topics as a note.
+    topic that must not be read or written, and other errors of the cluster, with the names of the topics as a note.
     """
     from ._core.run.later import RETRY_TOPIC_CONFIG
     from ._io.admin import Calls

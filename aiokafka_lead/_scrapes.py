@@ -1,8 +1,8 @@
-"""One page of metrics for all worker processes of an app: the worker that a scrape reaches asks the other workers.
+"""A metrics page for all worker processes of an app: the worker that receives a scrape queries the other workers.
 
-Each listens at a socket in the directory that ``PROMETHEUS_MULTIPROC_DIR`` names, and its series have its ``pid``. They
-are not added up: the sum would fall when a worker ends, and Prometheus misinterprets a falling counter, while
-``sum(rate(...))`` over the workers' own counters is correct.
+Each worker listens on a socket in the directory named by ``PROMETHEUS_MULTIPROC_DIR``, and its series have its ``pid``.
+The series are not summed: a sum would fall when a worker ends, and Prometheus misinterprets a falling counter.
+``sum(rate(...))`` over the workers' counters is correct.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from prometheus_client.registry import Collector
 __all__ = ["Scrapes"]
 
 ANSWER_WITHIN_S = 2.0
-"""A worker that takes longer is missing from the page; its series continue at the next scrape."""
+"""A slower worker is missing from the page; its series continue at the next scrape."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
 class Scrapes:
-    """This worker's part in the common page."""
+    """This worker's part of the shared page."""
 
     def __init__(self, directory: str, app: str, page: Callable[[], str]) -> None:
         """``app`` distinguishes the workers of one app from other processes; ``page`` returns this worker's series, as
@@ -40,7 +40,7 @@ class Scrapes:
         self._scope = anyio.CancelScope()
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Answer the other workers until `end`. If listening is impossible, log the reason and return."""
+        """Answer the other workers until `end`. If it is impossible to listen, log the reason and return."""
         path = self._directory / f"{self._stem}{os.getpid()}.sock"
         try:
             path.unlink(missing_ok=True)  # left by a killed process with the same id
@@ -88,18 +88,18 @@ class Scrapes:
 
 
 def _forget(path: Path) -> None:
-    """Remove the socket of a killed process, on which no process listens."""
+    """Remove the socket of a killed process, to which no process listens."""
     path.unlink(missing_ok=True)
 
 
 class Workers(Collector):
-    """The pages of several workers in one."""
+    """Combines the pages of several workers."""
 
     def __init__(self, pages: dict[str, str]) -> None:
         self._pages = pages
 
     def describe(self) -> Iterable[Metric]:
-        """Yield no metric: the object is created for one scrape."""
+        """Yield no metrics, since the object is created for a single scrape."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

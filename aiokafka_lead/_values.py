@@ -1,6 +1,6 @@
-"""Bases for classes of values that cost little at import.
+"""Base classes of values that are cheap to import.
 
-The standard library's ones compile code for each class: of a dataclass its methods, of a named tuple each annotation.
+The standard library compiles code for each class: the methods of a dataclass, and the annotations of a named tuple.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ else:
 
 @functools.cache
 def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, Any], list[str], list[str]]:
-    """Return defaults by field, factories of those without one, and the names of positional and of compared ones."""
+    """Return defaults by field, factories by field, and the names of positional fields and of compared fields."""
     fields = dataclasses.fields(kind)
     return (
         {field.name: field.default for field in fields},
@@ -86,7 +86,7 @@ def _is_keyword(field: dataclasses.Field[Any]) -> bool:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 class Frozen:
-    """Base of frozen dataclasses that only declare fields: their methods are written once, here."""
+    """Base of frozen dataclasses that only declare fields. Their methods are defined here, once."""
 
     __signature__ = _Signature()
 

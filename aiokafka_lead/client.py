@@ -1,4 +1,4 @@
-"""One set of connections for the producers, consumers and admin clients of a process."""
+"""Connections that the producers, consumers and admin clients of a process share."""
 
 from __future__ import annotations
 
@@ -43,20 +43,21 @@ class Client(Facade):
             async with client.producer() as producer, client.consumer("events", group_id="g") as consumer:
                 ...
 
-    Each broker has one connection for produce requests, one for fetches, and so on, for any number of clients;
-    consumers' fetches are merged. While a broker is slow, producers of the same partitions have separate connections. A
-    share consumer has its own connection to each leader from which it takes records, because brokers bind its locks to
-    that connection, and shares the rest. All clients share one view of the cluster: a leader found by one is
-    known to all. The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and `AdminClient`. Each
-    is started and stopped on its own, in any order; it can be created, but not started, before this client is started.
+    Each broker has one connection for produce requests, one for fetches, and so on, for any number of clients. Fetches
+    of consumers are merged. While a broker is slow, producers of the same partitions have separate connections. A share
+    consumer has a separate connection to each leader from which it takes records, because brokers bind its locks to the
+    connection; it shares all other connections. All clients share one view of the cluster, so a leader found by one
+    client is known to all. The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and
+    `AdminClient`. They are started and stopped separately, in any order. They can be created, but not started, before
+    this client is started.
 
     The options, described in `ClientOptions`, apply to all clients. If an option is also passed to a client, its value
-    must be the same, or the client raises `ConfigError`. A client may have a separate ``close_timeout_ms``, and a
+    must be the same, or the client raises `ConfigError`. A client may have a separate ``close_timeout_ms`` and a
     separate ``client_id``, which names it in the log and in metrics; brokers see the ``client_id`` of the connections.
     Consumers share connections for fetching if ``isolation_level``, ``client_rack``, ``fetch_min_bytes``,
     ``fetch_max_wait_ms`` and ``max_partition_fetch_bytes`` are equal; otherwise they need one more connection to each
-    broker. Producers share ``max_in_flight_requests_per_connection``, and the records prefetched by consumers are
-    bounded by the sum of their ``fetch_max_bytes``.
+    broker. Producers share ``max_in_flight_requests_per_connection``. The memory for records prefetched by consumers is
+    limited to the sum of their ``fetch_max_bytes``.
     """
 
     @discreet
@@ -69,19 +70,19 @@ class Client(Facade):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster; without ``wait`` in the background, for as long as no broker can be reached.
+        """Connect to the cluster; without ``wait``, in the background until a broker can be reached.
 
-        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
-        ``timeout_ms`` (``request_timeout_ms``); authentication and TLS errors unchanged.
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
+        ``timeout_ms`` (``request_timeout_ms``). Raises authentication and TLS errors unchanged.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Stop every running client on these connections, as its own `stop` does; then disconnect.
+        """Stop every running client on these connections with its `stop`, then disconnect.
 
-        Consumers come first, since their handlers may use the other clients. Ends within ``timeout_ms``; without one,
-        each client takes the time that its own `stop` takes. May be called again. From then on every call of these
-        clients raises `ClientClosedError`.
+        Consumers are stopped first, since their handlers may use the other clients. Ends within ``timeout_ms``; without
+        it, each client takes the time of its own `stop`. May be called again. Afterwards every call of these clients
+        raises `ClientClosedError`.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -95,8 +96,8 @@ class Client(Facade):
         value_serializer: Serializer[VS] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> Producer[KS, VS]:
-        """Create a producer on these connections, not started; `ProducerOptions` describes the options."""
-        from .producer import Producer  # each kind of client is imported by programs that need it
+        """Create a producer on these connections, not yet started; `ProducerOptions` describes the options."""
+        from .producer import Producer  # imported here, so that programs pay only for the clients they use
 
         return Producer(client=self, key_serializer=key_serializer, value_serializer=value_serializer, **options)
 
@@ -109,7 +110,7 @@ class Client(Facade):
         value_serializer: Serializer[VS] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> TransactionPipeline[KS, VS]:
-        """Create a pipeline of transactions on these connections, not started; see `TransactionPipeline`.
+        """Create a pipeline of transactions on these connections, not yet started; see `TransactionPipeline`.
 
         Each of its producers has one more connection, to the coordinator of its transactions.
         """
@@ -157,7 +158,7 @@ class Client(Facade):
     ) -> Consumer[K, V]: ...
     @discreet
     def consumer(self, *topics: str, **options: Any) -> Consumer[Any, Any]:
-        """Create a consumer on these connections, not started; `ConsumerOptions` describes the options."""
+        """Create a consumer on these connections, not yet started; `ConsumerOptions` describes the options."""
         from .consumer import Consumer
 
         return Consumer(*topics, client=self, **options)
@@ -196,14 +197,14 @@ class Client(Facade):
     ) -> ShareConsumer[K, V]: ...
     @discreet
     def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
-        """Create a share consumer on these connections, not started; `ShareConsumerOptions` describes the options."""
+        """Create a share consumer on these connections, not yet started; see `ShareConsumerOptions` for the options."""
         from .share import ShareConsumer
 
         return ShareConsumer(*topics, client=self, **options)
 
     @discreet
     def admin(self, **options: Unpack[AdminOptions]) -> AdminClient:
-        """Create an admin client on these connections, not started; `AdminOptions` describes the options."""
+        """Create an admin client on these connections, not yet started; `AdminOptions` describes the options."""
         from .admin import AdminClient
 
         admin = AdminClient.__new__(AdminClient)
@@ -211,7 +212,7 @@ class Client(Facade):
         return admin
 
     def health(self) -> ClientHealth:
-        """Return its health, for probes. Does not send requests; may be called at any time."""
+        """Return the client's health, for probes, without sending requests. May be called at any time."""
         from .health import ClientHealth
 
         problems = []
@@ -223,7 +224,7 @@ class Client(Facade):
         return ClientHealth(self._client.metadata.full_answers > 0, tuple(problems))
 
     def metrics(self) -> MetadataMetrics:
-        """Return counts of refreshes, bootstraps and the like since the client was created."""
+        """Return counts of metadata refreshes, bootstraps and leader hints since the client was created."""
         return self._client.metadata.metrics()
 
     def __repr__(self) -> str:
@@ -231,12 +232,12 @@ class Client(Facade):
 
 
 class _Shared(Kind):
-    """The start and stop of shared connections."""
+    """Starts and stops shared connections."""
 
     stop_within_ms = math.inf  # each client has its own time
     closing_share, closing_ms = 0.05, 375.0
     producing_share, producing_ms = 0.2, 1500.0
-    """Part of a stop's time that is left to producers and admin clients after the consumers, and its upper limit."""
+    """Share of a stop's time reserved for producers and admin clients after the consumers, and its upper limit."""
 
     def __init__(self, client: InternalClient) -> None:
         self._client = client
@@ -245,7 +246,7 @@ class _Shared(Kind):
         self._client.measure(self._telemetry)
 
     def _telemetry(self) -> Source:
-        from ._core.telemetry.measures import SharedConnections  # only here: most clusters want no metrics
+        from ._core.telemetry.measures import SharedConnections  # imported here: most clusters request no metrics
 
         return SharedConnections(lambda: self._client.brokers.connections_made)
 

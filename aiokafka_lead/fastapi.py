@@ -1,4 +1,4 @@
-"""Kafka clients of a FastAPI app: they live as long as the app, and its routes receive them as dependencies."""
+"""Kafka clients of a FastAPI app, which start and stop with the app. Its routes receive them as dependencies."""
 
 from __future__ import annotations
 
@@ -62,24 +62,24 @@ Handler = Callable[..., Awaitable[object]]
 _HAS_PROMETHEUS = find_spec("prometheus_client") is not None
 
 RETRY_AFTER_S = 5
-"""Value of Retry-After in seconds, for requests that fail because Kafka is unreachable."""
+"""Value of Retry-After in seconds, in responses to requests that fail because Kafka is unreachable."""
 
 LOOK_AGAIN_MS = 1000.0
-"""Interval at which a consumer of an app that started without Kafka looks for it."""
+"""Interval at which a consumer of an app that started without Kafka tries to reach it."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
 class Dependency(Generic[T]):
-    """The dependency that routes name in ``Depends(...)`` to get the app's client."""
+    """The dependency that a route passes to ``Depends(...)`` to receive a client of the app."""
 
     def __init__(self, make: Callable[[Client], T]) -> None:
         self._make = make
         self.client: T | None = None
-        """Set while the app runs."""
+        """Set while the app is running."""
 
     async def __call__(self) -> T:
-        """Return the client; raise `IllegalStateError` while the app does not run."""
+        """Return the client; raise `IllegalStateError` if the app is not running."""
         if self.client is None:
             raise IllegalStateError("the app does not run: give FastAPI the lifespan of its Kafka")
         return self.client
@@ -94,7 +94,7 @@ class Dependency(Generic[T]):
 
 
 Transactional = Dependency[Producer[Any, Any]] | Dependency["TransactionPipeline[Any, Any]"]
-"""A client with transactions."""
+"""A client for transactions."""
 
 
 class _Consuming:
@@ -116,7 +116,7 @@ class _Consuming:
         """Reason why its records are no longer handled."""
 
     async def run(self, client: Client, consumer: AnyConsumer) -> None:
-        """Handle records until the consumer is stopped, once Kafka has been reachable."""
+        """Handle records until the consumer is stopped, beginning when Kafka is reachable."""
         try:
             while not client.health().connected:
                 with suppress(RequestTimedOutError):
@@ -129,7 +129,7 @@ class _Consuming:
             return
         except Exception as error:
             self.ended = f"records are not handled any more: {error}"
-            # A traceback ends with the messages of all errors in the chain, and some of those repeat what was read.
+            # No traceback if an error of the chain quotes records, because it ends with the messages of all of them.
             shown = None if quotes_input(error) else error
             _log.error("a consumer of the app has ended: %s", error, exc_info=shown)
 
@@ -140,7 +140,7 @@ class _Relaying:
     def __init__(self, make: Callable[[Client], Relay]) -> None:
         self.dependency = Dependency(make)
         self.ended: str | None = None
-        """Why it is not published any more."""
+        """Reason why the outbox is no longer published."""
 
     async def run(self, relay: Relay) -> None:
         """Publish until the relay is stopped."""
@@ -152,7 +152,7 @@ class _Relaying:
 
 
 class Kafka:
-    """The clients of one app, on one set of connections.
+    """The clients of an app, on shared connections.
 
         kafka = Kafka("localhost:9092", client_id="orders-api", close_timeout_ms=10_000)
         orders = kafka.producer(linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=5_000)
@@ -165,14 +165,14 @@ class Kafka:
 
     The app starts even if Kafka is down (but see ``wait``), and is ready once Kafka has been reachable. When it stops,
     running handlers finish and commit, and sent records are acknowledged, within ``close_timeout_ms`` (10000). Each run
-    of the app has its own clients, and so does each worker process.
+    of the app has new clients, and so does each worker process.
     """
 
     @discreet
     def __init__(
         self, bootstrap_servers: str | Iterable[str], *, wait: bool = False, **options: Unpack[ClientOptions]
     ) -> None:
-        """Check the options of `Client`; with ``wait`` the app does not start without Kafka."""
+        """Check the options of `Client`. With ``wait``, the app does not start without Kafka."""
         self._close_timeout_ms = options.setdefault("close_timeout_ms", 10_000)
         self._new_client = partial(Client, bootstrap_servers, **options)
         self._new_client()  # to report errors in the options now
@@ -191,14 +191,14 @@ class Kafka:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def producer(self, **options: Unpack[ProducerOptions]) -> Dependency[Producer[Any, Any]]:
-        """Return a producer for ``Depends``, with options of `ProducerOptions`."""
+        """Return a producer for ``Depends``; `ProducerOptions` describes the options."""
         given: Any = self._named("producer", options)
         return self._dependency(lambda client: client.producer(**given))
 
     def transaction_pipeline(
         self, *, in_flight: int = 2, **options: Unpack[ProducerOptions]
     ) -> Dependency[TransactionPipeline[Any, Any]]:
-        """Return a `TransactionPipeline` for ``Depends`` and ``exactly_once``. One block of it is open at a time."""
+        """Return a `TransactionPipeline` for ``Depends`` and ``exactly_once``, with at most one open block."""
         given: Any = self._named("transaction_pipeline", options)
         return self._dependency(lambda client: client.transaction_pipeline(in_flight=in_flight, **given))
 
@@ -213,14 +213,14 @@ class Kafka:
         exactly_once: Transactional | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Callable[[Handler], Handler]:
-        """Call a handler with every record while the app runs, by `Consumer.run` with the options ``run``.
+        """Call the decorated handler with every record while the app runs.
 
             @kafka.consumer("orders", group_id="billing", run={"dead_letter_topic": "orders.failed"})
             async def bill(record): ...
 
-        With ``exactly_once``, the result of `producer` with a ``transactional_id``, or of `transaction_pipeline`, the
-        handler also receives a transaction, and no other code may begin one with that producer. Each process of the app
-        needs its own ``transactional_id``.
+        This uses `Consumer.run` with the options ``run``. ``exactly_once`` is the result of `producer` with a
+        ``transactional_id``, or of `transaction_pipeline`. The handler then also receives a transaction, and no other
+        code may begin a transaction with that producer. Each process of the app needs a different ``transactional_id``.
 
             copies = kafka.producer(transactional_id=f"copies-{socket.gethostname()}-{os.getpid()}")
 
@@ -237,25 +237,28 @@ class Kafka:
     def share_consumer(
         self, *topics: str, run: ShareRunOptions | None = None, **options: Unpack[ShareConsumerOptions]
     ) -> Callable[[Handler], Handler]:
-        """Do the same with a member of a share group, by `ShareConsumer.run`: a handler processes the jobs of a queue.
+        """Call the decorated handler with every record of a share group while the app runs.
 
-        @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
-        async def send_mail(record): ...
+            @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
+            async def send_mail(record): ...
+
+        This uses `ShareConsumer.run` with the options ``run``.
         """
         given: Any = self._named("share_consumer", options)
         return self._handling(lambda client: client.share_consumer(*topics, **given), ShareRunConfig, run or {})
 
     def relay(self, outbox: Outbox, database: Any, **options: Unpack[RelayOptions]) -> Dependency[Relay]:
-        """Publish an outbox while the app runs, by a `Relay` with these options; for ``Depends``, to `Relay.wake` it.
+        """Publish an outbox while the app runs, with a `Relay`; `RelayOptions` describes the options.
 
-        Any number of processes of the app may: they share the outbox's shards.
+        Returns the relay for ``Depends``, to call `Relay.wake`. Any number of the app's processes may publish the
+        outbox, since they share its shards.
         """
-        from .outbox import Relay  # only now: without outboxes its import costs nothing
+        from .outbox import Relay  # imported here, so that apps without outboxes do not pay for it
 
         def make(client: Client) -> Relay:
             return Relay(outbox, database, client, **options)
 
-        make(self._new_client())  # what is wrong with the options shows now
+        make(self._new_client())  # to report errors in the options now
         self._relaying.append(_Relaying(make))
         return self._relaying[-1].dependency
 
@@ -277,7 +280,7 @@ class Kafka:
         return register
 
     def _named(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with a name by which metrics distinguish clients of a kind."""
+        """Return the options with a ``client_id`` by which metrics distinguish clients of a kind."""
         self._counts[kind] += 1
         number = self._counts[kind]
         base = self._client_id
@@ -293,7 +296,7 @@ class Kafka:
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Use as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in your own lifespan."""
+        """Use as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in another lifespan function."""
         if self._client is not None:
             raise IllegalStateError("these clients are those of another app that runs: make another Kafka")
         client = self._client = self._new_client()
@@ -331,7 +334,9 @@ class Kafka:
             self._client = self._scrapes = None
 
     async def _stop(self, client: Client) -> None:
-        """Stop all within ``close_timeout_ms``. Relays come first: their producers are the client's. They take half."""
+        """Stop everything within ``close_timeout_ms``. Relays use the client's producers, so they stop first, in half
+        of it.
+        """
         timeout_ms = self._close_timeout_ms
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         async with anyio.create_task_group() as stopping:
@@ -342,13 +347,12 @@ class Kafka:
     # --- routes ------------------------------------------------------------------------------------------------------
 
     def router(self, prefix: str = "") -> APIRouter:
-        """Return routes ``GET /health/live`` and ``GET /health/ready``: 200, or 503 with ``problems``; and ``GET
-        /metrics``.
+        """Return the routes ``GET /health/live``, ``GET /health/ready`` and ``GET /metrics``.
 
-        Live: no client has failed permanently, and every consumer is live (`Consumer.health`). Ready: in addition, a
-        broker has been reached once, and the app is not being stopped. A temporary outage of the cluster takes no app
-        out of service: its requests get 503. Metrics come from `KafkaCollector`, with the ``prometheus`` extra; without
-        it, there is no such route.
+        Health routes answer 200, or 503 with ``problems``. The app is live if no client has failed permanently and
+        every consumer is live (`ConsumerHealth.live`). It is ready if, in addition, a broker has been reached once and
+        the app is not being stopped. A temporary outage of the cluster does not make the app unready; its requests get
+        503. Metrics come from `KafkaCollector`. Without the ``prometheus`` extra there is no route for them.
         """
         router = APIRouter(prefix=prefix)
 
@@ -370,7 +374,7 @@ class Kafka:
         return router
 
     async def _metrics(self, request: Request) -> Response:
-        """Return the metrics for Prometheus, in the requested format."""
+        """Return the metrics for Prometheus in the requested format."""
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import choose_encoder
 
@@ -405,11 +409,11 @@ class Kafka:
                 yield consuming.consumer
 
     def handle_errors(self, app: FastAPI) -> None:
-        """Answer a request that fails with a `KafkaError`: 413, 500, or 503 with Retry-After.
+        """Answer requests that fail with a `KafkaError` with 413, 500, or 503 with Retry-After.
 
-        413 is for a record that is too large, and 500 for one that cannot be serialized, unless a schema registry is
-        away. Brokers' texts name hosts and principals: they only go to the log. After a 503 the record may or may
-        not be stored: the request's sender should send an id with it.
+        413 is for a record that is too large. 500 is for a record that cannot be serialized, unless a schema registry
+        is unreachable. Brokers' texts, which name hosts and principals, are only logged. After a 503 the record may or
+        may not be stored, so clients should send an id with it.
         """
         app.add_exception_handler(MessageTooLargeError, _too_large)
         app.add_exception_handler(KafkaError, _unavailable)
@@ -426,7 +430,7 @@ class Kafka:
         return found + [relaying.ended for relaying in self._relaying if relaying.ended is not None]
 
     def _page(self, problems: list[str]) -> JSONResponse:
-        """Answer 503 if there are problems. Stuck partitions are shown, but a new process would not help them."""
+        """Return 503 if there are problems. Stuck partitions are shown, but a new process would not solve them."""
         consumers = [] if self._stopping else [each.consumer for each in self._consuming]
         healths = [consumer.health() for consumer in consumers if consumer is not None]
         stuck = [why for health in healths if health.reachable for why in health.stuck.values()]
@@ -438,7 +442,7 @@ class Kafka:
 
 @asynccontextmanager
 async def _tasks() -> AsyncIterator[TaskGroup]:
-    """Provide a task group that passes on an error of the block unchanged, unlike anyio's, which raises a group."""
+    """Provide a task group that propagates an error of the block unchanged. anyio's would raise an exception group."""
     failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         try:

@@ -27,7 +27,7 @@ class Handlers:
 
         await consumer.run(handlers)
 
-    A consumer that reads nothing yet subscribes to `topics` when it runs them.
+    A consumer without a subscription subscribes to `topics` when it runs the handlers.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Handlers:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics with a handler of their own, in the order of their registration."""
+        """Topics with a separate handler, in the order of registration."""
         return tuple(topic for topic in self._routes if topic is not None)
 
     def on(
@@ -48,25 +48,26 @@ class Handlers:
         max_records: int | None = None,
         max_wait_ms: float = 100,
     ) -> Callable[[H], H]:
-        """Register the decorated function for these topics, or without any for all topics without another handler.
+        """Register the decorated function for these topics; without topics, for all topics without another handler.
 
-        The names and annotations of its parameters determine its arguments (see `Consumer.run`); ``model`` is the type
+        The names and annotations of its parameters determine its arguments (see `Consumer.run`). ``model`` is the type
         of the value for a function without annotations.
 
-        ``to`` is the topic for its results: no record for None, one for each item of a list, and one for anything else.
-        bytes and str are sent unchanged, everything else as JSON. A result has the key of the handled record, unless
-        the function ``key`` returns another one for it. The handled record is done once all results are
-        acknowledged; with ``exactly_once`` they are part of the transaction.
+        ``to`` is the topic for the function's results. None sends no record, a list sends a record for each item, and
+        any other result sends one record. bytes and str are sent unchanged, other values as JSON. A result has the key
+        of the handled record, unless the function ``key`` returns another key for it. The handled record is done once
+        all results are acknowledged. With ``exactly_once`` the results are part of the transaction.
 
-        ``in_thread`` is for a plain function: each call is in a thread of its own, up to ``concurrency`` at once.
+        With ``in_thread``, for a plain function, each call runs in a separate thread, up to ``concurrency`` at once.
 
-        ``max_records`` makes it a handler of batches: it gets a list of up to that number of records of one partition,
-        parsed as the annotation says (``list[Order]``). A batch waits for ``max_wait_ms`` (100) until it is full. A
-        partition has one batch at work at a time, so that the order is kept. A batch that fails is handled again; when
-        its retries are used up, each of its records alone, so that only those that fail then are given up. With
-        ``exactly_once`` a batch is part of one transaction, and does not wait beyond ``max_transaction_ms``.
+        With ``max_records``, the function handles batches. Its argument is a list of up to ``max_records`` records of
+        one partition, parsed according to the annotation (``list[Order]``). A batch waits up to ``max_wait_ms`` (100)
+        to fill. Each partition has one batch in progress at a time, which keeps the order. A failed batch is handled
+        again. When its retries are exhausted, each of its records is handled alone, and only records that fail then are
+        given up. With ``exactly_once`` a batch is part of one transaction and does not wait beyond
+        ``max_transaction_ms``.
 
-        Raises `ConfigError` for a topic that has a handler already.
+        Raises `ConfigError` for a topic that already has a handler.
         """
         names: tuple[str | None, ...] = tuple(topic_name("topics", topic) for topic in topics) or (None,)
         target = None if to is None else topic_name("to", to)

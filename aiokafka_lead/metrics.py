@@ -1,8 +1,9 @@
-"""Every metric of the clients, once: its meaning, its kind, and its names for Prometheus and for Kafka's operators.
+"""All metrics of the clients: meaning, kind, and names for Prometheus and for KIP-714.
 
-`Producer.metrics` and its like return these classes. Counters have attributes of the same names
-(`_core.producer.counters` and its like); the snapshot, `aiokafka_lead.prometheus`, the push to brokers (KIP-714), and
-the docs' table, dashboard and alerts (``tools/monitoring.py``) read the fields, and their docstrings as texts.
+`Producer.metrics` and similar methods return these classes. Counters have attributes of the same names
+(`_core.producer.counters` and similar modules). The fields are read by the snapshots, by `aiokafka_lead.prometheus`, by
+the push to brokers (KIP-714), and by ``tools/monitoring.py`` for the docs' table, the dashboard and the alerts. Their
+docstrings are the descriptions of the metrics.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = [
 
 
 class Figure(NamedTuple):
-    """Kind and names of one metric."""
+    """Kind and names of a metric."""
 
     kind: Literal["counter", "gauge", "histogram"]
     prometheus: str
@@ -41,7 +42,7 @@ class Figure(NamedTuple):
 
 
 def figures(metrics: type) -> dict[str, Figure]:
-    """Return the metrics of one of these classes, by the name of the field."""
+    """Return the metrics of one of these classes by field name."""
     return {each.name: each.metadata["figure"] for each in fields(metrics) if "figure" in each.metadata}
 
 
@@ -51,7 +52,7 @@ def counter(prometheus: str = "", java: str = "") -> Any:
 
 
 def gauge(prometheus: str = "", java: str = "", *, default: int | None = 0) -> Any:
-    """Declare a current value; None if it is unknown."""
+    """Declare a current value, which may be None if it is unknown."""
     return field(default=default, metadata={"figure": Figure("gauge", prometheus, java, None)})
 
 
@@ -70,11 +71,11 @@ def _empty() -> LatencyHistogram:
 
 
 class LatencyHistogram(Frozen):
-    """Durations in milliseconds, counted by length."""
+    """Counts of durations by length in milliseconds."""
 
     counts: tuple[int, ...]
-    """Number of durations up to ``bounds_ms[0]``, from there up to ``bounds_ms[1]``, and so on; the last number is of
-    those beyond all bounds."""
+    """Number of durations up to ``bounds_ms[0]``, from there up to ``bounds_ms[1]``, and so on. The last number counts
+    durations beyond all bounds."""
     sum_ms: float
     """The sum of all durations."""
     bounds_ms: tuple[float, ...] = LATENCY_BOUNDS_MS
@@ -86,11 +87,14 @@ class LatencyHistogram(Frozen):
 
     @property
     def mean_ms(self) -> float:
-        """The average duration; 0 without any."""
+        """Average duration; 0 if there are none."""
         return self.sum_ms / self.count if self.count else 0.0
 
     def quantile_ms(self, share: float) -> float:
-        """The bound below which this share of them stayed, 0.99 for example; infinity beyond the last bound."""
+        """Return the lowest bound that includes this share of the durations, for example 0.99.
+
+        Returns infinity if that share extends beyond the last bound.
+        """
         left = share * self.count
         for bound, count in zip(self.bounds_ms, self.counts, strict=False):
             left -= count
@@ -107,35 +111,36 @@ class MetadataMetrics(Frozen):
     hints_accepted: int = counter()
     """Leader hints that were followed."""
     hints_confirmed: int = counter()
-    """Accepted hints whose leader epoch a metadata answer has reached since."""
+    """Accepted hints whose leader epoch later metadata has reached."""
     hints_rejected_stale: int = counter()
-    """Hints not newer than the leader epoch known."""
+    """Hints that were not newer than the known leader epoch."""
     hints_rejected_no_address: int = counter()
     """Hints whose leader's address was neither in the response nor known."""
     hints_rejected_unknown_partition: int = counter()
-    """Hints about partitions that are not known, or whose topic was deleted or created again since the request."""
+    """Hints about unknown partitions, or about topics deleted or recreated since the request."""
     hints_rejected_policy: int = counter()
     """Hints that ``leader_hint_policy`` forbade."""
     hints_rejected_incomplete: int = counter()
-    """Hints without leader or epoch, or that came with an error that has no hints."""
+    """Hints without a leader or epoch, or with an error that carries no hints."""
     disagreements: int = counter()
-    """Metadata answers that named another leader than an accepted hint at the same epoch; metadata won."""
+    """Metadata responses that named another leader than an accepted hint at the same epoch; metadata took precedence.
+    """
     stale_partitions: int = counter()
-    """Partitions in metadata answers that were older than the client's view, and were ignored."""
+    """Partitions in metadata responses older than the client's view, which were ignored."""
     rewinds: int = counter()
-    """Partitions whose epoch permanently decreased (an unclean recovery), accepted after several answers."""
+    """Partitions whose epoch permanently decreased (an unclean recovery), accepted after several responses."""
     refreshes: int = counter()
-    """Metadata answers processed."""
+    """Metadata responses processed."""
     refresh_failures: int = counter()
-    """Refreshes that got no answer from any broker."""
+    """Metadata refreshes that no broker answered."""
     rebootstraps_unavailable: int = counter()
     """Bootstraps because no known broker could be reached (KIP-899)."""
     rebootstraps_timed_out: int = counter()
     """Bootstraps because metadata was missing for too long (KIP-1102)."""
     rebootstraps_required: int = counter()
-    """Bootstraps that a broker asked for (KIP-1102)."""
+    """Bootstraps requested by a broker (KIP-1102)."""
     rebootstraps_other_cluster: int = counter()
-    """Bootstraps because a known address answered for another cluster."""
+    """Bootstraps because a known address led to another cluster."""
 
 
 # --- producers -------------------------------------------------------------------------------------------------------
@@ -153,18 +158,18 @@ class ProducerTopicMetrics(Frozen):
 
 
 class ProducerMetrics(Frozen):
-    """Counts since the producer was created, and a few current values. Times are in milliseconds."""
+    """Counts since the producer was created, and some current values. Times are in milliseconds."""
 
     topics: Mapping[str, ProducerTopicMetrics] = rows(ProducerTopicMetrics)
-    """Metrics by topic, for all topics with acknowledged or given-up records."""
+    """Metrics by topic, for topics with acknowledged or failed records."""
     records_sent: int = counter(java="producer.record.send")
     """Records that were sent at least once."""
     records_acked: int = counter()
     """Records acknowledged."""
     records_failed: int = counter(java="producer.record.error")
-    """Records given up, expired ones among them."""
+    """Records given up, including expired records."""
     records_expired: int = counter("records_expired")
-    """Of those given up, records not acknowledged within ``delivery_timeout_ms``."""
+    """Records given up because they were not acknowledged within ``delivery_timeout_ms``."""
     batches_sent: int = counter()
     """Batches sent, counting each attempt."""
     batches_acked: int = counter()
@@ -176,7 +181,7 @@ class ProducerMetrics(Frozen):
     bytes_sent: int = counter("sent_bytes")
     """Bytes of record batches as sent, after compression, counting each attempt."""
     bytes_sent_in_rack: int = counter("sent_in_rack_bytes")
-    """Of the bytes sent, those to brokers in ``client_rack``."""
+    """Bytes sent to brokers in ``client_rack``."""
     requests: int = counter("requests")
     """Produce requests."""
     retries: int = counter("batch_retries")
@@ -184,13 +189,13 @@ class ProducerMetrics(Frozen):
     free_retries: int = counter()
     """Retries without backoff, because the leader epoch had advanced (KIP-951)."""
     catch_up_waits: int = counter()
-    """Refusals by the leader of the known epoch itself, after which the delay is short."""
+    """Refusals by the leader of the known epoch, after which the delay is short."""
     sequence_restarts: int = counter()
-    """Partitions that went on under the next producer epoch (KIP-360)."""
+    """Partitions that continued with the next producer epoch (KIP-360)."""
     leader_moves: int = counter("leader_moves")
-    """Refusals by a former leader that were followed by an acknowledgement from another one."""
+    """Refusals by a former leader that were followed by an acknowledgement from another leader."""
     leader_move_ms_total: float = counter()
-    """Total time from such a refusal to the acknowledgement."""
+    """Total time from these refusals to the acknowledgement."""
     leader_move_ms_max: float = counter()
     """The longest such time."""
     leader_move_ms_last: float = counter()
@@ -200,7 +205,7 @@ class ProducerMetrics(Frozen):
     buffer_used_bytes: int = gauge("buffer_used_bytes")
     """Bytes of ``buffer_memory`` currently in use."""
     connections: int = counter(java="producer.connection.creation")
-    """Connections opened so far; for a shared `Client`, by all its users."""
+    """Connections opened; for a shared `Client`, by all its users."""
     batches_pending: int = gauge("batches_pending")
     """Batches currently neither acknowledged nor failed."""
     send_latency: LatencyHistogram = histogram("send_latency_seconds")
@@ -208,9 +213,9 @@ class ProducerMetrics(Frozen):
     queue_latency: LatencyHistogram = histogram(java="producer.record.queue.time")
     """Time from the first record of a batch to its first request."""
     throttle_time: LatencyHistogram = histogram(java="producer.produce.throttle.time")
-    """Silence that answers demanded (KIP-219), mostly none."""
+    """Throttle time demanded by responses (KIP-219), mostly 0."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "producer.node.request.latency")
-    """Time from a Produce request to its answer, by broker."""
+    """Time from a Produce request to its response, by broker."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
     """Leader hints, refreshes and rebootstraps of the client."""
 
@@ -228,20 +233,20 @@ class ConsumerTopicMetrics(Frozen):
 
 
 class PartitionMetrics(Frozen):
-    """One assigned partition. Values are None until an answer provides them."""
+    """An assigned partition. Values are None until a response provides them."""
 
     position: int | None = gauge("position", default=None)
     """Offset of the next record for the application."""
     high_watermark: int | None = gauge("high_watermark", default=None)
     """Offset after the last record that every in-sync replica has."""
     last_stable_offset: int | None = gauge(default=None)
-    """Offset after the last record not held back by an open transaction."""
+    """First offset of an open transaction, or the high watermark."""
     log_start_offset: int | None = gauge(default=None)
     """First offset that still exists."""
     lag: int | None = gauge(default=None)
-    """Offsets between the position and the end that this consumer can read to."""
+    """Number of offsets between the position and the end that this consumer can read to."""
     buffered_bytes: int = gauge()
-    """Fetched bytes that are not handed out yet, as received."""
+    """Bytes fetched and not yet handed out, as received."""
     paused: bool = False
 
 
@@ -249,7 +254,7 @@ class ConsumerMetrics(Frozen):
     """A consumer's counts since it started, and the current state of its partitions."""
 
     topics: Mapping[str, ConsumerTopicMetrics] = rows(ConsumerTopicMetrics)
-    """Counts by name, for all topics with received records."""
+    """Counts by topic, for topics with received records."""
     records_consumed: int = counter(java="consumer.fetch.manager.records.consumed")
     """Records handed out to the application."""
     bytes_fetched: int = counter(java="consumer.fetch.manager.bytes.consumed")
@@ -257,17 +262,18 @@ class ConsumerMetrics(Frozen):
     buffered_bytes: int = gauge("buffered_bytes")
     """Bytes fetched and not yet handed out."""
     connections: int = counter(java="consumer.connection.creation")
-    """Connections opened so far; for a shared `Client`, by all its users."""
+    """Connections opened; for a shared `Client`, by all its users."""
     fetches: int = counter("fetches", "consumer.fetch.manager.fetch")
     """Fetch requests."""
     fetches_beside_session: int = counter()
-    """Of these, those sent because the broker was still waiting for records of other partitions."""
+    """Fetch requests sent outside of a fetch session because the broker was still waiting for records of other
+    partitions."""
     fetch_latency_avg_ms: float = gauge()
-    """Mean of ``fetch_latency`` in milliseconds; 0 before the first answer."""
+    """Mean of ``fetch_latency`` in milliseconds; 0 before the first response."""
     failed_fetches: int = counter("failed_fetches")
     """Fetch requests without an answer."""
     fetch_errors: Mapping[int, int] = rows()
-    """Partition errors in answers, by Kafka's error code."""
+    """Partition errors in fetch responses, by Kafka's error code."""
     free_retries: int = counter()
     """Partitions fetched again without backoff, because the leader epoch had advanced (KIP-951)."""
     leader_moves: int = counter("leader_moves")
@@ -279,11 +285,11 @@ class ConsumerMetrics(Frozen):
     leader_move_ms_last: float = counter()
     """The latest such time."""
     session_resets: int = counter()
-    """Fetch sessions that a broker no longer knew (KIP-227)."""
+    """Fetch sessions that a broker no longer had (KIP-227)."""
     follower_redirects: int = counter()
     """Partitions that a broker redirected to a nearby follower (KIP-392)."""
     stale_answers: int = counter()
-    """Partition answers that were void on arrival, for example after a seek."""
+    """Partition responses that were void on arrival, for example after a seek."""
     offset_resets: int = counter("offset_resets")
     """Positions out of range that ``auto_offset_reset`` moved."""
     truncations: int = counter()
@@ -291,15 +297,15 @@ class ConsumerMetrics(Frozen):
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.fetch.manager.fetch.latency")
     """Time from a fetch request to its answer, including the time that brokers waited for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
-    """Time from request to answer, by broker."""
+    """Time from request to response, by broker."""
     commit_latency: LatencyHistogram = histogram("commit_latency_seconds", "consumer.coordinator.commit.latency")
     """Latency of successful commits, including any rebalance in between."""
     rebalance_latency: LatencyHistogram = histogram(
         "rebalance_latency_seconds", "consumer.coordinator.rebalance.latency"
     )
-    """From when the member knew of a rebalance to the next time that it had nothing to give up or to take over."""
+    """Time from when a member learns of a rebalance until it has no partitions left to give up or to take over."""
     partitions: Mapping[TopicPartition, PartitionMetrics] = rows(PartitionMetrics)
-    """The assigned partitions."""
+    """Metrics of the assigned partitions."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
     """Leader hints, refreshes and rebootstraps of the client."""
 
@@ -308,38 +314,38 @@ class ConsumerMetrics(Frozen):
 
 
 class ShareTopicMetrics(Frozen):
-    """Counts of one topic. Acknowledgements count when a broker has taken them."""
+    """Counts of one topic. Acknowledgements count when a broker has accepted them."""
 
     records_consumed: int = counter("records", "consumer.share.fetch.manager.records.consumed")
-    """Records handed out to the application, each delivery counted."""
+    """Records handed out to the application, counting each delivery."""
     bytes_fetched: int = counter("fetched_bytes", "consumer.share.fetch.manager.bytes.consumed")
     """Sizes of the received record batches, before decompression."""
     records_accepted: int = counter("records_accepted")
     """Records accepted."""
     records_released: int = counter("records_released")
-    """Records given back to the group, those included that the application never got."""
+    """Records given back to the group, including records that the application never received."""
     records_rejected: int = counter("records_rejected")
     """Records rejected."""
     locks_renewed: int = counter("locks_renewed")
     """Locks renewed."""
     records_lost: int = counter("records_lost")
-    """Records whose lock ended before a broker had taken their acknowledgement, so that they are delivered again: it
-    had run out, or a connection, or a leader, was lost."""
+    """Records delivered again because their lock expired, or a connection or leader was lost, before a broker had
+    accepted their acknowledgement."""
 
 
 class ShareConsumerMetrics(Frozen):
     """A share consumer's counts since it started."""
 
     topics: Mapping[str, ShareTopicMetrics] = rows(ShareTopicMetrics)
-    """Counts by name, for all topics with received records."""
+    """Counts by topic, for topics with received records."""
     records_consumed: int = counter(java="consumer.share.fetch.manager.records.consumed")
-    """Records handed out to the application, each delivery counted."""
+    """Records handed out to the application, counting each delivery."""
     bytes_fetched: int = counter(java="consumer.share.fetch.manager.bytes.consumed")
     """Sizes of the received record batches, before decompression."""
     acknowledgements: int = counter(java="consumer.share.fetch.manager.acknowledgements.send")
-    """Acknowledgements that brokers have taken, of all kinds."""
+    """Acknowledgements of all kinds that brokers have accepted."""
     buffered_records: int = gauge("buffered_records")
-    """Records acquired and not yet handed out, about."""
+    """Approximate number of records acquired and not yet handed out."""
     fetches: int = counter("fetches", "consumer.share.fetch.manager.fetch")
     """Fetch requests."""
     failed_fetches: int = counter("failed_fetches")
@@ -355,11 +361,11 @@ class ShareConsumerMetrics(Frozen):
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency")
     """Time from a fetch request to its answer, including the time that brokers waited for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
-    """Time from request to answer, by broker."""
+    """Time from request to response, by broker."""
     throttle_time: LatencyHistogram = histogram(java="consumer.share.fetch.manager.fetch.throttle.time")
-    """Silence that answers to fetches demanded (KIP-219), mostly none."""
+    """Throttle time demanded by responses to fetches (KIP-219), mostly 0."""
     acknowledge_latency: LatencyHistogram = histogram("acknowledge_latency_seconds")
-    """From request to answer, of requests whose acknowledgements were taken; a fetch that carried some may have been
-    held for records."""
+    """Time from request to response, of requests whose acknowledgements were accepted. A fetch that carries
+    acknowledgements may also wait for records."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
     """Leader hints, refreshes and rebootstraps of the client."""

@@ -1,11 +1,11 @@
-"""Metrics for Prometheus: collects `metrics`, `lag` and `health` of clients for `prometheus_client`.
+"""Metrics for Prometheus: exports the `metrics`, `lag` and `health` of clients to `prometheus_client`.
 
     from prometheus_client import REGISTRY
     from aiokafka_lead.prometheus import KafkaCollector
 
     REGISTRY.register(KafkaCollector(producer, consumer))
 
-Needs the ``prometheus`` extra. It adds no counting: the clients count anyway, and are read at each scrape.
+Needs the ``prometheus`` extra. This adds no counting: the clients count in any case, and are read at each scrape.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Client = Single | TransactionPipeline[Any, Any]
 
 
 class _Seen(NamedTuple):
-    """State of one client at one moment."""
+    """State of a client at a moment."""
 
     name: str
     metrics: Any
@@ -50,7 +50,7 @@ class _Seen(NamedTuple):
 
 
 _Rows = Callable[[_Seen], Iterable[tuple[tuple[str, ...], Any]]]
-"""Values of a client, each with the values of the labels beside ``client_id``."""
+"""Values of a client, each with the values of its labels other than ``client_id``."""
 
 
 class KafkaMetric(NamedTuple):
@@ -60,16 +60,16 @@ class KafkaMetric(NamedTuple):
     kind: Literal["counter", "gauge", "histogram"]
     text: str
     labels: tuple[str, ...]
-    """In order, ``client_id`` first."""
+    """Names of the labels in order, ``client_id`` first."""
     rows: _Rows
 
     @property
     def unit(self) -> str:
-        """``"seconds"``, ``"bytes"``, or "" if the name says which objects are counted."""
+        """``"seconds"``, ``"bytes"``, or "" if the name already says what is counted."""
         return next((unit for unit in ("seconds", "bytes") if self.name.endswith(f"_{unit}")), "")
 
     def family(self, clients: Iterable[_Seen]) -> Any:
-        """Return its family for a scrape."""
+        """Return the metric family for a scrape."""
         family: Any = _FAMILIES[self.kind](self.name, self.text, labels=self.labels)
         for seen in clients:
             for labels, value in self.rows(seen):
@@ -88,7 +88,7 @@ _FAMILIES: dict[str, Any] = {
 
 
 def _of(prefix: str, metrics: type) -> Iterator[KafkaMetric]:
-    """Yield the metrics of a class that scrapes show."""
+    """Yield the metrics of a class that are exported."""
     texts = _texts(metrics)
     for name, figure in figures(metrics).items():
         if figure.rows is not None:
@@ -104,7 +104,7 @@ def _of(prefix: str, metrics: type) -> Iterator[KafkaMetric]:
 
 
 def _texts(metrics: type) -> dict[str, str]:
-    """Return the docstrings of the fields; none without the source, as in a program that is one file."""
+    """Return the docstrings of the fields; none if the source is missing, as in a program in a single file."""
     body = _classes(metrics.__module__).get(metrics.__name__, ())
     return {
         field.target.id: re.sub(r"\s+", " ", str(text.value.value)).replace("``", "")
@@ -175,28 +175,28 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
         _healthy("kafka_outbox_"),
     ),
 }
-"""All metrics of a scrape, by kind of client."""
+"""All exported metrics by kind of client."""
 
 
 class KafkaCollector(Collector):
-    """Collects the metrics of these producers, pipelines and consumers, and of clients added later.
+    """Collects the metrics of producers, pipelines and consumers given here or added later.
 
-    A registry accepts only one: register it, and `add` clients when you create them. The metrics are `METRICS`, with
-    the label ``client_id``, which distinguishes the clients of a process: give each its own. The producers of a
-    pipeline have the pipeline's, with ``-0``, ``-1`` and so on. A client added while another one of its kind has the
-    same ``client_id`` gets a label with ``-2``, ``-3`` and so on until it is removed, because a scrape with a duplicate
-    series would be refused as a whole.
+    A registry accepts only one `KafkaCollector`: register it, and `add` clients as you create them. The metrics are
+    `METRICS`. Their label ``client_id`` distinguishes the clients of a process, so give each client a different
+    ``client_id``. A pipeline's producers have the pipeline's ``client_id`` with ``-0``, ``-1`` and so on. If a client
+    is added while another client of its kind has the same ``client_id``, its label gets ``-2``, ``-3`` and so on until
+    it is removed, because Prometheus rejects a scrape with duplicate series.
     """
 
     def __init__(self, *clients: Client) -> None:
-        """Raises `ConfigTypeError` for anything but such a client."""
+        """Collect from these clients. Raises `ConfigTypeError` for any other object."""
         self._names: dict[Single, str] = {}
-        """The label of each client, with a pipeline's producers separately."""
+        """Label of each client; a pipeline's producers are separate entries."""
         for client in clients:
             self.add(client)
 
     def add(self, client: Client) -> None:
-        """Collect from this one, too."""
+        """Collect from this client, too."""
         if not isinstance(client, Producer | TransactionPipeline | Consumer | ShareConsumer | Relay):
             raise ConfigTypeError(
                 "client must be a Producer, a TransactionPipeline, a Consumer, a ShareConsumer or a Relay, not "
@@ -212,12 +212,12 @@ class KafkaCollector(Collector):
             self._names.pop(each, None)
 
     def describe(self) -> Iterator[Metric]:
-        """Yield every metric without values, so that a registry refuses a second such collector at once."""
+        """Yield every metric without values, so that a registry immediately refuses a second `KafkaCollector`."""
         for metric in itertools.chain.from_iterable(METRICS.values()):
             yield metric.family(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the clients' current values. Called in any thread."""
+        """Yield the clients' current values. May be called in any thread."""
         named = self._names.copy()
         for kind, metrics in METRICS.items():
             seen = [_see(client, name) for client, name in named.items() if isinstance(client, kind)]
@@ -225,7 +225,7 @@ class KafkaCollector(Collector):
                 yield metric.family(seen)
 
     def _free_name(self, client: Single) -> str:
-        """Return a label that no other client of its kind has, since their metrics have the same names."""
+        """Return a label that no other client of its kind has, since clients of a kind have the same metric names."""
         taken = {name for other, name in self._names.items() if _kind(other) is _kind(client)}
         numbered = (f"{client.client_id}-{number}" for number in itertools.count(2))
         return next(name for name in itertools.chain((client.client_id,), numbered) if name not in taken)
@@ -245,7 +245,7 @@ def _see(client: Single, name: str) -> _Seen:
 
 
 def _look(ask: Callable[[], T]) -> T:
-    """Call ``ask`` in another thread than the client's, again if a collection changes during the iteration."""
+    """Call ``ask`` in a thread other than the client's; repeat if a collection changes during iteration."""
     for _ in range(10):
         try:
             return ask()

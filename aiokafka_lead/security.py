@@ -1,11 +1,11 @@
-"""TLS and logins: as values, and as flat options.
+"""TLS and SASL logins, as values and as flat options.
 
     Producer("kafka.example.org:9093", security=Scram("orders", password))
     Producer("kafka.example.org:9093", security=Plain("key", secret, tls=Tls(cafile="ca.pem")))
     Producer("kafka.example.org:9093", security=Tls(certfile="me.pem", keyfile="me.key"))
 
-A login goes over TLS unless it says ``tls=None``. Each value stands for flat options (`SecurityOptions`), which may be
-given instead, but not beside it; errors about a part name its flat option. Secrets do not show in ``repr``.
+A login uses TLS unless it has ``tls=None``. Each value sets flat options (`SecurityOptions`), which may be given
+instead of it, but not in addition. Errors about an attribute name its flat option. Secrets do not show in ``repr``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 PasswordMechanism = Literal["PLAIN", ScramMechanism]
 SaslMechanism = Literal[PasswordMechanism, "OAUTHBEARER", "GSSAPI"]
-"""Kafka's names of the mechanisms; `_io.connection.login` logs in with them."""
+"""Kafka's names of the SASL mechanisms, which `_io.connection.login` implements."""
 
 PASSWORD_MECHANISMS: tuple[str, ...] = get_args(PasswordMechanism)
 
 ContextFactory = Callable[[], ssl.SSLContext | Awaitable[ssl.SSLContext]]
-"""Gives the context for the next connection."""
+"""Returns the TLS context for the next connection."""
 
 _MATERIAL = (
     "ssl_cafile",
@@ -48,7 +48,7 @@ _MATERIAL = (
     "ssl_password",
     "ssl_check_hostname",
 )
-"""The options of `TlsMaterial`."""
+"""Options of `TlsMaterial`."""
 
 
 class _Values(Frozen):
@@ -61,22 +61,22 @@ class _Values(Frozen):
 
 
 class Tls(_Values):
-    """TLS, with or without a certificate of the client's own. Each part is the option ``ssl_`` and its name."""
+    """TLS, with or without a client certificate. Each attribute is the option with the prefix ``ssl_``."""
 
     cafile: str | os.PathLike[str] | None = None
-    """The authorities to trust; the system's if neither this nor ``cadata`` is given."""
+    """Authorities to trust; the system's if neither this nor ``cadata`` is given."""
     cadata: str | bytes | None = None
     ca_password: str | None = field(default=None, repr=False)
     certfile: str | os.PathLike[str] | None = None
-    """The certificate to present with its chain."""
+    """Certificate of this client with its chain."""
     certdata: str | None = None
     keyfile: str | os.PathLike[str] | None = None
     keydata: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
-    """For an encrypted private key."""
+    """Password of an encrypted private key."""
     check_hostname: bool = True
     context: ssl.SSLContext | ContextFactory | None = None
-    """In place of all others."""
+    """Replaces all other attributes."""
 
     def _options(self) -> dict[str, Any]:
         return {"security_protocol": "SSL", **self._ssl_options()}
@@ -86,7 +86,7 @@ class Tls(_Values):
 
 
 class Plain(_Values):
-    """A name and a password as they are (``sasl_mechanism="PLAIN"``)."""
+    """User name and password, sent unchanged (``sasl_mechanism="PLAIN"``)."""
 
     username: str
     password: str = field(repr=False)
@@ -98,14 +98,14 @@ class Plain(_Values):
 
 
 class Scram(_Values):
-    """A name and a password of which the broker gets a proof alone (KIP-84)."""
+    """User name and password; the broker receives only a proof of the password (KIP-84)."""
 
     username: str
     password: str = field(repr=False)
     _: KW_ONLY
     mechanism: ScramMechanism = "SCRAM-SHA-512"
     delegation_token: bool = False
-    """Name and password are the id and the HMAC (in base64) of a delegation token (KIP-48)."""
+    """True if user name and password are the id and HMAC (in base64) of a delegation token (KIP-48)."""
     tls: Tls | None = field(default_factory=Tls)
 
     def _options(self) -> dict[str, Any]:
@@ -119,16 +119,16 @@ class Scram(_Values):
 
 
 class OAuth(_Values):
-    """Tokens of a provider (``sasl_mechanism="OAUTHBEARER"``, KIP-255), for example one of `aiokafka_lead.oidc`."""
+    """Tokens of a provider, for example from `aiokafka_lead.oidc` (``sasl_mechanism="OAUTHBEARER"``, KIP-255)."""
 
     token_provider: TokenProvider = field(repr=False)
     _: KW_ONLY
     token_timeout_ms: float = 10_000
-    """Longest time that one call of the provider may take."""
+    """Time limit for a call of the provider."""
     refresh_window_factor: float = 0.8
-    """A token is renewed after this part of its life."""
+    """Fraction of its lifetime after which a token is renewed."""
     refresh_window_jitter: float = 0.05
-    """Up to this part of its life is added to that at random."""
+    """Maximum random addition to ``refresh_window_factor``."""
     refresh_min_period_seconds: float = 60
     refresh_buffer_seconds: float = 300
     retry_backoff_ms: float = 100
@@ -151,7 +151,7 @@ class OAuth(_Values):
 
 
 class Kerberos(_Values):
-    """A Kerberos ticket (``sasl_mechanism="GSSAPI"``). Each part is the option ``sasl_kerberos_`` and its name."""
+    """A Kerberos ticket (``sasl_mechanism="GSSAPI"``). Each attribute is the option with prefix ``sasl_kerberos_``."""
 
     service_name: str = "kafka"
     _: KW_ONLY
@@ -169,7 +169,7 @@ Security = Plain | Scram | OAuth | Kerberos | Tls
 
 
 def _login(mechanism: str, tls: Tls | None, **options: Any) -> dict[str, Any]:
-    """The flat options of a login over TLS, or without it."""
+    """Return the flat options of a login with or without TLS."""
     if not isinstance(tls, Tls | None):
         raise ConfigTypeError(f"security.tls must be a Tls or None, not {type(tls).__name__}")
     encryption = {} if tls is None else tls._ssl_options()
@@ -178,16 +178,16 @@ def _login(mechanism: str, tls: Tls | None, **options: Any) -> dict[str, Any]:
 
 
 def flat_security(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with flat ones in place of ``security``.
+    """Return the options with ``security`` replaced by flat options.
 
-    Raises `ConfigError` that names both where a flat one of them is given, too.
+    Raises `ConfigError`, which names both, if a flat security option is also given.
     """
     flat = dict(given)
     value = flat.pop("security", None)
     if value is None:
         return flat
     if not isinstance(value, Security):
-        kind = "str" if isinstance(value, str) else type(value).__name__  # a str was hidden, as a secret may be
+        kind = "str" if isinstance(value, str) else type(value).__name__  # a str has become a `Secret` by now
         raise ConfigTypeError(f"security must be a Plain, Scram, OAuth, Kerberos or Tls, not {kind}")
     for name in SecurityConfig.__dataclass_fields__:
         if flat.pop(name, None) is not None:
@@ -244,7 +244,7 @@ class KerberosConfig(Checked):
 
 
 class SecurityConfig(KerberosConfig, OAuthConfig):
-    """The options of `SecurityOptions`, checked; see there for each one's meaning."""
+    """The options of `SecurityOptions`, checked. Their meaning is described there."""
 
     security_protocol: SecurityProtocol = option("PLAINTEXT", one_of(*get_args(SecurityProtocol)))
     ssl_context: ssl.SSLContext | ContextFactory | None = option(None, optional(_context))
@@ -264,7 +264,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
 
     @staticmethod
     def _settle_security(given: dict[str, Any]) -> dict[str, Any]:
-        """Add options that follow from the security protocol, before each option is checked on its own."""
+        """Add options that follow from the security protocol, before each option is checked."""
         given = flat_security(given)
         if str(given.get("security_protocol", "")).startswith("SASL_") and given.get("sasl_mechanism") is None:
             given["sasl_mechanism"] = "PLAIN"
@@ -287,9 +287,9 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
 
     @property
     def tls_material(self) -> TlsMaterial:
-        """The material named by the ``ssl_*`` options other than ``ssl_context``."""
+        """Authorities and certificate from the ``ssl_*`` options other than ``ssl_context``."""
         from ._options.tls.material import (
-            TlsMaterial,  # with what it needs, a tenth of the time that a producer's import takes
+            TlsMaterial,  # imported here: with its imports it would take a tenth of a producer's import time
         )
 
         return TlsMaterial(**{name: getattr(self, name) for name in _MATERIAL})

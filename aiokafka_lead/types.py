@@ -1,4 +1,4 @@
-"""Frozen values that cross the public interface."""
+"""Immutable values of the public interface."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-"""Codecs of record batches, in the order of their numbers in Kafka's format."""
+"""Codecs of record batches, in the order of their numbers in Kafka's record format."""
 
 Header = tuple[str, bytes | None]
-"""A record header: its key, and its value or None."""
+"""A record header: its key, and its value, which may be None."""
 
 Headers = tuple[Header, ...]
 """A record's headers in the order in which they were written; keys may repeat."""
 
 LATENCY_BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
-"""Upper bounds of a `LatencyHistogram`'s counts, except the last one, which has none."""
+"""Upper bounds of a `LatencyHistogram`'s counts in milliseconds; the last count has no bound."""
 
 
 class TopicPartition(NamedTuple):
@@ -52,7 +52,7 @@ class TimestampType(IntEnum):
     """Source of a record's timestamp: the producer or the broker (the topic's ``message.timestamp.type``)."""
 
     NO_TIMESTAMP = -1
-    """Message format 0 had none."""
+    """No timestamp, in message format 0."""
     CREATE_TIME = 0
     """The producer, when the record was created."""
     LOG_APPEND_TIME = 1
@@ -63,20 +63,20 @@ class AcknowledgeType(IntEnum):
     """Decision about a record of a share group (KIP-932, KIP-1222)."""
 
     ACCEPT = 1
-    """It was handled."""
+    """The record was handled."""
     RELEASE = 2
-    """Deliver it again, to any member, unless it was delivered as often as the group allows."""
+    """Deliver the record again, to any member, unless the group's limit of deliveries is reached."""
     REJECT = 3
-    """It cannot be handled, and must not be delivered again."""
+    """The record cannot be handled and must not be delivered again."""
     RENEW = 4
-    """It is still being handled: restart its lock. Needs Apache Kafka 4.2."""
+    """The record is still being handled: restart its lock. Needs Apache Kafka 4.2."""
 
 
 class RecordMetadata(NamedTuple):
     """Location of an acknowledged record.
 
-    ``offset`` is -1 if the broker gave none (``acks=0``, or a duplicate that the broker no longer remembers).
-    ``timestamp_ms`` is the record's own time, or the broker's on a topic with log-append time.
+    ``offset`` is -1 if the broker returned none (``acks=0``, or a duplicate that the broker no longer remembers).
+    ``timestamp_ms`` is the record's timestamp, or the broker's time on a topic with log-append time.
     """
 
     topic: str
@@ -88,19 +88,18 @@ class RecordMetadata(NamedTuple):
 class SerializationContext(NamedTuple):
     """Describes a record to a serializer or deserializer, in addition to the key or value.
 
-    A serializer asks for it by a second parameter, passed by position: one without a default, or one called
-    ``context``.
+    A serializer receives it if it has a second positional parameter that has no default or is called ``context``.
 
         def to_json(order: Order, context: SerializationContext) -> bytes: ...
 
-    A function of one argument, like ``json.loads`` or ``str.encode``, is called with the key or value only.
+    A function of one argument, like ``json.loads`` or ``str.encode``, is called with only the key or value.
     """
 
     topic: str
     headers: Headers
-    """The record's headers, checked; they cannot be changed here."""
+    """The record's headers, already checked. They cannot be changed here."""
     is_key: bool
-    """True for the record's key, False for its value."""
+    """True for a record's key, False for its value."""
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -121,16 +120,16 @@ class OffsetAndMetadata:
 
 
 class ConsumerGroupMetadata(Frozen):
-    """A consumer's membership at one moment, which a transaction sends with its offsets (KIP-447)."""
+    """A consumer's membership at a moment, sent with the offsets of a transaction (KIP-447)."""
 
     group_id: str
     generation_id: int = -1
-    """The generation, or the member epoch under KIP-848; -1 while it is no member."""
+    """The generation, or the member epoch under KIP-848; -1 if the consumer is not a member."""
     member_id: str = ""
     group_instance_id: str | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False, repr=False)
-    """Ids of the topics that the consumer reads, by name. With them a broker refuses offsets of a topic that has been
-    deleted and made again since (KIP-1319, Kafka 4.4); without, the new topic gets them."""
+    """Ids of the topics that the consumer reads, by name. They let a broker refuse offsets of a topic that has been
+    deleted and recreated since (KIP-1319, Kafka 4.4). Without ids, the new topic gets these offsets."""
 
 
 class RebalanceListener:
@@ -140,17 +139,18 @@ class RebalanceListener:
             async def on_partitions_assigned(self, partitions):
                 ...
 
-    Override the methods that you need, plain or async. Each may take ``rebalance_timeout_ms``. An error raised in one
-    does not stop the rebalance, but is the cause of a `RebalanceListenerError` from the next read. Any other object
-    with some of these methods is also a listener; other names that begin with ``on_partition`` are refused.
+    Override the methods that you need, as plain or coroutine functions. Each may take ``rebalance_timeout_ms``. An
+    error raised in a method does not stop the rebalance: the next read raises a `RebalanceListenerError` with this
+    error as its cause. A listener may also be any other object with some of these methods; other names that begin with
+    ``on_partition`` are refused.
     """
 
     def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called before the first record of these partitions is handed out: seek here."""
+        """Called before the first record of these partitions is returned; may seek."""
 
     def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called before these partitions are given up: their positions can still be committed."""
+        """Called before these partitions are given up; their positions can still be committed."""
 
     def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called when other members may already own these partitions. Calls `on_partitions_revoked` by default."""
+        """Called when other members may already own these partitions. By default calls `on_partitions_revoked`."""
         return self.on_partitions_revoked(partitions)

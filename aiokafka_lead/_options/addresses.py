@@ -1,9 +1,9 @@
-"""Decides which addresses of a name are tried, in which order, and for how long a silent one holds up the next.
+"""Chooses the addresses of a host name to try, their order, and the time after which a silent address is abandoned.
 
 A name may have an address that does not answer, or that belongs to another service. Java tries the next address with
 each connect (``client.dns.lookup=use_all_dns_ips``), and librdkafka tries all of them without a backoff. Here, an
-address that has not failed since the last success is tried immediately, and one that has failed comes last until the
-failure is forgotten. Connections to brokers and HTTP connections share this.
+address that has not failed since the last success is tried immediately. An address that has failed comes last until the
+failure is forgotten. Connections to brokers and HTTP connections share this code.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 PATIENCE_S = 0.5
-"""Time that a silent address holds up the next one, the first time.
+"""Initial time that a silent address delays the next address.
 
-A shorter time would give up addresses that are merely far away.
+A shorter time would abandon addresses that are merely distant.
 """
 
 _MOST_DOUBLINGS = 10
@@ -28,7 +28,7 @@ _REMEMBERED = 64
 
 
 class _Rank(IntEnum):
-    """The order of addresses: one rank is tried after another."""
+    """Order of addresses: lower ranks are tried first."""
 
     FRESH = 0
     """No failure is remembered."""
@@ -48,7 +48,7 @@ class _Failure(Generic[E]):
 
 
 class Addresses(Generic[E]):
-    """Remembers which addresses of one name have failed, until each succeeds. Threads may share it."""
+    """Remembers which addresses of a name have failed, until they succeed. May be shared by threads."""
 
     def __init__(self) -> None:
         self.failures: dict[str, _Failure[E]] = {}
@@ -58,12 +58,12 @@ class Addresses(Generic[E]):
         self._latest: str | None = None
         """The address of the latest ready connection."""
         self.known: Collection[str] = ()
-        """The addresses that the name resolved to last."""
+        """The addresses to which the name resolved last."""
         self._left: dict[str, int] = {}
-        """Departures from each address that led to a wrong peer, since it led to the right one."""
+        """Times that each address was left since it last led to the right peer."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
-        """Record that no connection to the address became ready; ``silent`` if it just did not answer."""
+        """Record that no connection to the address became ready; ``silent`` if it did not answer."""
         known = self.failures.pop(address, None)
         silences = 0 if not silent else 1 if known is None else known.silences + 1
         self.failures[address] = _Failure(error, self.successes, silences)
@@ -77,10 +77,10 @@ class Addresses(Generic[E]):
         self._latest = address
 
     def leave(self, error: E) -> bool:
-        """Try other addresses before the latest address: it has led to a wrong peer after all.
+        """Try other addresses before the latest address, which has led to a wrong peer.
 
-        Return True if another address has not been left yet, and this one had not been left before. If it had, no
-        other address leads to the right peer, or the search would not have led here again.
+        Return True if another address has not been left yet and this address is left for the first time. An address
+        left before comes up again only if no other address leads to the right peer.
         """
         latest = self._latest
         if latest is None:
@@ -91,7 +91,7 @@ class Addresses(Generic[E]):
 
     @property
     def all_left(self) -> bool:
-        """True if each address has led to a wrong peer, and to the right one at no time since."""
+        """True if each address has led to a wrong peer, and not to the right peer since."""
         return self._left.keys() >= {*self.known}
 
     def stayed(self) -> None:
@@ -101,9 +101,9 @@ class Addresses(Generic[E]):
 
     @property
     def patience_s(self) -> float:
-        """Time for the latest address to answer before it is left; infinity if the name has no other.
+        """Time for the latest address to answer before it is left; infinity if the name has no other address.
 
-        It doubles each time that the address is left, so that a slow one gets the time that it needs in the end.
+        It doubles each time that the address is left, so that a slow address eventually has enough time.
         """
         if self._latest is None or len(self.known) < 2:
             return math.inf
@@ -118,15 +118,16 @@ class Addresses(Generic[E]):
 
 
 class Search(Generic[E, T]):
-    """One attempt to connect to a name, at one address after another until one is ready.
+    """An attempt to connect to a name, trying its addresses until a connection is ready.
 
-    Call `candidates`, `begin` for each address that is tried, and `refused` or `reached`; then `failed` or `succeeded`.
+    Call `candidates`, then `begin` for each address that is tried, then `refused` or `reached`, then `failed` or
+    `succeeded`.
     """
 
     def __init__(self, addresses: Addresses[E], shared_s: float = 0) -> None:
-        """Begin a search in which a silent address gets its share of ``shared_s``, and at least `PATIENCE_S`."""
+        """Begin a search in which a silent address gets its share of ``shared_s``, but at least `PATIENCE_S`."""
         self.found: Mapping[str, T] = {}
-        """The addresses that the name resolves to now."""
+        """The addresses to which the name resolves now."""
         self._addresses = addresses
         self._shared_s = shared_s
         self._trying: list[str] = []
@@ -134,12 +135,13 @@ class Search(Generic[E, T]):
         self._done: set[str] = set()
         """Addresses that failed in this search and are not tried again."""
         self._reached = self._silent = False
-        """True if an address has accepted a connection, or has been silent."""
+        """True if an address has accepted a connection, or did not answer, respectively."""
 
     def candidates(self, most: int | None = None) -> dict[str, T]:
         """Return the addresses to connect to now, in order, at most ``most``; the first that accepts is used.
 
-        Addresses that failed before come one at a time: in a race, one that accepts and then fails would win.
+        Addresses that failed before are returned one at a time: in a race, an address that accepts and then fails would
+        win.
         """
         self._addresses.known = list(self.found)
         fresh = [address for address in self.found if self._rank(address) is _Rank.FRESH]
@@ -158,12 +160,12 @@ class Search(Generic[E, T]):
         self._addresses.failed(address, error)
 
     def reached(self, address: str) -> None:
-        """Record that the address accepted a connection: only its answers count from now on."""
+        """Record that the address accepted a connection. From now on only its answers count."""
         self._trying, self._begun = [address], [address]
         self._reached = True
 
     def failed(self, error: E, *, silent: bool) -> bool:
-        """Record that the current addresses failed, or were just ``silent``. Return True if that is new."""
+        """Record that the current addresses failed, or were only ``silent``. Return True if that is new."""
         news = not self._addresses.failures.keys() >= set(self._begun)
         for address in self._begun:
             self._addresses.failed(address, error, silent=silent)
@@ -182,8 +184,8 @@ class Search(Generic[E, T]):
     def left(self) -> bool:
         """Return True if another address should be tried immediately.
 
-        Addresses that have not failed since the last success come first; then those that refuse connections or are
-        silent. One that accepts a connection and then fails is not retried without a backoff.
+        Addresses that have not failed since the last success come first, then addresses that refuse connections or are
+        silent. An address that accepts a connection and then fails is retried only after a backoff.
         """
         if any(self._rank(address) is not _Rank.FAILED and self._may_try(address) for address in self.found):
             return True
@@ -191,9 +193,9 @@ class Search(Generic[E, T]):
 
     @property
     def patience_s(self) -> float:
-        """Time to wait for the next answer; infinity if only the search's own timeout applies.
+        """Time to wait for the next answer; infinity if only the search's timeout applies.
 
-        It doubles with each silence of the address, so that a slow one eventually gets the time that it needs.
+        It doubles with each silence of the address, so that a slow address eventually has enough time.
         """
         if len(self.found) < 2:
             return math.inf
@@ -209,7 +211,7 @@ class Search(Generic[E, T]):
         return {address: failures[address].error for address in failed}
 
     def _failures(self) -> dict[str, _Failure[E]]:
-        """Return a snapshot of the failures, in order, safe from other threads."""
+        """Return a copy of the failures, in order, which other threads do not change."""
         return dict(self._addresses.failures)
 
     def _rank(self, address: str) -> _Rank:

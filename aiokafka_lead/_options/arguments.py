@@ -1,7 +1,7 @@
-"""Checks of the arguments of calls, made before any request is sent: functions of (name, value), as for options.
+"""Checks of the arguments of calls, before any request is sent: functions of (name, value), as for options.
 
 Every check raises `ConfigTypeError` for a value of the wrong type and `ConfigError` for an invalid value. Both messages
-begin with the argument's name; a part of an argument is ``topics[1]`` or ``offsets[events-0]``.
+begin with the argument's name. A part of an argument is named ``topics[1]`` or ``offsets[events-0]``.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def topic_name(name: str, value: Any) -> str:
 
 
 def exact_str(value: str) -> str:
-    """Return a plain `str` with these characters, not by ``str()``, which calls a method of a subclass."""
+    """Return a plain `str` with these characters. ``str()`` would call a method of a subclass."""
     return value if type(value) is str else str.__str__(value)
 
 
 def topic_partition(name: str, value: Any) -> TopicPartition:
-    """Return a `TopicPartition`, also from a plain pair."""
+    """Return a `TopicPartition`, given one or a plain pair."""
     match value:
         case (str() as topic, int() as number) if not isinstance(number, bool):
             return TopicPartition(topic_name(f"{name}.topic", topic), _NUMBER(f"{name}.partition", number))
@@ -68,7 +68,7 @@ _LEADER_EPOCH = optional(integer(0))
 
 
 def offset(name: str, value: Any) -> OffsetAndMetadata:
-    """Return a position in a partition, from an offset, a pair of offset and metadata, or `OffsetAndMetadata`."""
+    """Return a position in a partition, given an offset, a pair of offset and metadata, or an `OffsetAndMetadata`."""
     match value:
         case OffsetAndMetadata():
             found = value
@@ -129,7 +129,7 @@ def byte_string(name: str, value: Any, *, hint: str = "") -> bytes | None:
 
 
 def record_headers(name: str, value: Any) -> tuple[tuple[str, bytes | None], ...]:
-    """Return the headers of a record, pairs of a name and a value, in the given order; an empty tuple for None."""
+    """Return a record's headers, as pairs of a name and a value in the given order; an empty tuple for None."""
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):

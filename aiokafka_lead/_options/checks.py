@@ -1,4 +1,4 @@
-"""Descriptions and checks of options: small functions from (option's name, given value) to the value to keep.
+"""Checks of options: functions from an option's name and the given value to the value to keep.
 
 Every check raises `ConfigError` for an invalid value and `ConfigTypeError` for a value of the wrong type. Both messages
 begin with the option's name.
@@ -50,12 +50,14 @@ class Secret(str):
 
 
 def option(default: Any, check: Check, *, secret: bool = False) -> Any:
-    """A dataclass field with a default and a check; a secret one stays out of ``repr``, see also `hide_secrets`."""
+    """Declare a dataclass field with a default and a check. A secret field does not show in ``repr``; see
+    `hide_secrets`.
+    """
     return dataclasses.field(default=default, repr=not secret, metadata={"check": check})
 
 
 def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
-    """Return an instance of the frozen dataclass ``cls`` from the given options, each checked."""
+    """Return an instance of the frozen dataclass ``cls`` from the given options, after their checks."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
     for name in given:
         if name not in fields:
@@ -76,7 +78,7 @@ def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
 def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
     """Replace the texts of secret options by `Secret`, in place, because tracebacks show arguments.
 
-    Texts of unknown options are replaced, too: such a name may be a misspelt secret option.
+    Texts of unknown options are replaced, too, since an unknown name may be a misspelt secret option.
     """
     if isinstance(given, dict):
         public = {field.name for field in dataclasses.fields(cls) if field.repr}
@@ -94,7 +96,7 @@ def hidden(value: Any) -> Any:
 
 
 def discreet(call: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Wrap a constructor, or the like, so that the frames of its option errors keep none of its arguments.
+    """Wrap a constructor or similar function so that the frames of its option errors keep no arguments.
 
     Error collectors keep the variables of each frame that an error passed through.
     """
@@ -187,7 +189,7 @@ def text(name: str, value: Any) -> str:
 
 
 def encodable(name: str, value: str) -> str:
-    """Return a string that UTF-8 can encode, so without lone surrogates."""
+    """Return a string that UTF-8 can encode, that is, without lone surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -241,7 +243,7 @@ _SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)
 
 
 def no_options(name: str, value: Any) -> None:
-    """Refuse a dict of options, as confluent-kafka takes them; the error has the keyword arguments to write instead."""
+    """Reject a dict of options, as confluent-kafka takes them; the error shows the keyword arguments to use instead."""
     if isinstance(value, Mapping):
         names = ", ".join(f"{str(key).replace('.', '_')}=..." for key in value)
         raise ConfigTypeError(f"{name} must be str, not a dict; its options are keyword arguments here: {names}")
@@ -279,7 +281,7 @@ def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
 
 def proxy_url(name: str, value: Any) -> Secret:
     """Check the URL of a proxy. Errors do not show it, because it may contain a password."""
-    from importlib.util import find_spec  # few users have a proxy: this and urllib are imported for them alone
+    from importlib.util import find_spec  # imported here, like urllib, since few users have a proxy
 
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")

@@ -11,13 +11,13 @@ from ..errors.shown import one_line
 from ..types import TopicPartition
 
 FIELDS = ("client_id", "broker", "topic", "partition", "api")
-"""Attributes of every `logging.LogRecord` of this package; None if the line does not concern such a thing."""
+"""Attributes of every `logging.LogRecord` of this package; None if the line does not concern them."""
 
 
 class ClientLog(logging.LoggerAdapter[logging.Logger]):
     """A plain logger whose lines begin with the client's id, and whose log records have `FIELDS`.
 
-    The fields come from ``extra`` and from the arguments: a `TopicPartition`, a broker's error.
+    The fields come from ``extra`` and from arguments such as a `TopicPartition` or a broker's error.
     """
 
     def __init__(self, logger: logging.Logger, client_id: str) -> None:
@@ -32,17 +32,16 @@ class ClientLog(logging.LoggerAdapter[logging.Logger]):
             self.warning("%s", text, stacklevel=2)
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log a line; every other method calls this. The line is attributed to the caller's source line."""
+        """Log a line, attributed to the caller's source line. All other methods call this method."""
         if self.isEnabledFor(level):
             stacklevel = kwargs.pop("stacklevel", 1) + 1
             try:
                 text = str(msg) % args if args else str(msg)
-            except Exception:  # from the repr of an application's error: the class name must do
+            except Exception:  # the repr of an application's error failed: show only the name of its class
                 args = tuple(type(arg).__name__ if isinstance(arg, BaseException) else arg for arg in args)
                 text = str(msg) % args
             line = (f"%s: {msg}", self.client_id, *args) if args else ("%s: %s", self.client_id, msg)
-            # Brokers' names and texts are in some lines; one that would break the log is written as a single escaped
-            # text.
+            # Some lines have names and texts from brokers. A line that would break the log is escaped as a whole.
             if (safe := one_line(text)) is not text:
                 line = ("%s: %s", self.client_id, safe)
             fields = {"client_id": self.client_id, **_named(args), **(kwargs.pop("extra", None) or {})}

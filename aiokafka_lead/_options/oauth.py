@@ -11,7 +11,7 @@ from .checks import Checked, boolean, milliseconds, number, option, optional, se
 
 
 class TokenObject(Protocol):
-    """A token provider that is an object. ``extensions``, if present, returns the extensions of tokens without any."""
+    """A token provider that is an object. ``extensions`` is optional, and used for tokens without extensions."""
 
     def token(self) -> Any:
         """Return a ``str`` or an `oidc.Token`; may be a coroutine function."""
@@ -19,7 +19,7 @@ class TokenObject(Protocol):
 
 
 TokenProvider = TokenObject | Callable[[], Any]
-"""Returns a ``str`` or an `oidc.Token`, or a coroutine of it."""
+"""Returns a ``str`` or an `oidc.Token`, or a coroutine that returns either."""
 
 
 def _provider(name: str, value: Any) -> Any:
@@ -60,6 +60,6 @@ class OAuthConfig(Checked):
 
 
 FLAT_OPTIONS = tuple(name for name in OAuthConfig.__dataclass_fields__ if name.startswith("sasl_oauthbearer_"))
-"""Names of the options from which a provider is built."""
+"""Names of the options from which a provider is created."""
 
 PROVIDER_OPTIONS = ("sasl_oauth_token_provider", *FLAT_OPTIONS)

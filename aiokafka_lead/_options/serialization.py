@@ -1,4 +1,4 @@
-"""Serializers and deserializers of the application: their arguments, and whether they are awaited."""
+"""Serializers and deserializers of the application: their arguments, and the need to await them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class WithHeaders(NamedTuple):
-    """Bytes of a key or value from a `Prepared` serializer, with headers that are added to the record's own."""
+    """Bytes of a key or value from a `Prepared` serializer, with headers to add to the record's headers."""
 
     content: bytes
     headers: Headers
@@ -37,13 +37,13 @@ Deserializer = Callable[[bytes], T] | Callable[[bytes, SerializationContext], T]
 AsyncDeserializer = (
     Callable[[bytes], Coroutine[Any, Any, T]] | Callable[[bytes, SerializationContext], Coroutine[Any, Any, T]]
 )
-"""The same as a coroutine function."""
+"""A `Deserializer` that is a coroutine function."""
 
 
 class Prepared(ABC):
     """A serializer or deserializer that rarely waits: it is prepared once for many records, then called for each.
 
-    So a batch of records waits at most once, and not at all if everything is known; the calls are synchronous.
+    A batch of records therefore waits at most once, and not at all if everything is known. The calls are synchronous.
     """
 
     @abstractmethod
@@ -52,8 +52,8 @@ class Prepared(ABC):
     ) -> Awaitable[None] | None:
         """Return an awaitable to await before the calls for these contents, or None if they can be made immediately.
 
-        A content may be None; the serializer is not called for it. Errors of a single content are raised by the call
-        for it, not here.
+        A content may be None, for which the serializer is not called. Errors of a content are raised by the call for
+        it, not here.
         """
 
     @abstractmethod
@@ -70,7 +70,7 @@ class Function(NamedTuple):
     waits: bool
     """True if it is a coroutine function."""
     prepare: Callable[[Sequence[Any], Sequence[Headers], str, bool], Awaitable[None] | None] | None = None
-    """The method ``prepare`` of a `Prepared` one."""
+    """Method ``prepare`` of a `Prepared` serializer or deserializer."""
 
 
 def inspected(name: str, function: Any) -> Function:
@@ -83,7 +83,7 @@ def inspected(name: str, function: Any) -> Function:
 
 
 def application_function(name: str, value: Any) -> Any:
-    """Check an option that holds such a function."""
+    """Check an option that takes a serializer or deserializer."""
     return inspected(name, value).call
 
 

@@ -15,22 +15,22 @@ from ..errors import ConfigError, ConfigTypeError
 from .checks import discreet
 
 MAX_TOKEN_BYTES = 500_000
-"""A broker closes a connection that sends more than ``sasl.server.max.receive.size`` (524288) before it is known."""
+"""Brokers close connections that send more than ``sasl.server.max.receive.size`` (524288) before authentication."""
 
 _VALUE = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 _MILLISECONDS = 100_000_000_000
-"""In seconds since 1970 this is the year 5138; a larger number is taken as milliseconds."""
+"""In seconds since 1970 this is the year 5138. A larger number is taken as milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """A client's token: ``value``, and its expiry in seconds since 1970 (``time.time()``).
 
-    ``expires_at`` None means unknown; such a token serves only connections made within a second, and is not kept.
-    ``extensions`` are sent to the broker with it (KIP-342). Raises `ConfigError` for a token that no broker accepts;
-    neither the value nor the extensions show in ``repr`` or in errors.
+    If ``expires_at`` is None, the expiry is unknown; such a token is used only for connections opened within a second,
+    and is not kept. ``extensions`` are sent to the broker with the token (KIP-342). Raises `ConfigError` for a token
+    that no broker accepts. Value and extensions do not show in ``repr`` or in errors.
     """
 
     value: str = field(repr=False)

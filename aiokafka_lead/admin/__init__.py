@@ -180,16 +180,17 @@ class AdminClient(
 
     Use it as ``async with AdminClient("host:9092") as admin``, or await `start` and `stop`.
 
-    Every call ends within its ``timeout_ms`` (``default_api_timeout_ms``) and then raises `RequestTimedOutError` with
-    the last attempt. Temporary failures are retried until then: lost connections, a moved controller or leader, a
-    quota. A call about several items completes every item that it can; if some finally fail, the first failure is
-    raised: a note on it names all failed items, and its ``outcomes`` has each item's outcome (see `outcomes_of`). Only
-    `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or `ConfigTypeError` (a
-    TypeError) before any request is sent.
+    Every call retries temporary failures, such as a lost connection, a moved controller or leader, or an exceeded
+    quota, for at most ``timeout_ms`` (``default_api_timeout_ms``). Then it raises `RequestTimedOutError`, which
+    describes the last attempt. A call about several items completes every item that it can. If some items fail
+    permanently, the first failure is raised. A note on it names all failed items, and its ``outcomes`` has the outcome
+    of each item (see `outcomes_of`). Only `create_topics` creates topics. Invalid arguments raise `ConfigError` (a
+    ValueError) or `ConfigTypeError` (a TypeError) before any request is sent.
     """
 
     @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
+        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`."""
         self._set_up(AdminConfig.from_options(bootstrap_servers, options))
 
     def _set_up(self, config: AdminConfig, parent: Client | None = None) -> None:
@@ -198,17 +199,17 @@ class AdminClient(
         self._calls = Calls(self._client, config.default_api_timeout_ms)
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster; without ``wait`` in the background, for as long as no broker can be reached.
+        """Connect to the cluster; without ``wait``, in the background until a broker can be reached.
 
-        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
         ``timeout_ms`` (``request_timeout_ms``).
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Close every connection; ends within ``timeout_ms`` (10000)."""
+        """Close every connection, within ``timeout_ms`` (10000)."""
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     def metrics(self) -> MetadataMetrics:
-        """Return counts of refreshes, bootstraps and the like since the client was created."""
+        """Return counts of metadata refreshes, bootstraps and leader hints since the client was created."""
         return self._client.metadata.metrics()

@@ -19,7 +19,7 @@ from .base import AdminArea
 
 
 class _Known(IntEnum):
-    """An enumeration with 0 for values that only a newer broker knows."""
+    """An enumeration with 0 for values that this client does not know."""
 
     @classmethod
     def _missing_(cls, value: object) -> _Known | None:
@@ -27,11 +27,11 @@ class _Known(IntEnum):
 
 
 class AclOperation(_Known):
-    """Operation that is allowed or denied (Java: ``AclOperation``)."""
+    """Operation that a rule allows or denies (Java: ``AclOperation``)."""
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter: every operation."""
+    """In a filter, every operation."""
     ALL = 2
     READ = 3
     WRITE = 4
@@ -49,25 +49,25 @@ class AclOperation(_Known):
 
 
 class AclPermissionType(_Known):
-    """Permission of a rule. A denial takes precedence over all permissions."""
+    """Permission of a rule. A denial takes precedence over every permission."""
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter: both."""
+    """In a filter, both."""
     DENY = 2
     ALLOW = 3
 
 
 class AclResourceType(_Known):
-    """Kind of resource that a rule protects (Java: ``ResourceType``)."""
+    """Type of resource that a rule protects (Java: ``ResourceType``)."""
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter: every kind."""
+    """In a filter, every type."""
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
-    """Its name is always ``"kafka-cluster"``."""
+    """The cluster, whose name is always ``"kafka-cluster"``."""
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
@@ -78,13 +78,13 @@ class AclPatternType(_Known):
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter: rules of every pattern type with this name."""
+    """In a filter, rules of every pattern type with this name."""
     MATCH = 2
-    """In a filter: rules that protect the resource of this name, by any pattern."""
+    """In a filter, rules of every pattern type that protect the resource with this name."""
     LITERAL = 3
-    """The resource of this name, or all resources for ``"*"``."""
+    """The resource with this name, or all resources for ``"*"``."""
     PREFIXED = 4
-    """All resources whose names begin with this one."""
+    """All resources whose names begin with this prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Selects the rules that match all given parts; without any, all rules."""
+    """Selects the rules that match all given parts; without parts, all rules."""
 
     resource_type: AclResourceType = AclResourceType.ANY
     resource_name: str | None = None
@@ -134,7 +134,7 @@ def _kinds(name: str, given: AclBinding | AclBindingFilter) -> None:
 
 
 def _acl_filter(name: str, value: Any) -> AclBindingFilter:
-    """A filter of rules."""
+    """Check a filter of rules."""
     wanted: AclBindingFilter = instance(AclBindingFilter, "an AclBindingFilter")(name, value)
     _kinds(name, wanted)
     for part in ("resource_name", "principal", "host"):
@@ -155,7 +155,7 @@ def _binding(name: str, value: Any) -> AclBinding:
 
 
 def principal(name: str, value: Any) -> tuple[str, str]:
-    """Return type and name of a principal like ``"User:alice"``."""
+    """Return the type and name of a principal such as ``"User:alice"``."""
     kind, separator, who = short_text(name, value).partition(":")
     if not separator or not kind or not who:
         raise ConfigError(f"{name} must be a principal like 'User:alice', not {value!r}")
@@ -173,7 +173,7 @@ class AclCalls(AdminArea):
     async def describe_acls(
         self, acl_filter: AclBindingFilter = _EVERYTHING, *, timeout_ms: float | None = None
     ) -> list[AclBinding]:
-        """Return the rules that match a filter; raises `SecurityDisabledError` without an authorizer."""
+        """Return the rules that match a filter. Raises `SecurityDisabledError` without an authorizer."""
         wanted = _acl_filter("acl_filter", acl_filter)
         deadline = self._calls.deadline(timeout_ms)
         request = DescribeAclsRequest(
@@ -201,7 +201,7 @@ class AclCalls(AdminArea):
         ]
 
     async def create_acls(self, bindings: Iterable[AclBinding], *, timeout_ms: float | None = None) -> None:
-        """Add rules; existing ones stay. Brokers learn them shortly after this."""
+        """Add rules; existing rules stay. Brokers apply the new rules shortly after this returns."""
         wanted = _BINDINGS("bindings", bindings)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -230,7 +230,7 @@ class AclCalls(AdminArea):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Delete all rules that match a filter; return them, keyed by filter. An empty filter matches every rule."""
+        """Delete all rules that match a filter and return them by filter. An empty filter matches every rule."""
         wanted = _ACL_FILTERS("filters", filters)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -279,7 +279,7 @@ def _failures(found: DeleteAclsFilterResult) -> Iterator[tuple[int, str | None]]
 
 
 def operations_of(bits: int) -> frozenset[AclOperation] | None:
-    """Return the operations named by the bits of a description; None if they were not requested (KIP-430)."""
+    """Return the operations in a description's bit field; None if they were not requested (KIP-430)."""
     if bits == _OPERATIONS_NOT_ASKED:
         return None
     return frozenset(each for each in AclOperation if each > AclOperation.ANY and bits >> each & 1)

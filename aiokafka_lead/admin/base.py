@@ -1,4 +1,4 @@
-"""Common parts of the calls of all areas."""
+"""Shared parts of the calls of all areas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP_IDS = list_of("group ids", short_text)
 
 
 class AdminArea:
-    """The calls of one area; `AdminClient` inherits all of them."""
+    """The calls of one area, which `AdminClient` inherits."""
 
     _calls: Calls
 
@@ -33,7 +33,7 @@ class AdminArea:
 def by_topic(
     items: Mapping[TopicPartition, V], partition: Callable[[int, V], P], topic: Callable[[str, list[P]], T]
 ) -> list[T]:
-    """Nest the items of single partitions below their topics, as in requests."""
+    """Group the items of partitions by topic, as in requests."""
     nested: dict[str, list[P]] = {}
     for where, item in items.items():
         nested.setdefault(where.topic, []).append(partition(where.partition, item))
@@ -41,7 +41,7 @@ def by_topic(
 
 
 def indexes_by_topic(partitions: Iterable[TopicPartition], topic: Callable[[str, list[int]], T]) -> list[T]:
-    """Nest the indexes of partitions below their topics, as in requests."""
+    """Group the indexes of partitions by topic, as in requests."""
     return by_topic(dict.fromkeys(partitions), lambda partition, _: partition, topic)
 
 
@@ -51,9 +51,9 @@ def called(group_id: str) -> str:
 
 
 async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
-    """Return the outcome of each item of an admin call: its value, or its error.
+    """Return the outcome of each item of an admin call: its value or its error.
 
-    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only errors of the call as a whole.
+    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only errors of the whole call.
     """
     try:
         return dict(await call)

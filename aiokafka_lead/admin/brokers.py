@@ -32,15 +32,15 @@ from .base import PARTITIONS, AdminArea, indexes_by_topic
 
 
 class ReplicaInfo(NamedTuple):
-    """A replica in a log directory."""
+    """A replica of a partition in a log directory."""
 
     size: int
-    """In bytes."""
+    """Size in bytes."""
     offset_lag: int
-    """Records missing up to the high watermark, or to the current replica while moving between directories.
+    """Number of records missing up to the high watermark, or to the current replica while moving between directories.
     """
     is_future: bool
-    """True if it is being moved here (KIP-113)."""
+    """True if the replica is being moved to this directory (KIP-113)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LogDirDescription:
     """Size of the volume; None below Kafka 3.3."""
     usable_bytes: int | None
     is_cordoned: bool
-    """True if no new replica is placed here (KIP-1066, Kafka 4.3)."""
+    """True if no new replicas are placed in this directory (KIP-1066, Kafka 4.3)."""
 
 
 _BROKER = integer(0)
@@ -78,10 +78,10 @@ class BrokerCalls(AdminArea):
         partitions: Iterable[TopicPartition] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[int, dict[str, LogDirDescription | KafkaError]]:
-        """The log directories of brokers with the replicas in them, by broker and path (KIP-113, KIP-827).
+        """Return the log directories of brokers with their replicas, by broker and path (KIP-113, KIP-827).
 
-        A failed directory is a `KafkaStorageError`. Replicas of all partitions unless some are named. Raises
-        `BrokerIdNotRegisteredError`.
+        The value for a failed directory is a `KafkaStorageError`. All replicas are included unless ``partitions`` are
+        given. Raises `BrokerIdNotRegisteredError`.
         """
         nodes = _BROKERS("brokers", brokers)
         named = PARTITIONS("partitions", partitions)
@@ -115,9 +115,9 @@ class BrokerCalls(AdminArea):
     async def alter_replica_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str], *, timeout_ms: float | None = None
     ) -> None:
-        """Begin to move replicas, by partition and broker, to other log directories (absolute paths) of their brokers.
+        """Start to move replicas to other log directories (absolute paths) of their brokers.
 
-        Raises `LogDirNotFoundError` and `BrokerIdNotRegisteredError`.
+        Keys are pairs of partition and broker. Raises `LogDirNotFoundError` and `BrokerIdNotRegisteredError`.
         """
         wanted = _MOVES("moves", moves)
         deadline = self._calls.deadline(timeout_ms)
@@ -159,14 +159,14 @@ class BrokerCalls(AdminArea):
         await self._calls.settle(wanted, ask, BY_ANYONE, deadline)
 
     async def unregister_broker(self, broker_id: int, *, timeout_ms: float | None = None) -> None:
-        """Forget a permanently lost broker (Kafka 3.7); raises `BrokerIdNotRegisteredError`."""
+        """Unregister a permanently lost broker (Kafka 3.7). Raises `BrokerIdNotRegisteredError`."""
         number = _BROKER("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
         response = await self._calls.call(Route.CONTROLLER, UnregisterBrokerRequest(broker_id=number), deadline)
         raise_for_code(response.error_code, response.error_message or "")
 
     async def unregister_controller(self, controller_id: int, *, timeout_ms: float | None = None) -> None:
-        """Forget a permanently lost controller (Kafka 4.4); raises `ControllerIdNotRegisteredError`."""
+        """Unregister a permanently lost controller (Kafka 4.4). Raises `ControllerIdNotRegisteredError`."""
         number = _BROKER("controller_id", controller_id)
         deadline = self._calls.deadline(timeout_ms)
         request = UnregisterControllerRequest(controller_id=number)

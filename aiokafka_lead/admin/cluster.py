@@ -1,4 +1,4 @@
-"""The cluster: its brokers, features, and quorum of controllers."""
+"""The cluster: its brokers, features, and controller quorum."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BrokerDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster's id, brokers, and the broker that accepts requests for the controller (-1 if there is none)."""
+    """The cluster's id and brokers. ``controller_id`` is the broker that accepts controller requests, or -1."""
 
     cluster_id: str | None
     controller_id: int
@@ -44,7 +44,7 @@ class ClusterDescription:
 
 
 class FeatureVersions(NamedTuple):
-    """The lowest and highest level."""
+    """Lowest and highest level of a feature."""
 
     min_version: int
     max_version: int
@@ -55,25 +55,25 @@ class FeatureDescription:
     """The features of the cluster (KIP-584)."""
 
     supported: Mapping[str, FeatureVersions]
-    """Levels supported by the broker that was asked."""
+    """Levels supported by the described broker."""
     finalized: Mapping[str, int]
-    """Levels used by all brokers."""
+    """Levels in use by all brokers."""
     finalized_epoch: int | None
-    """Rises with each change; None if there is none."""
+    """Increases with each change; None if there is none."""
 
 
 class FeatureUpgradeType(IntEnum):
-    """Direction in which a level may change."""
+    """Direction in which a feature level may change."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
-    """Down, if no metadata is lost."""
+    """Downgrade if no metadata is lost."""
     UNSAFE_DOWNGRADE = 3
-    """Down, even if metadata is lost."""
+    """Downgrade even if metadata is lost."""
 
 
 class FeatureUpdate(NamedTuple):
-    """The new level of a feature; 0 switches it off."""
+    """The new level of a feature; 0 disables it."""
 
     max_version_level: int
     upgrade_type: FeatureUpgradeType = FeatureUpgradeType.UPGRADE
@@ -81,7 +81,7 @@ class FeatureUpdate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A controller or broker that follows the metadata log."""
+    """A controller or broker that replicates the metadata log."""
 
     replica_id: int
     directory_id: UUID | None
@@ -92,7 +92,7 @@ class QuorumReplica:
 
 
 class RaftVoterEndpoint(NamedTuple):
-    """Address of a controller."""
+    """Address of a controller's listener."""
 
     listener: str
     host: str
@@ -101,7 +101,7 @@ class RaftVoterEndpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """The quorum of controllers (KIP-595, KIP-836)."""
+    """The controller quorum (KIP-595, KIP-836)."""
 
     leader_id: int
     leader_epoch: int
@@ -109,7 +109,7 @@ class QuorumDescription:
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
     nodes: Mapping[int, tuple[RaftVoterEndpoint, ...]]
-    """Addresses of each voter; empty below Kafka 3.9."""
+    """Addresses of each voter by id; empty below Kafka 3.9."""
 
 
 _METADATA_LOG = "__cluster_metadata"
@@ -139,12 +139,12 @@ _UPDATES = map_of("feature to FeatureUpdate", short_text, _update)
 
 
 class ClusterCalls(AdminArea):
-    """The cluster: its brokers, features, and quorum of controllers."""
+    """The cluster: its brokers, features, and controller quorum."""
 
     async def describe_cluster(
         self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
     ) -> ClusterDescription:
-        """Return the cluster's id, brokers and controller; fenced brokers on request (Kafka 4.0)."""
+        """Return the cluster's id, brokers and controller; with fenced brokers on request (Kafka 4.0)."""
         boolean("include_fenced_brokers", include_fenced_brokers)
         deadline = self._calls.deadline(timeout_ms)
         try:
@@ -164,10 +164,9 @@ class ClusterCalls(AdminArea):
     async def describe_features(
         self, *, broker_id: int | None = None, timeout_ms: float | None = None
     ) -> FeatureDescription:
-        """The features that a broker supports, and the levels that all keep to (KIP-584).
+        """Return the features that a broker supports, and the levels that all brokers use (KIP-584).
 
-        Any broker is asked unless ``broker_id`` names one, which is asked once; then also raises
-        `BrokerIdNotRegisteredError`.
+        Asks any broker, or once the broker ``broker_id``; the latter may raise `BrokerIdNotRegisteredError`.
         """
         number = None if broker_id is None else _ID("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
@@ -190,7 +189,7 @@ class ClusterCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Change levels of features; raises `FeatureUpdateFailedError` and `InvalidUpdateVersionError`."""
+        """Change feature levels. Raises `FeatureUpdateFailedError` and `InvalidUpdateVersionError`."""
         wanted = _UPDATES("updates", updates)
         boolean("validate_only", validate_only)
         deadline = self._calls.deadline(timeout_ms)
@@ -211,7 +210,7 @@ class ClusterCalls(AdminArea):
         await self._calls.settle(wanted, ask, BY_CONTROLLER, deadline)
 
     async def describe_metadata_quorum(self, *, timeout_ms: float | None = None) -> QuorumDescription:
-        """Return the controllers' quorum: its leader, and each replica's position (KIP-836, Kafka 3.3)."""
+        """Return the controller quorum: its leader, and each replica's position (KIP-836, Kafka 3.3)."""
         deadline = self._calls.deadline(timeout_ms)
         topic = RequestTopicData(topic_name=_METADATA_LOG, partitions=[RequestPartitionData(partition_index=0)])
         response = await self._calls.call(Route.CONTROLLER, DescribeQuorumRequest(topics=[topic]), deadline)
@@ -240,7 +239,7 @@ class ClusterCalls(AdminArea):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Make a controller a voter of the quorum (KIP-853, Kafka 3.9); raises `DuplicateVoterError`."""
+        """Add a controller to the voters of the quorum (KIP-853, Kafka 3.9). Raises `DuplicateVoterError`."""
         number = _ID("voter_id", voter_id)
         directory = _DIRECTORY("voter_directory_id", voter_directory_id)
         where = _ENDPOINTS("endpoints", endpoints)
@@ -253,7 +252,7 @@ class ClusterCalls(AdminArea):
     async def remove_raft_voter(
         self, voter_id: int, voter_directory_id: UUID, *, timeout_ms: float | None = None
     ) -> None:
-        """Remove a voter from the quorum (KIP-853, Kafka 3.9); raises `VoterNotFoundError`."""
+        """Remove a voter from the quorum (KIP-853, Kafka 3.9). Raises `VoterNotFoundError`."""
         number = _ID("voter_id", voter_id)
         directory = _DIRECTORY("voter_directory_id", voter_directory_id)
         deadline = self._calls.deadline(timeout_ms)

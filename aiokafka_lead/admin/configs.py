@@ -1,4 +1,4 @@
-"""Configurations of topics, brokers, groups and others."""
+"""Configurations of topics, brokers, groups and other resources."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ V = TypeVar("V")
 
 
 class ConfigResourceType(IntEnum):
-    """Kind of owner of a configuration."""
+    """Type of resource that has a configuration."""
 
     TOPIC = 2
     BROKER = 4
@@ -45,7 +45,7 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """A topic, a broker by its id ("" for the default of all brokers), or another owner of a configuration."""
+    """A topic, a broker (its id, or "" for the default of all brokers), or another resource with a configuration."""
 
     type: ConfigResourceType
     name: str
@@ -71,7 +71,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A configuration's value; None for a sensitive one, or one that has none."""
+    """A configuration's value, which is None if it is sensitive or not set."""
 
     name: str
     value: str | None
@@ -81,7 +81,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """True if it has never been set."""
+        """True if the value has never been set."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
@@ -90,16 +90,16 @@ class ConfigOperation(IntEnum):
 
     SET = 0
     DELETE = 1
-    """Back to the default."""
+    """Restore the default."""
     APPEND = 2
-    """Add to a list."""
+    """Append to a list."""
     SUBTRACT = 3
-    """Take from a list."""
+    """Remove from a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change of one configuration; ``value`` is None only for `ConfigOperation.DELETE`."""
+    """A change of a configuration; ``value`` is None only for `ConfigOperation.DELETE`."""
 
     name: str
     value: str | None
@@ -132,7 +132,7 @@ _RESOURCE_TYPES = optional(list_of("types", instance(ConfigResourceType, "a Conf
 
 
 class ConfigCalls(AdminArea):
-    """Configurations of topics, brokers, groups and others."""
+    """Configurations of topics, brokers, groups and other resources."""
 
     async def describe_configs(
         self,
@@ -141,10 +141,10 @@ class ConfigCalls(AdminArea):
         names: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Return the configurations of resources, by resource and name; all unless some are named.
+        """Return the configurations of resources, by resource and name; all configurations unless ``names`` are given.
 
-        The call waits for a broker that is down, for ``timeout_ms`` (``default_api_timeout_ms``) at most; if there is
-        no broker with this id, it soon fails with `BrokerIdNotRegisteredError`.
+        The call waits at most ``timeout_ms`` (``default_api_timeout_ms``) for a broker that is down. If there is no
+        broker with this id, it soon fails with `BrokerIdNotRegisteredError`.
         """
         wanted = _RESOURCES("resources", resources)
         named = _NAMES("names", names)
@@ -180,7 +180,7 @@ class ConfigCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Change single configurations, or only validate the changes; the rest stays (KIP-339).
+        """Change some configurations, or only validate the changes; other configurations stay (KIP-339).
 
         Brokers that are down or unknown are treated as in `describe_configs`.
         """
@@ -219,10 +219,10 @@ class ConfigCalls(AdminArea):
     async def list_config_resources(
         self, types: Iterable[ConfigResourceType] | None = None, *, timeout_ms: float | None = None
     ) -> list[ConfigResource]:
-        """Return resources that have configurations, of all types unless some are named (KIP-1142, Kafka 4.1)."""
+        """Return resources that have configurations; all types unless ``types`` are given (KIP-1142, Kafka 4.1)."""
         kinds = _RESOURCE_TYPES("types", types)
         deadline = self._calls.deadline(timeout_ms)
-        # Before Kafka 4.1 the API listed client metrics alone, and had no filter.
+        # Before Kafka 4.1 the API listed only client metrics and had no filter.
         only_metrics = kinds is not None and set(kinds) == {ConfigResourceType.CLIENT_METRICS}
         request = ListConfigResourcesRequest(resource_types=[] if only_metrics else [int(each) for each in kinds or ()])
         response = await self._calls.call(Route.ANY, request, deadline)
@@ -234,13 +234,13 @@ class ConfigCalls(AdminArea):
         ]
 
     async def list_client_metrics_resources(self, *, timeout_ms: float | None = None) -> list[str]:
-        """The names of subscriptions to clients' metrics (KIP-714, Kafka 3.7)."""
+        """Return the names of subscriptions to clients' metrics (KIP-714, Kafka 3.7)."""
         found = await self.list_config_resources([ConfigResourceType.CLIENT_METRICS], timeout_ms=timeout_ms)
         return [resource.name for resource in found]
 
 
 def _by_route(items: Mapping[ConfigResource, V], others: Route) -> dict[Route | int, dict[ConfigResource, V]]:
-    """Group by destination: a broker's own configuration is on that broker, the rest at ``others``."""
+    """Group by destination: a broker's configuration is on that broker, other configurations are at ``others``."""
     routed: dict[Route | int, dict[ConfigResource, V]] = {}
     for resource, item in items.items():
         own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name.isdigit()
@@ -253,7 +253,7 @@ async def _each_route(
     others: Route,
     ask: Callable[[Route | int, Mapping[ConfigResource, I]], Awaitable[Mapping[ConfigResource, V]]],
 ) -> dict[ConfigResource, V]:
-    """Return each resource's outcome; the failure of one broker does not affect the resources of other brokers."""
+    """Return each resource's outcome. The failure of a broker does not affect the resources of other brokers."""
     found: dict[ConfigResource, V | KafkaError] = {}
 
     async def ask_one(to: Route | int, mine: Mapping[ConfigResource, I]) -> None:

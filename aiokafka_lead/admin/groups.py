@@ -45,15 +45,15 @@ class GroupType(StrEnum):
     """Protocol of a group's members."""
 
     CLASSIC = "classic"
-    """Clients assign partitions among themselves: consumers before KIP-848, Kafka Connect and the like."""
+    """Members assign partitions among themselves: consumers before KIP-848, Kafka Connect and similar clients."""
     CONSUMER = "consumer"
     """The coordinator assigns partitions (KIP-848, Kafka 4.0)."""
     SHARE = "share"
-    """Members share partitions, and acknowledge single records (KIP-932, Kafka 4.1)."""
+    """Members share partitions and acknowledge individual records (KIP-932, Kafka 4.1)."""
     STREAMS = "streams"
     """The coordinator assigns the tasks of Kafka Streams (KIP-1071, Kafka 4.1)."""
     UNKNOWN = "unknown"
-    """A type that this client does not know, or that an older broker does not say."""
+    """The client does not know the type, or an older broker does not report it."""
 
     @classmethod
     def _missing_(cls, value: object) -> GroupType:
@@ -67,17 +67,17 @@ class GroupState(StrEnum):
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     ASSIGNING = "Assigning"
-    """The coordinator computes the assignment (KIP-848)."""
+    """The coordinator is computing the assignment (KIP-848)."""
     RECONCILING = "Reconciling"
-    """Members move to their new assignments (KIP-848)."""
+    """Members are moving to their new assignments (KIP-848)."""
     STABLE = "Stable"
     EMPTY = "Empty"
-    """It has no members; its offsets may be altered, and it may be deleted."""
+    """No members; its offsets may be altered, and the group may be deleted."""
     DEAD = "Dead"
     NOT_READY = "NotReady"
-    """A group of Kafka Streams whose topics are missing or not as they must be (KIP-1071)."""
+    """A group of Kafka Streams whose topics are missing or unsuitable (KIP-1071)."""
     UNKNOWN = "Unknown"
-    """A state that this client does not know, or that an older broker does not say."""
+    """The client does not know the state, or an older broker does not report it."""
 
     @classmethod
     def _missing_(cls, value: object) -> GroupState:
@@ -85,7 +85,7 @@ class GroupState(StrEnum):
 
 
 class GroupListing(NamedTuple):
-    """A group, and the broker that coordinates it."""
+    """A group and its coordinator."""
 
     group_id: str
     type: GroupType
@@ -93,7 +93,7 @@ class GroupListing(NamedTuple):
     state: GroupState
     """`GroupState.UNKNOWN` below Kafka 2.6."""
     protocol_type: str
-    """``"consumer"`` for consumers; empty for a group that never had members."""
+    """``"consumer"`` for consumers; empty for a group that has never had members."""
     coordinator_id: int
 
 
@@ -108,19 +108,19 @@ class ConsumerMemberDescription:
     assignment: tuple[TopicPartition, ...]
     """Current assignment."""
     target_assignment: tuple[TopicPartition, ...] | None = None
-    """Assignment to reach (KIP-848); None for a group of the classic protocol."""
+    """Assignment to which the member is moving (KIP-848); None for a group of the classic protocol."""
     member_epoch: int | None = None
     """None for a group of the classic protocol."""
     rack: str | None = None
     subscribed_topics: tuple[str, ...] = ()
     subscribed_regex: str | None = None
     is_classic: bool | None = None
-    """True if it uses the classic protocol in a group of the new one; None if the broker does not say (4.0)."""
+    """True for a classic member of a group of the new protocol; None if the broker does not report it (4.0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A group of consumers, of either protocol."""
+    """A consumer group, of either protocol."""
 
     group_id: str
     type: GroupType
@@ -129,17 +129,18 @@ class ConsumerGroupDescription:
     members: tuple[ConsumerMemberDescription, ...]
     coordinator_id: int
     is_simple: bool = False
-    """True if it never had members: consumers that assign their own partitions keep offsets in it."""
+    """True if the group has never had members and only stores offsets, for consumers that assign partitions themselves.
+    """
     group_epoch: int | None = None
     """None for a group of the classic protocol."""
     target_assignment_epoch: int | None = None
     authorized_operations: frozenset[AclOperation] | None = None
-    """Operations that this user may perform on it; None unless requested."""
+    """Operations that this user may perform on the group; None unless requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberDescription:
-    """A member of a group of the classic protocol; ``metadata`` and ``assignment`` are in the clients' own format."""
+    """A member of a group of the classic protocol; ``metadata`` and ``assignment`` are in the format of its clients."""
 
     member_id: str
     group_instance_id: str | None
@@ -151,12 +152,12 @@ class ClassicMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupDescription:
-    """A group of the classic protocol: of consumers, Kafka Connect's workers or other clients."""
+    """A group of the classic protocol, for example of consumers or Kafka Connect's workers."""
 
     group_id: str
     protocol_type: str
     protocol: str
-    """The assignor that the members agreed on."""
+    """The assignor that the members have agreed on."""
     state: GroupState
     members: tuple[ClassicMemberDescription, ...]
     coordinator_id: int
@@ -180,11 +181,11 @@ class GroupCalls(AdminArea):
         protocol_types: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> AsyncIterator[GroupListing]:
-        """Iterate asynchronously over every group of any kind that passes all filters, from all brokers.
+        """Iterate asynchronously over the groups of all brokers and types that match all filters.
 
-        ``protocol_types`` are names as members give them, ``"consumer"`` or ``"connect"``. If a broker fails, its error
-        is raised after the groups of the other brokers. Raises `UnsupportedVersionError` if a broker is too old for a
-        filter: Kafka 2.6 for ``states`` (KIP-518), 3.8 for ``types`` (KIP-848).
+        ``protocol_types`` are protocol types of members, such as ``"consumer"`` or ``"connect"``. If a broker fails,
+        its error is raised after the groups of the other brokers. Raises `UnsupportedVersionError` if a broker is too
+        old for a filter: Kafka 2.6 for ``states`` (KIP-518), 3.8 for ``types`` (KIP-848).
         """
         in_states = _STATES("states", states)
         of_types = _TYPES("types", types)
@@ -199,9 +200,9 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ConsumerGroupDescription]:
-        """Return consumer groups of either protocol by id: their state, members and assignments.
+        """Return consumer groups of either protocol by id, with state, members and assignments.
 
-        Raises `GroupIdNotFoundError`, also for a group of another kind.
+        Raises `GroupIdNotFoundError`, also for a group of another type.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -225,9 +226,9 @@ class GroupCalls(AdminArea):
         return await self._describe_classic_groups(ids, include_authorized_operations, _classic_group, deadline)
 
     async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete groups with their offsets; raises `NonEmptyGroupError` and `GroupIdNotFoundError`.
+        """Delete groups and their offsets. Raises `NonEmptyGroupError` and `GroupIdNotFoundError`.
 
-        Brokers delete groups of every kind in the same way, so this works for all of them.
+        This deletes groups of every type, because brokers do not distinguish them.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -250,10 +251,10 @@ class GroupCalls(AdminArea):
         reason: str = "removed by an administrator",
         timeout_ms: float | None = None,
     ) -> None:
-        """Remove members from a group, by member id and by ``group.instance.id``; all unless some are named.
+        """Remove members from a group, by member id or ``group.instance.id``; all members if neither is given.
 
-        For permanently lost static members, so that their partitions need not wait for the session timeout. A live
-        member joins again. Raises `UnknownMemberIdError`.
+        Use this for permanently lost static members, whose partitions would otherwise wait for the session timeout.
+        Members that are still running join again. Raises `UnknownMemberIdError`.
         """
         GROUP_ID("group_id", group_id)
         named = _members(members, static_members)
@@ -281,7 +282,7 @@ class GroupCalls(AdminArea):
             request = LeaveGroupRequest(group_id=group_id, members=list(pending.values()))
             response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
             raise_for_code(response.error_code)
-            # A static member is named by its instance; the broker may add its member id.
+            # A static member is identified by its instance id; the broker may add its member id.
             by_instance = {each.group_instance_id: each.error_code for each in response.members}
             by_id = {each.member_id: each.error_code for each in response.members}
             answers = {key: by_instance.get(key[1]) if key[1] else by_id.get(key[0]) for key in pending}
@@ -300,7 +301,7 @@ class GroupCalls(AdminArea):
         protocol_types: Collection[str] | None,
         deadline: Deadline,
     ) -> AsyncIterator[GroupListing]:
-        """Yield every group that passes the filters; errors of brokers are raised at the end."""
+        """Yield every group that matches the filters; raise errors of brokers at the end."""
 
         def build() -> ListGroupsRequest:
             return ListGroupsRequest(
@@ -328,7 +329,7 @@ class GroupCalls(AdminArea):
     async def _describe_consumer_groups(
         self, group_ids: Sequence[str], with_operations: bool, deadline: Deadline
     ) -> dict[str, ConsumerGroupDescription]:
-        """Ask for groups of the new protocol first, then for the rest as classic ones, as Java does."""
+        """Request groups of the new protocol first, then the remaining groups as classic groups, as Java does."""
 
         def build(mine: Sequence[str]) -> ConsumerGroupDescribeRequest:
             return ConsumerGroupDescribeRequest(group_ids=list(mine), include_authorized_operations=with_operations)
@@ -476,7 +477,7 @@ def _classic_group(group: DescribedGroup, broker: int) -> ClassicGroupDescriptio
 
 
 def _members(member_ids: Iterable[str] | None, group_instance_ids: Iterable[str] | None) -> list[MemberIdentity] | None:
-    """Return the members to remove; None for all."""
+    """Return the members to remove, or None for all."""
     by_id, by_instance = _MEMBERS("members", member_ids), _MEMBERS("static_members", group_instance_ids)
     if by_id is None and by_instance is None:
         return None

@@ -35,33 +35,34 @@ from .topics import TopicCalls
 
 @dataclass(frozen=True, slots=True)
 class ToOffset:
-    """Reset each partition to this offset, or the nearest existing one."""
+    """Reset each partition to this offset, or to the nearest existing offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class ToShifted:
-    """Shift each partition's committed offset by this number of records, backwards if negative."""
+    """Shift each partition's committed offset by a number of records, backwards if it is negative."""
 
     by: int
 
 
 ResetTo = datetime | timedelta | int | ToOffset | ToShifted
-"""Target of a reset: the first record at or after a time (a `datetime` with time zone, or milliseconds since 1970), or
-of the latest period (a `timedelta`), an `OffsetSpec`, an offset, or a shift by a number of records."""
+"""Target of a reset: a time (a `datetime` with time zone, or milliseconds since 1970), a time before now (a
+`timedelta`), an `OffsetSpec`, an offset, or a shift by a number of records. A time means the first record at or after
+it."""
 
 
 class OffsetChange(NamedTuple):
     """A committed offset before and after a reset."""
 
     before: OffsetAndMetadata | None
-    """None if the group had none."""
+    """None if the group had no committed offset."""
     after: OffsetAndMetadata
 
 
 _LAST_WITH_NAMES = 9
-"""From version 10 both APIs name topics by their ids, which an administrator would have to look up first."""
+"""From version 10 on, both APIs use topic ids, which an administrator would have to look up first."""
 _FIRST_FETCH_WITH_GROUPS = 8
 _FIRST_FETCH_WITH_STABLE = 7
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -106,10 +107,10 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return a group's committed offsets by partition, all of them unless some are named.
+        """Return a group's committed offsets by partition; all of them unless ``partitions`` are given.
 
-        None for a partition without a committed offset; a missing group has none at all. ``require_stable`` waits for
-        transactions that are about to change an offset (KIP-447).
+        A given partition without a committed offset is None, as is every given partition of a missing group.
+        ``require_stable`` waits for transactions that are about to change an offset (KIP-447).
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -124,9 +125,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set a group's committed offsets; the group must not have members, and is created if it is missing.
+        """Set a group's committed offsets. The group must not have members, and is created if it is missing.
 
-        Raises `NonEmptyGroupError` if members would not notice, and `UnknownTopicOrPartitionError`.
+        Raises `NonEmptyGroupError` if it has members, and `UnknownTopicOrPartitionError`.
         """
         GROUP_ID("group_id", group_id)
         wanted = _OFFSETS("offsets", offsets)
@@ -135,7 +136,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
     async def delete_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> None:
-        """Forget a group's committed offsets in partitions (KIP-496).
+        """Delete a group's committed offsets in partitions (KIP-496).
 
         Raises `GroupSubscribedToTopicError` while a member subscribes to the topic, and `GroupIdNotFoundError`.
         """
@@ -174,13 +175,13 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetChange]:
-        """Reset the offsets of a group without members; the result is each offset before and after.
+        """Reset the offsets of a group without members; return each offset before and after.
 
-        ``to`` is the target: a `datetime` with time zone or milliseconds since 1970 (the first record at or after it,
-        else the end), a `timedelta` (the time before now), an `OffsetSpec` (``LATEST`` is the topic's end), `ToOffset`
-        or `ToShifted` (both limited to existing offsets). ``topics`` and ``partitions`` select partitions; by default,
-        all in which the group has an offset. ``dry_run`` makes no changes. Raises `NonEmptyGroupError`. Java:
-        ``kafka-consumer-groups --reset-offsets``.
+        ``to`` is the target: a `datetime` with time zone or milliseconds since 1970 (the first record at or after that
+        time, or the end if there is none), a `timedelta` (a time before now), an `OffsetSpec` (``LATEST`` is the end),
+        `ToOffset` or `ToShifted` (both limited to existing offsets). ``topics`` and ``partitions`` select partitions;
+        by default, all partitions in which the group has an offset. ``dry_run`` makes no changes. Raises
+        `NonEmptyGroupError`. Java: ``kafka-consumer-groups --reset-offsets``.
         """
         GROUP_ID("group_id", group_id)
         target = reset_to("to", to)
@@ -206,7 +207,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool,
         deadline: Deadline,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return a group's committed offsets; None asks for all."""
+        """Return a group's committed offsets; all if ``partitions`` is None."""
         if partitions is None:
             return await self._fetch_all_offsets(group_id, require_stable, deadline)
 
@@ -265,7 +266,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         partitions: Collection[TopicPartition] | None,
         deadline: Deadline,
     ) -> list[TopicPartition] | None:
-        """Return the partitions of topics, and the given partitions; None for all of the group if neither is named."""
+        """Return the given partitions and all partitions of the topics; None, for all of the group, if neither is
+        given.
+        """
         if topics is None and partitions is None:
             return None
         wanted = list(partitions or ())
@@ -281,7 +284,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
     async def _targets(
         self, before: Mapping[TopicPartition, int | None], to: ResetTo, deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the target of each partition, given its present offset."""
+        """Return the target of each partition, given its current offset."""
         ends = await self._existing(before, OffsetSpec.LATEST, deadline)
         if isinstance(to, (ToOffset, ToShifted)):
             starts = await self._existing(before, OffsetSpec.EARLIEST, deadline)
@@ -296,7 +299,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
                 found[where] = OffsetAndTimestamp(max(starts[where].offset, min(offset, ends[where].offset)), -1)
             return found
         at = await self._list_offsets(dict.fromkeys(before, _moment(to)), False, deadline)
-        # No record is that late: the target is the next one to be written.
+        # If no record is that late, the target is the end of the partition.
         return {where: each or ends[where] for where, each in at.items()}
 
     async def _existing(
@@ -362,7 +365,7 @@ def _entries(
 
 def _refusal(group_id: str, where: TopicPartition, code: int) -> KafkaError | None:
     if code == UnknownMemberIdError.code:
-        # The broker does not know the committing member: only a group without members accepts offsets from outside.
+        # The broker does not know the committing member: a group accepts such commits only while it has no members.
         return NonEmptyGroupError(f"{where}: group {group_id!r} has members; stop them first")
     return outcome(None, code, str(where))
 
@@ -377,5 +380,5 @@ def _moment(to: datetime | timedelta | int) -> int:
 
 
 def _milliseconds_of(moment: datetime) -> int:
-    """Return the first whole millisecond since 1970 that is not before a moment (which has a time zone), exactly."""
+    """Return the first whole millisecond since 1970 at or after a moment (which has a time zone), exactly."""
     return -((_EPOCH - moment) // timedelta(milliseconds=1))

@@ -40,17 +40,17 @@ from .base import PARTITIONS, AdminArea, by_topic, indexes_by_topic
 
 
 class ElectionType(IntEnum):
-    """Choice of the replicas that may be elected."""
+    """Replicas that may be elected."""
 
     PREFERRED = 0
     """The first replica of the assignment, if it is in sync."""
     UNCLEAN = 1
-    """Any replica, for a partition without leader: records may be lost."""
+    """Any replica, for a partition without a leader; records may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
-    """A reassignment under way."""
+    """A reassignment in progress."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -58,10 +58,10 @@ class PartitionReassignment:
 
 
 class OffsetSpec(IntEnum):
-    """Offsets to ask for by name; a time in milliseconds asks for the first record at or after it."""
+    """Offsets to request by name, instead of by a time in milliseconds."""
 
     LATEST = -1
-    """The end: the offset after the last record (of the last stable one under ``read_committed``)."""
+    """The end: the offset after the last record, or after the last stable record with ``read_committed``."""
     EARLIEST = -2
     MAX_TIMESTAMP = -3
     """The record with the highest timestamp (Kafka 3.0)."""
@@ -88,9 +88,9 @@ class PartitionCalls(AdminArea):
         election_type: ElectionType = ElectionType.PREFERRED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders, of all partitions unless some are named; False if the right replica already leads.
+        """Elect leaders for partitions (default: all); the result is False where the right replica already leads.
 
-        Raises `PreferredLeaderNotAvailableError` and the like for a named partition.
+        Raises `PreferredLeaderNotAvailableError` and similar errors for a given partition.
         """
         named = PARTITIONS("partitions", partitions)
         _ELECTION("election_type", election_type)
@@ -109,9 +109,9 @@ class PartitionCalls(AdminArea):
     async def alter_partition_reassignments(
         self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: float | None = None
     ) -> None:
-        """Begin to move partitions to other brokers, the first one their preferred leader; None cancels.
+        """Start to move partitions to other brokers, the first of which is the preferred leader. None cancels a move.
 
-        Returns when the cluster has accepted it; `list_partition_reassignments` shows the progress (KIP-455).
+        Returns when the cluster has accepted the changes. `list_partition_reassignments` shows the progress (KIP-455).
         """
         wanted = _REPLICAS("replicas", replicas)
         deadline = self._calls.deadline(timeout_ms)
@@ -137,7 +137,7 @@ class PartitionCalls(AdminArea):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return reassignments in progress, of all partitions unless some are named."""
+        """Return the reassignments in progress of partitions (default: all)."""
         named = PARTITIONS("partitions", partitions)
         deadline = self._calls.deadline(timeout_ms)
         topics = None
@@ -158,9 +158,9 @@ class PartitionCalls(AdminArea):
     async def list_offsets(
         self, at: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return offsets by partition: of the first record at or after a time in milliseconds, or by an `OffsetSpec`.
+        """Return offsets by partition: at an `OffsetSpec`, or of the first record at or after a time in milliseconds.
 
-        None if there is no such record.
+        The value is None if there is no such record.
         """
         wanted = _OFFSETS_AT("at", at)
         boolean("read_committed", read_committed)
@@ -169,7 +169,7 @@ class PartitionCalls(AdminArea):
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset (-1: all); the result is the first remaining offset."""
+        """Delete the records before an offset (-1: all); return the first remaining offset by partition."""
         wanted = _DELETE_BEFORE("before", before)
         deadline = self._calls.deadline(timeout_ms)
 

@@ -23,20 +23,20 @@ from ..errors import ConfigError, ConfigTypeError, KafkaError
 from .base import AdminArea
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Entity limited by a quota: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, None for the default
-one, in the order of their types."""
+"""Entity limited by a quota: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, in the order of their
+types. The name None is the default entity."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaFilter:
-    """Selects the quotas of entities with all of these parts; without any, all quotas."""
+    """Selects the quotas of entities with all of these parts; without parts, all quotas."""
 
     entity: Mapping[str, str | None] = field(default_factory=dict)
-    """Names by type, None for the default entity."""
+    """Names by type; the name None is the default entity."""
     any_name_of: frozenset[str] = frozenset()
-    """Types of which the entity must have a part, with any name."""
+    """Types that the entity must have, with any name."""
     strict: bool = False
-    """True to leave out entities with further parts."""
+    """True to exclude entities with other parts."""
 
 
 _ALL_QUOTAS = ClientQuotaFilter()
@@ -45,7 +45,7 @@ _ENTITY_TYPES = ("user", "client-id", "ip")
 
 
 def _quota_filter(name: str, value: Any) -> ClientQuotaFilter:
-    """A filter of quotas."""
+    """Check a filter of quotas."""
     wanted: ClientQuotaFilter = instance(ClientQuotaFilter, "a ClientQuotaFilter")(name, value)
     entity = map_of("type to name", _entity_type, optional(string))(f"{name}.entity", wanted.entity)
     others = frozenset(list_of("types", _entity_type)(f"{name}.any_name_of", wanted.any_name_of))
@@ -116,7 +116,7 @@ class QuotaCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set quotas by entity and name; None removes a quota, and unnamed quotas stay (KIP-546).
+        """Set quotas by entity and name (KIP-546). None removes a quota; quotas that are not given stay.
 
         ``{(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1e6}}``
         """

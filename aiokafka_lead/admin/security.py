@@ -38,7 +38,7 @@ from .base import AdminArea
 
 
 class ScramMechanism(IntEnum):
-    """Mechanism of a credential."""
+    """Mechanism of a SCRAM credential."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -50,7 +50,7 @@ class ScramMechanism(IntEnum):
 
 
 class ScramCredential(NamedTuple):
-    """A user's credential, as far as brokers reveal it."""
+    """A user's SCRAM credential, as far as brokers reveal it."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -58,13 +58,13 @@ class ScramCredential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """Sets a user's password; the broker gets SCRAM's derived key, never the password itself (KIP-554)."""
+    """Sets a user's password. The broker receives the key that SCRAM derives from it, not the password (KIP-554)."""
 
     user: str
     password: str = field(repr=False)
     mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
     iterations: int = 8192
-    """From 4096 to 16384, the range that brokers accept."""
+    """From 4096 to 16384, the range accepted by brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +77,22 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token with which a client can log in on behalf of its owner (KIP-48): ``sasl_delegation_token``."""
+    """A token with which a client can log in on behalf of its owner (KIP-48); see ``sasl_delegation_token``."""
 
     token_id: str
-    """The user name for SCRAM."""
+    """User name for SCRAM."""
     hmac: bytes = field(repr=False)
-    """In base64 the password for SCRAM; also needed to renew and expire the token."""
+    """Password for SCRAM, in base64. It is also needed to renew and expire the token."""
     owner: str
-    """Like ``"User:alice"``."""
+    """Principal, such as ``"User:alice"``."""
     requester: str | None
-    """Principal that requested it; None below Kafka 3.3."""
+    """Principal that requested the token; None below Kafka 3.3."""
     renewers: tuple[str, ...]
     issued_ms: int
     expires_ms: int
-    """Unless it is renewed."""
+    """Time at which the token expires unless it is renewed."""
     max_ms: int
-    """Time of its latest possible expiry. All times are in milliseconds since 1970."""
+    """Latest possible expiry time. All times are in milliseconds since 1970."""
 
 
 _SALT_BYTES = 32
@@ -122,7 +122,7 @@ def _hmac(name: str, value: Any) -> bytes:
 
 
 def _lifetime(name: str, value: Any) -> int:
-    """Return a period in milliseconds; -1, the broker's default, for None."""
+    """Return a period in milliseconds; None becomes -1, the broker's default."""
     return -1 if value is None else integer(0, INT64_MAX)(name, value)
 
 
@@ -136,9 +136,9 @@ class SecurityCalls(AdminArea):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, tuple[ScramCredential, ...]]:
-        """Return the SCRAM mechanisms of users, of all users with credentials unless some are named (KIP-554).
+        """Return the SCRAM credentials of users, without secrets; by default of all users that have any (KIP-554).
 
-        Raises `ResourceNotFoundError` for a named user without credentials.
+        Raises `ResourceNotFoundError` for a given user without credentials.
         """
         named = _USERS("users", users)
         deadline = self._calls.deadline(timeout_ms)
@@ -164,7 +164,7 @@ class SecurityCalls(AdminArea):
     async def alter_user_scram_credentials(
         self, alterations: Iterable[ScramUpsertion | ScramDeletion], *, timeout_ms: float | None = None
     ) -> None:
-        """Set passwords of users, and delete credentials; the outcomes are by user (KIP-554)."""
+        """Set passwords and delete credentials of users; outcomes are by user (KIP-554)."""
         wanted = _ALTERATIONS("alterations", alterations)
         deadline = self._calls.deadline(timeout_ms)
         by_user: dict[str, list[ScramCredentialUpsertion | ScramCredentialDeletion]] = {}
@@ -200,11 +200,11 @@ class SecurityCalls(AdminArea):
         max_lifetime_ms: int | None = None,
         timeout_ms: float | None = None,
     ) -> DelegationToken:
-        """Create a token for this user, or for another ``owner`` like ``"User:alice"`` (KIP-48, Kafka 3.3).
+        """Create a token for this user, or for another ``owner`` such as ``"User:alice"`` (KIP-48, Kafka 3.3).
 
-        ``max_lifetime_ms`` is at most, and by default, the broker's. The request is sent only once: after a lost
-        connection `describe_delegation_token` shows if the token exists. Raises `DelegationTokenAuthDisabledError` and
-        `DelegationTokenRequestNotAllowedError`.
+        ``max_lifetime_ms`` is by default the broker's limit, and cannot exceed it. The request is sent only once: after
+        a lost connection, `describe_delegation_token` shows if the token exists. Raises
+        `DelegationTokenAuthDisabledError` and `DelegationTokenRequestNotAllowedError`.
         """
         whose = None if owner is None else principal("owner", owner)
         who_may = PRINCIPALS("renewers", renewers)
@@ -228,9 +228,9 @@ class SecurityCalls(AdminArea):
     async def renew_delegation_token(
         self, hmac: bytes, *, renew_period_ms: int | None = None, timeout_ms: float | None = None
     ) -> int:
-        """Renew a token; the result is its new expiry time, in milliseconds since 1970.
+        """Renew a token; return its new expiry time in milliseconds since 1970.
 
-        ``renew_period_ms`` is by default the broker's. Raises `DelegationTokenNotFoundError` and the like.
+        ``renew_period_ms`` is by default the broker's. Raises `DelegationTokenNotFoundError` and similar errors.
         """
         known = _hmac("hmac", hmac)
         period_ms = _lifetime("renew_period_ms", renew_period_ms)
@@ -241,7 +241,7 @@ class SecurityCalls(AdminArea):
     async def expire_delegation_token(
         self, hmac: bytes, *, expiry_period_ms: int | None = None, timeout_ms: float | None = None
     ) -> int:
-        """Let a token expire after this period, at once by default; the result is the expiry time."""
+        """Let a token expire after a period, by default immediately; return its expiry time in ms since 1970."""
         known = _hmac("hmac", hmac)
         period_ms = _lifetime("expiry_period_ms", expiry_period_ms)
         deadline = self._calls.deadline(timeout_ms)
@@ -251,7 +251,7 @@ class SecurityCalls(AdminArea):
     async def describe_delegation_token(
         self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> list[DelegationToken]:
-        """Return the tokens that this user may describe, of all owners unless some are named."""
+        """Return the tokens that this user may describe, of these owners (default: all)."""
         named = None
         if owners is not None:
             checked = PRINCIPALS("owners", owners)
@@ -274,7 +274,7 @@ class SecurityCalls(AdminArea):
 
 
 def _salted(wanted: ScramUpsertion) -> ScramCredentialUpsertion:
-    """Return the data that a broker keeps of a password (RFC 5802, Hi)."""
+    """Return the data that a broker stores for a password (RFC 5802, Hi)."""
     salt = secrets.token_bytes(_SALT_BYTES)
     hash_name = HASHES[wanted.mechanism.name.replace("_", "-")]
     return ScramCredentialUpsertion(

@@ -65,16 +65,16 @@ class ShareGroupDescription:
 
 
 class ShareGroupOffset(NamedTuple):
-    """Start offset of a share group in a partition: all earlier records are done."""
+    """Start offset of a share group in a partition; all earlier records are done."""
 
     start_offset: int
     leader_epoch: int | None
     lag: int | None
-    """Number of unfinished records from there to the partition's end; None if the broker does not say."""
+    """Number of unfinished records between there and the partition's end; None if the broker does not report it."""
 
 
 class StartOffsetChange(NamedTuple):
-    """A share group's start offset in a partition before and after a reset: None if there was none."""
+    """A share group's start offset in a partition, before and after a reset; None if there was none before."""
 
     before: int | None
     after: int
@@ -93,7 +93,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ShareGroupDescription]:
-        """Return share groups by id (KIP-932, Kafka 4.1); raises `GroupIdNotFoundError`."""
+        """Return share groups by id (KIP-932, Kafka 4.1). Raises `GroupIdNotFoundError`."""
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
         deadline = self._calls.deadline(timeout_ms)
@@ -113,7 +113,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
     async def delete_share_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """The same, by Java's name for share groups."""
+        """Delete share groups. Same as `delete_consumer_groups`, under Java's name."""
         await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
 
     async def list_share_group_offsets(
@@ -123,9 +123,9 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Return a share group's start offset and lag in each partition; of all partitions unless some are named.
+        """Return a share group's start offset and lag by partition; in all its partitions unless some are given.
 
-        None for a partition without a start offset; a missing group has none at all.
+        A given partition without a start offset is None, as is every given partition of a missing group.
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -134,7 +134,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> None:
-        """Set the start offsets of a share group without members; raises `NonEmptyGroupError`.
+        """Set the start offsets of a share group without members. Raises `NonEmptyGroupError`.
 
         The group is created if it is missing.
         """
@@ -152,10 +152,10 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, StartOffsetChange]:
-        """Reset a share group without members; the result is each start offset before and after.
+        """Reset the start offsets of a share group without members; return each before and after.
 
         Deliveries and acknowledgements after the new start are forgotten. ``to``, ``topics``, ``partitions`` and
-        ``dry_run`` are as in `reset_consumer_group_offsets`; the default is every partition that was ever assigned to a
+        ``dry_run`` are as in `reset_consumer_group_offsets`. The default is every partition that was ever assigned to a
         member of the group. Raises `NonEmptyGroupError`. Java: ``kafka-share-groups --reset-offsets``.
         """
         GROUP_ID("group_id", group_id)
@@ -180,7 +180,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def delete_share_group_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout_ms: float | None = None
     ) -> None:
-        """Delete a share group's state for topics; it must not have members. Raises `NonEmptyGroupError`."""
+        """Delete the state of a share group without members for topics. Raises `NonEmptyGroupError`."""
         GROUP_ID("group_id", group_id)
         wanted = NAMED_TOPICS("topics", topics)
         deadline = self._calls.deadline(timeout_ms)
@@ -200,7 +200,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def _start_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None, deadline: Deadline
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Return a group's start offset in each partition; None asks for all."""
+        """Return a group's start offset by partition; of all partitions if ``partitions`` is None."""
         topics = None
         if partitions is not None:
             topics = indexes_by_topic(

@@ -33,7 +33,7 @@ _KINDS: Mapping[int, Literal["source", "processor", "sink"]] = {1: "source", 2: 
 
 @dataclass(frozen=True, slots=True)
 class StreamsTasks:
-    """Tasks of a member of a streams group: the partitions by subtopology."""
+    """Tasks of a member of a streams group: partitions by subtopology."""
 
     active: Mapping[str, tuple[int, ...]]
     standby: Mapping[str, tuple[int, ...]]
@@ -42,7 +42,7 @@ class StreamsTasks:
 
 @dataclass(frozen=True, slots=True)
 class StreamsMemberDescription:
-    """A member of a streams group: one thread of an application of Kafka Streams."""
+    """A member of a streams group: a thread of a Kafka Streams application."""
 
     member_id: str
     group_instance_id: str | None
@@ -61,7 +61,7 @@ class StreamsMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class StreamsSubtopology:
-    """A part of a topology without streams to other parts."""
+    """A part of a topology that is connected to other parts only by topics."""
 
     subtopology_id: str
     source_topics: tuple[str, ...]
@@ -72,11 +72,11 @@ class StreamsSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class StreamsNode:
-    """A node of a topology, which reads topics, works on records, or writes a topic."""
+    """A node of a topology: it reads topics, processes records, or writes to a topic."""
 
     name: str
     kind: Literal["source", "processor", "sink", "unknown"]
-    """"unknown" is a kind that this client does not know."""
+    """"unknown" if this client does not know the kind."""
     source_topics: tuple[str, ...]
     sink_topic: str | None
     stores: tuple[str, ...]
@@ -85,24 +85,24 @@ class StreamsNode:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTopology:
-    """A topology as the application has described it: its nodes by subtopology, and global stores (KIP-1331)."""
+    """A topology as described by the application: its nodes by subtopology, and global stores (KIP-1331)."""
 
     subtopologies: Mapping[str, tuple[StreamsNode, ...]]
     global_stores: tuple[tuple[StreamsNode, StreamsNode], ...]
-    """The source and the processor of each."""
+    """Source and processor of each global store."""
 
 
 class StreamsTopologyStatus(IntEnum):
-    """Why a description of a group has its topology, or has none."""
+    """Reason why the description of a group includes its topology or not."""
 
     NOT_REQUESTED = 0
     NOT_STORED = 1
-    """The brokers keep no topologies, or the application has not described its own."""
+    """The brokers store no topologies, or the application has not described its topology."""
     ERROR = 2
-    """The broker could not read it; its log says why."""
+    """The broker could not read the topology; see its log."""
     AVAILABLE = 3
     UNKNOWN = -1
-    """A status that this client does not know."""
+    """The client does not know the status."""
 
     @classmethod
     def _missing_(cls, value: object) -> StreamsTopologyStatus:
@@ -120,18 +120,18 @@ class StreamsGroupDescription:
     group_epoch: int
     target_assignment_epoch: int
     topology_epoch: int | None
-    """None before the first member has described its topology."""
+    """None until a member has described its topology."""
     subtopologies: tuple[StreamsSubtopology, ...]
     authorized_operations: frozenset[AclOperation] | None = None
     assignor: str | None = None
-    """None if the broker does not name it (before Kafka 4.4)."""
+    """None if the broker does not report it (before Kafka 4.4)."""
     topology: StreamsTopology | None = None
     """None unless its status is AVAILABLE."""
     topology_status: StreamsTopologyStatus = StreamsTopologyStatus.NOT_REQUESTED
 
 
 class StreamsGroupCalls(OffsetCalls, GroupCalls):
-    """Groups of Kafka Streams (KIP-1071). Their offsets are handled like consumer groups' offsets."""
+    """Groups of Kafka Streams (KIP-1071). Their offsets are handled like the offsets of consumer groups."""
 
     async def describe_streams_groups(
         self,
@@ -141,9 +141,9 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         include_topology_description: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, StreamsGroupDescription]:
-        """Groups of Kafka Streams by id (KIP-1071, Kafka 4.1); raises `GroupIdNotFoundError`.
+        """Return groups of Kafka Streams by id (KIP-1071, Kafka 4.1). Raises `GroupIdNotFoundError`.
 
-        With ``include_topology_description`` also the application's topology, node by node (KIP-1331): raises
+        ``include_topology_description`` adds the application's topology with its nodes (KIP-1331), and raises
         `UnsupportedVersionError` before Kafka 4.4.
         """
         ids = GROUP_IDS("group_ids", group_ids)
@@ -168,7 +168,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
     async def delete_streams_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """The same, by Java's name for groups of Kafka Streams."""
+        """Delete groups of Kafka Streams. Same as `delete_consumer_groups`, under Java's name."""
         await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
 
     async def list_streams_group_offsets(
@@ -179,7 +179,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The same as `list_consumer_group_offsets`, by Java's name for groups of Kafka Streams."""
+        """Return committed offsets. Same as `list_consumer_group_offsets`, under Java's name."""
         return await self.list_consumer_group_offsets(
             group_id, partitions, require_stable=require_stable, timeout_ms=timeout_ms
         )
@@ -191,18 +191,18 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """The same as `alter_consumer_group_offsets`, by Java's name for groups of Kafka Streams."""
+        """Set committed offsets. Same as `alter_consumer_group_offsets`, under Java's name."""
         await self.alter_consumer_group_offsets(group_id, offsets, timeout_ms=timeout_ms)
 
     async def delete_streams_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> None:
-        """The same as `delete_consumer_group_offsets`, by Java's name for groups of Kafka Streams."""
+        """Delete committed offsets. Same as `delete_consumer_group_offsets`, under Java's name."""
         await self.delete_consumer_group_offsets(group_id, partitions, timeout_ms=timeout_ms)
 
 
 def described(group: DescribedGroup, broker: int) -> StreamsGroupDescription:
-    """A group, as its coordinator describes it."""
+    """Return the group as described by its coordinator."""
     topology = group.topology
     subtopologies = [] if topology is None else topology.subtopologies or []
     return StreamsGroupDescription(

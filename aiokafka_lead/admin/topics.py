@@ -44,8 +44,9 @@ from .base import NAMED_TOPICS, TOPICS, AdminArea
 class NewTopic:
     """A topic to create.
 
-    ``num_partitions`` and ``replication_factor`` of -1 are the cluster's defaults. ``replica_assignments`` names the
-    brokers of each partition instead, the preferred leader first; the other two must then be left out.
+    If ``num_partitions`` or ``replication_factor`` is -1, the cluster's default applies. Alternatively,
+    ``replica_assignments`` has the brokers of each partition, with the preferred leader first; ``num_partitions`` and
+    ``replication_factor`` must then be omitted.
     """
 
     name: str
@@ -57,7 +58,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was created; values not reported by the cluster (below Kafka 2.4) are -1 or empty."""
+    """A topic as created. Values that the cluster does not report (below Kafka 2.4) are -1 or empty."""
 
     name: str
     topic_id: UUID
@@ -68,7 +69,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The new total number of partitions of a topic, and optionally the brokers of each new one."""
+    """The new total number of partitions of a topic, and optionally the brokers of each new partition."""
 
     total_count: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -84,7 +85,7 @@ class TopicListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition's leader and replicas. ``leader_id`` is -1 while it has none."""
+    """A partition's leader and replicas. ``leader_id`` is -1 if the partition has no leader."""
 
     partition: int
     leader_id: int
@@ -93,13 +94,14 @@ class PartitionDescription:
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...]
     eligible_leader_replicas: tuple[int, ...] | None = None
-    """Replicas outside of the ISR that may lead without loss (KIP-966); None if the cluster did not say."""
+    """Replicas outside of the ISR that may lead without data loss (KIP-966); None if the cluster did not report them.
+    """
     last_known_elr: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic with its partitions, in the order of their numbers."""
+    """A topic with its partitions in numerical order."""
 
     name: str
     topic_id: UUID
@@ -161,10 +163,10 @@ class TopicCalls(AdminArea):
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
     ) -> dict[str, CreatedTopic]:
-        """Create topics, or only check that they could be; the result is by name.
+        """Create topics, or only validate them; return the created topics by name.
 
-        Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and the like. Brokers learn of a new topic at
-        different times, shortly after this returns.
+        Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and similar errors. Shortly after this
+        returns, some brokers may not have the new topics yet.
         """
         wanted = _NEW_TOPICS("topics", topics)
         boolean("validate_only", validate_only)
@@ -182,7 +184,7 @@ class TopicCalls(AdminArea):
         return await self._calls.batch(creatable, Route.CONTROLLER, build, read, deadline)
 
     async def delete_topics(self, topics: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete topics by name; raises `UnknownTopicOrPartitionError`. Brokers forget them shortly after this."""
+        """Delete topics by name. Brokers remove them shortly after this. Raises `UnknownTopicOrPartitionError`."""
         names = NAMED_TOPICS("topics", topics)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -210,9 +212,9 @@ class TopicCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set a larger number of partitions by topic. Keyed records may go to other partitions from then on.
+        """Increase the number of partitions of topics. Afterwards records may go to other partitions for the same key.
 
-        Raises `InvalidPartitionsError` if there are more already.
+        Raises `InvalidPartitionsError` unless the number increases.
         """
         wanted = _NEW_PARTITIONS("topics", topics)
         boolean("validate_only", validate_only)
@@ -244,7 +246,7 @@ class TopicCalls(AdminArea):
     async def describe_topics(
         self, topics: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Return topics with their partitions, leaders and replicas, by name; all topics unless some are named.
+        """Return topics with their partitions, leaders and replicas, by name (default: all topics).
 
         Raises `UnknownTopicOrPartitionError`.
         """
@@ -254,11 +256,11 @@ class TopicCalls(AdminArea):
     def describe_topic_partitions(
         self, topics: Iterable[str], *, page_size: int = 2000, timeout_ms: float | None = None
     ) -> AsyncIterator[TopicDescription]:
-        """Iterate over topics page by page, with eligible leader replicas (KIP-966, Kafka 3.7).
+        """Iterate asynchronously over topics by page, with eligible leader replicas (KIP-966, Kafka 3.7).
 
-        An asynchronous iterator of descriptions in the order of the names, except topics that the broker does not know
-        at first; a topic on several pages appears several times, each time with the partitions of that page. If a topic
-        cannot be described, its error is raised at the end.  ``timeout_ms`` bounds all pages together. Raises
+        Yields descriptions in the order of the names, except for topics that the broker does not know at first. A topic
+        on several pages is yielded several times, each time with the partitions of that page. If a topic cannot be
+        described, its error is raised at the end. ``timeout_ms`` limits all pages together. Raises
         `UnsupportedVersionError` if the cluster is older.
         """
         names = NAMED_TOPICS("topics", topics)
@@ -266,7 +268,7 @@ class TopicCalls(AdminArea):
         return self._describe_by_pages(names, page_size, self._calls.deadline(timeout_ms))
 
     async def _describe_topics(self, topics: Iterable[str] | None, deadline: Deadline) -> dict[str, TopicDescription]:
-        """Return topics with their partitions, from Metadata; None describes all."""
+        """Return topics with their partitions, from Metadata; all topics if ``topics`` is None."""
         if topics is None:
             response = await self._calls.metadata(None, deadline)
             return {topic.name: _described(topic) for topic in response.topics if topic.name and not topic.error_code}
@@ -274,7 +276,7 @@ class TopicCalls(AdminArea):
         asked: set[int] = set()
 
         async def ask(pending: Mapping[str, None]) -> dict[str, TopicDescription | KafkaError]:
-            # A lagging broker does not know a new topic yet: each attempt asks another one.
+            # A lagging broker does not have a new topic yet, so each attempt asks another broker.
             answer = await self._calls.metadata_of_another(pending, asked, deadline)
             return {
                 topic.name or "": outcome(_described(topic), topic.error_code, f"topic {topic.name!r}")
@@ -286,7 +288,7 @@ class TopicCalls(AdminArea):
     async def _describe_by_pages(
         self, topics: Iterable[str], page_size: int, deadline: Deadline
     ) -> AsyncIterator[TopicDescription]:
-        """Yield topics with their partitions from DescribeTopicPartitions: a description per topic and page.
+        """Yield topics with their partitions from DescribeTopicPartitions, one description per topic and page.
 
         The error of a topic that cannot be described is raised at the end.
         """

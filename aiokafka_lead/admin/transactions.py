@@ -1,4 +1,4 @@
-"""Transactions and the producers that write them (KIP-664, KIP-360)."""
+"""Transactions and their producers (KIP-664, KIP-360)."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from .base import NAMED_PARTITIONS, PARTITIONS, TOPICS, AdminArea, indexes_by_to
 from .topics import TopicCalls
 
 _TRANSACTION_TIMEOUT_MS = 60_000
-"""Timeout of a transactional id whose producers are fenced, until its next producer sets another."""
+"""Timeout of a transactional id after its producers are fenced, until its next producer sets another timeout."""
 
 
 class TransactionState(StrEnum):
-    """State of a transactional id, as its coordinator knows it."""
+    """State of a transactional id, according to its coordinator."""
 
     EMPTY = "Empty"
     """No transaction since the producer began."""
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
-    """Decided; the markers are being written."""
+    """The commit is decided; the markers are being written."""
     PREPARE_ABORT = "PrepareAbort"
     COMPLETE_COMMIT = "CompleteCommit"
     COMPLETE_ABORT = "CompleteAbort"
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
     DEAD = "Dead"
-    """It has expired."""
+    """The transactional id has expired."""
     UNKNOWN = "Unknown"
-    """A state that this client does not know."""
+    """The client does not know the state."""
 
     @classmethod
     def _missing_(cls, value: object) -> TransactionState:
@@ -57,7 +57,7 @@ class TransactionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
-    """A transactional id, and the broker that coordinates it."""
+    """A transactional id and its coordinator."""
 
     transactional_id: str
     state: TransactionState
@@ -67,7 +67,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id with its open or latest transaction."""
+    """A transactional id and its open or latest transaction."""
 
     transactional_id: str
     state: TransactionState
@@ -75,29 +75,30 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: int
     start_time_ms: int | None
-    """Beginning of the transaction, in milliseconds since 1970; None if there was none."""
+    """Start of the transaction in milliseconds since 1970; None if there was none."""
     partitions: frozenset[TopicPartition]
-    """Partitions of the open transaction; while it ends, those still without a marker."""
+    """Partitions of the open transaction; while it ends, partitions still without a marker."""
     coordinator_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """A partition leader's state of an idempotent or transactional producer that wrote to it."""
+    """State of an idempotent or transactional producer at the leader of a partition that it wrote to."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
-    """-1 if it has written no record in this epoch."""
+    """-1 if the producer has written no record in this epoch."""
     last_timestamp_ms: int
     coordinator_epoch: int | None
-    """Epoch of the coordinator that last ended a transaction of the producer here; None before the first."""
+    """Epoch of the coordinator that last ended a transaction of the producer here; None before the first transaction.
+    """
     transaction_start_offset: int | None
-    """Start of its open transaction; None without one."""
+    """Start offset of the producer's open transaction; None if no transaction is open."""
 
 
 class FencedProducer(NamedTuple):
-    """The producer id and epoch of a transactional id after its producers were fenced."""
+    """Producer id and epoch of a transactional id after its producers were fenced."""
 
     producer_id: int
     producer_epoch: int
@@ -117,7 +118,7 @@ _BROKER = optional(integer(0))
 
 
 class TransactionCalls(AdminArea):
-    """Transactions and the producers that write them."""
+    """Transactions and their producers."""
 
     async def list_transactions(
         self,
@@ -128,9 +129,9 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Return all brokers' transactional ids that match all filters, keyed by id (KIP-664, Kafka 3.0).
+        """Return the transactional ids of all brokers that match all filters, by id (KIP-664, Kafka 3.0).
 
-        ``longer_than_ms`` selects ids whose latest transaction began longer ago than this (KIP-994, Kafka 3.8).
+        ``longer_than_ms`` selects ids whose latest transaction began longer ago (KIP-994, Kafka 3.8).
         ``transactional_id_pattern`` is an RE2 regular expression that must match the whole id (KIP-1152, Kafka 4.1).
         Raises `UnsupportedVersionError` if a broker is too old for a filter.
         """
@@ -144,7 +145,7 @@ class TransactionCalls(AdminArea):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Return the state, producer, timeout and open partitions of transactional ids, by id (KIP-664).
+        """Return transactional ids with state, producer, timeout and open partitions, by id (KIP-664).
 
         Raises `TransactionalIdNotFoundError`.
         """
@@ -159,7 +160,7 @@ class TransactionCalls(AdminArea):
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return the producers known to partitions' leaders, or to one broker's replicas (KIP-664)."""
+        """Return the producers of partitions, according to the leaders or to the replicas of one broker (KIP-664)."""
         wanted = NAMED_PARTITIONS("partitions", partitions)
         broker = _BROKER("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
@@ -175,12 +176,12 @@ class TransactionCalls(AdminArea):
         coordinator_epoch: int = 0,
         timeout_ms: float | None = None,
     ) -> None:
-        """Abort a hanging transaction in a partition (KIP-664), without asking its coordinator.
+        """Abort a hanging transaction in a partition, without its coordinator (KIP-664).
 
-        Identify it by its start offset, or by the producer's id and epoch from `describe_producers`, with the
-        coordinator's epoch. Needs cluster permission. Raises `InvalidProducerEpochError` or
-        `TransactionCoordinatorFencedError` if the partition knows newer epochs, and `KafkaError` if no open transaction
-        begins at the offset. Never use it for a transaction that its producer is still using.
+        Identify it by its start offset, or by the producer's id and epoch and the coordinator's epoch from
+        `describe_producers`. Needs cluster permission. Raises `InvalidProducerEpochError` or
+        `TransactionCoordinatorFencedError` if the partition has a newer epoch, and `KafkaError` if no open transaction
+        begins at the offset. Never use this for a transaction that a producer is still using.
         """
         where = topic_partition("partition", partition)
         offset = _START_OFFSET("start_offset", start_offset)
@@ -200,9 +201,9 @@ class TransactionCalls(AdminArea):
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, FencedProducer]:
-        """Fence the producers that use these transactional ids; their open transactions are aborted.
+        """Fence the producers that use these transactional ids and abort their open transactions.
 
-        Producers that start later with one of the ids are not affected.
+        Producers that start later with one of these ids are not affected.
         """
         ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -224,7 +225,7 @@ class TransactionCalls(AdminArea):
         pattern: str | None,
         deadline: Deadline,
     ) -> dict[str, TransactionListing]:
-        """Return every transactional id that passes all filters; each broker reports the ids that it coordinates."""
+        """Return every transactional id that matches all filters. Each broker lists the ids that it coordinates."""
 
         def build() -> ListTransactionsRequest:
             return ListTransactionsRequest(
@@ -246,7 +247,7 @@ class TransactionCalls(AdminArea):
     async def _describe_transactions(
         self, transactional_ids: Iterable[str], deadline: Deadline
     ) -> dict[str, TransactionDescription]:
-        """Return each transactional id as its coordinator knows it."""
+        """Return each transactional id as described by its coordinator."""
         return await self._calls.by_coordinator(
             CoordinatorKind.TRANSACTION,
             transactional_ids,
@@ -277,7 +278,7 @@ class TransactionCalls(AdminArea):
         producers = (await self._describe_producers([where], None, deadline))[where]
         for producer in producers:
             if producer.transaction_start_offset == start_offset:
-                # Without an epoch no coordinator has ended a transaction here: none can be newer than epoch 0.
+                # Without an epoch no coordinator has ended a transaction here, so epoch 0 is accepted.
                 epoch = producer.coordinator_epoch or 0
                 await self._abort(where, producer.producer_id, producer.producer_epoch, epoch, deadline)
                 return
@@ -291,7 +292,7 @@ class TransactionCalls(AdminArea):
         coordinator_epoch: int,
         deadline: Deadline,
     ) -> None:
-        """Write the marker of an abort, as the coordinator would."""
+        """Write an abort marker, as the coordinator would."""
 
         def build(pending: Mapping[TopicPartition, None]) -> WriteTxnMarkersRequest:
             topics = indexes_by_topic(
@@ -374,9 +375,9 @@ _PARTITIONS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """A transaction that is open in a partition though no coordinator will end it (KIP-664).
+    """A transaction that is open in a partition although no coordinator will end it (KIP-664).
 
-    Consumers of committed records cannot read past it. `AdminClient.abort_transaction` ends it.
+    Consumers with "read_committed" cannot read past it. `AdminClient.abort_transaction` ends it.
     """
 
     partition: TopicPartition
@@ -396,11 +397,11 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         max_transaction_timeout_ms: float = 900_000,
         timeout_ms: float | None = None,
     ) -> list[HangingTransaction]:
-        """Find transactions that no coordinator will end, and that block consumers of committed records (KIP-664).
+        """Return transactions that no coordinator will end and that block "read_committed" consumers (KIP-664).
 
-        The search covers topics, partitions, or all replicas of a broker; give at least one of the three. Only
-        transactions last written to longer ago than ``max_transaction_timeout_ms`` (the brokers'
-        transaction.max.timeout.ms) can hang.
+        Searches topics, partitions, or all replicas of a broker; at least one of these must be given. Only transactions
+        without a write for longer than ``max_transaction_timeout_ms`` (the brokers' transaction.max.timeout.ms) can
+        hang.
         """
         names = TOPICS("topics", topics)
         wanted = PARTITIONS("partitions", partitions)
@@ -413,7 +414,7 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         hanging = await self._without_coordinator(old, deadline) if old else []
         if not hanging:
             return []
-        # A transaction may have ended between the two questions: a hanging one is still open.
+        # A transaction may have ended between the two requests. A hanging transaction is still open.
         again = await self._open_since({found.partition for found in hanging}, broker, 0, deadline)
         still = {(found.partition, found.producer.producer_id, found.start_offset) for found in again}
         return [
@@ -423,7 +424,7 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
     async def _without_coordinator(
         self, old: Iterable[HangingTransaction], deadline: Deadline
     ) -> list[HangingTransaction]:
-        """Return the transactions that no coordinator counts among its open ones."""
+        """Return the transactions that are not open according to any coordinator."""
         producer_ids = {found.producer.producer_id for found in old}
         listed = await self._list_transactions(None, producer_ids, None, None, deadline)
         names = {listing.producer_id: name for name, listing in listed.items()}
@@ -460,7 +461,7 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
     async def _open_since(
         self, partitions: Iterable[TopicPartition], broker: int | None, age_ms: float, deadline: Deadline
     ) -> list[HangingTransaction]:
-        """Return open transactions that were last written to longer ago than ``age_ms``."""
+        """Return open transactions without a write for longer than ``age_ms``."""
         everything: Sequence[TopicPartition] = sorted(partitions)
         found: list[HangingTransaction] = []
         for first in range(0, len(everything), _PARTITIONS_AT_ONCE):

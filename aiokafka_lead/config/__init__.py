@@ -1,7 +1,7 @@
-"""Options of the clients: public types (`options`), defaults and checks, and the frozen result for the engine.
+"""Options of the clients: public types (`options`), defaults, checks, and frozen configurations.
 
-Names are aiokafka's if it has the option, else the Java client's in snake case. Defaults are the Java client's
-(4.x). Values are checked when the client is constructed, so a mistake shows before anything is connected.
+An option has aiokafka's name if aiokafka has it, else the Java client's name in snake case. Defaults are the Java
+client's (4.x). Values are checked when the client is constructed, so that mistakes are found before it connects.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import types of options when they are first named: programs that are not checked at run time need none."""
+    """Import a type of options when it is first used: most programs need none at run time."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(".options", __name__), name)
@@ -118,11 +118,11 @@ def _bytes(low: int = 0) -> Callable[[str, Any], Any]:
 
 
 _OF_EACH_CLIENT = ("client_id", "close_timeout_ms")
-"""Options of `ClientOptions` that a client on shared connections may have for itself."""
+"""Options of `ClientOptions` that may differ between clients on shared connections."""
 
 
 class ClientConfig(SecurityConfig):
-    """The options of `ClientOptions`, checked; see there for each one's meaning."""
+    """The options of `ClientOptions`, checked. Their meaning is described there."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(kw_only=True, metadata={"check": server_list})
     proxy_url: Secret | None = option(None, optional(proxy_url), secret=True)
@@ -152,9 +152,9 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any], **more: Any) -> Self:
-        """Check everything given and fill in the rest. Secrets in ``options`` do not show in its ``repr`` afterwards.
+        """Check the given options and add defaults. Secrets in ``options`` are hidden from its ``repr`` afterwards.
 
-        Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) that names the option.
+        Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError), which names the option.
         """
         hide_secrets(cls, options)
         given = {"bootstrap_servers": bootstrap_servers, **options, **more}
@@ -162,9 +162,9 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def on_connections_of(cls, parent: ClientConfig, options: Mapping[str, Any], **more: Any) -> Self:
-        """Check the options of a client on the connections of one with the parent's options; see `from_options`.
+        """Check the options of a client that uses another client's connections; see `from_options`.
 
-        Raises `ConfigError` for an option that belongs to the connections and differs from the parent's.
+        Raises `ConfigError` for an option of the connections that differs from the parent's.
         """
         hide_secrets(cls, options)
         options = flat_security(options)
@@ -180,7 +180,7 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Fill in values that follow from other options, before each one is checked on its own."""
+        """Add values that follow from other options, before each value is checked."""
         given = cls._settle_security(given)
         for first, longest in (
             ("retry_backoff_ms", "retry_backoff_max_ms"),
@@ -188,18 +188,18 @@ class ClientConfig(SecurityConfig):
             ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
             ("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"),
         ):
-            # Java: a first wait beyond the default longest one makes every wait the same.
+            # Java: if the first delay exceeds the default maximum, every delay equals the first.
             if longest not in given and isinstance(given.get(first), (int, float)):
                 given[longest] = max(given[first], cls.__dataclass_fields__[longest].default)
         return given
 
     @property
     def refused_login_ms(self) -> float:
-        """Time in ms that brokers may refuse a login that has worked before, until the error is final."""
+        """Time in ms for which brokers may refuse a login that has worked before. Then the error is final."""
         return self.request_timeout_ms
 
     def shared(self) -> tuple[list[str], dict[str, Any]]:
-        """Return the bootstrap servers and options by which another client reaches the same cluster."""
+        """Return the bootstrap servers and options with which another client reaches the same cluster."""
         servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers]
         names = {field.name for field in dataclasses.fields(ClientConfig)} - {"bootstrap_servers"}
         return servers, {name: getattr(self, name) for name in names}
@@ -252,7 +252,7 @@ class ProducerConfig(ClientConfig):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         given = super()._settle(given)
-        # Java: idempotence that is only a default gives way to options that exclude it.
+        # Java: idempotence is switched off if it was not requested and other options exclude it.
         weaker = given.get("acks", "all") in (0, 1) or given.get("retries", 1) == 0
         many = given.get("max_in_flight_requests_per_connection", 1)
         transactional = given.get("transactional_id") is not None
@@ -260,7 +260,7 @@ class ProducerConfig(ClientConfig):
             given["enable_idempotence"] = False
         if isinstance(given.get("batch_size"), int):
             given.setdefault("batch_size_max", given["batch_size"])
-        # Java: the default delivery timeout grows with explicit values of its parts.
+        # Java: the default delivery timeout is raised to the sum of its parts.
         parts = [
             given.get(name, cls.__dataclass_fields__[name].default) for name in ("linger_ms", "request_timeout_ms")
         ]
@@ -287,7 +287,7 @@ class ProducerConfig(ClientConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """Unbounded: records and calls have deadlines of their own."""
+        """Unlimited: records and calls have deadlines."""
         return math.inf
 
 
@@ -374,5 +374,5 @@ class AdminConfig(ClientConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """Unbounded: calls have deadlines of their own."""
+        """Unlimited: calls have deadlines."""
         return math.inf

@@ -1,4 +1,4 @@
-"""Options that users may pass to the clients, with meaning, default, and the KIP that introduced each."""
+"""Options of the clients, each with its meaning, default, and the KIP that introduced it."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = [
 BootstrapServers = str | Iterable[str]
 Acks = Literal[0, 1, -1, "all"]
 OffsetReset = Literal["earliest", "latest", "none"] | str
-"""The other strings are ``by_duration:`` and an ISO 8601 duration. Editors complete the names."""
+"""Other strings are ``by_duration:`` with an ISO 8601 duration. Editors complete the names."""
 Connect = Callable[[str, int], Awaitable[socket.socket]]
-"""Takes a broker's host and port, as the cluster advertises them, and returns a connected socket."""
+"""Takes a broker's advertised host and port, and returns a connected socket."""
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
-"""Takes the serialized key, all partitions and the available ones; returns the chosen partition, as in aiokafka."""
+"""Takes the serialized key, all partitions and the available partitions, and returns a partition, as in aiokafka."""
 
 
 class SharedClient(Protocol):
-    """An `aiokafka_lead.Client`, whose connections other clients use."""
+    """An `aiokafka_lead.Client` whose connections other clients use."""
 
     _client: Any
 
@@ -48,17 +48,17 @@ class SharedClient(Protocol):
 class KerberosOptions(TypedDict, total=False):
     """Options for ``sasl_mechanism="GSSAPI"``, which needs the extra "gssapi".
 
-    Tickets come from the user's cache (``kinit``, the variable KRB5CCNAME), unless a keytab is given.
+    Tickets come from the user's cache (``kinit``, the variable KRB5CCNAME) unless a keytab is given.
     """
 
     sasl_kerberos_service_name: str
-    """The first part of the brokers' principals (``"kafka"``)."""
+    """First part of the brokers' principals (``"kafka"``)."""
     sasl_kerberos_domain_name: str | None
-    """The second part; None is the host of the connection, as brokers advertise it."""
+    """Second part of the brokers' principals; None is the host that the broker advertises (None)."""
     sasl_kerberos_principal: str | None
-    """Principal of this client; None is the first principal of the keytab, or the principal of the cache."""
+    """Principal of this client; None is the first principal of the keytab, or the principal of the cache (None)."""
     sasl_kerberos_keytab: str | os.PathLike[str] | None
-    """The file with the principal's key: tickets are fetched with it, and renewed, without ``kinit``."""
+    """File with the principal's key, with which tickets are obtained and renewed without ``kinit`` (None)."""
 
 
 class OAuthOptions(TypedDict, total=False):
@@ -66,20 +66,21 @@ class OAuthOptions(TypedDict, total=False):
 
     sasl_oauth_token_provider: TokenProvider | None
     """Source of tokens (`aiokafka_lead.oidc`): a function, or an object with ``token()`` and optionally
-    ``extensions()``. One that is not a coroutine function is called in a thread. All clients with the same object share
+    ``extensions()``. It is called in a thread if it is not a coroutine function. All clients with the same object share
     its token."""
     sasl_oauth_token_timeout_ms: float
-    """Time that one call of the provider may take (10000)."""
+    """Time limit for a call of the provider (10000)."""
     sasl_oauthbearer_token_endpoint_url: str | None
-    """Instead of a provider: URL of a token endpoint for client credentials, or ``file:///...`` with a token."""
+    """Instead of a provider: URL of a token endpoint for client credentials, or ``file:///...`` for a file with a
+    token."""
     sasl_oauthbearer_client_credentials_client_id: str | None
-    """The client's name at that endpoint."""
+    """Client id for the token endpoint."""
     sasl_oauthbearer_client_credentials_client_secret: str | None
-    """The client's secret at that endpoint."""
+    """Client secret for the token endpoint."""
     sasl_oauthbearer_scope: str | None
-    """The scope to request; None requests none."""
+    """Scope to request; None requests no scope."""
     sasl_oauthbearer_header_urlencode: bool
-    """URL-encode name and secret before they are sent, as RFC 6749 requires (False, as in Java)."""
+    """URL-encode client id and secret, as RFC 6749 requires (False, as in Java)."""
     sasl_oauthbearer_extensions: str | Mapping[str, str] | None
     """Extensions sent to brokers with these tokens (KIP-342): a mapping or
     ``"logicalCluster=lkc-1,identityPoolId=p-2"``."""
@@ -101,78 +102,78 @@ class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
     """Options of TLS and SASL, common to all clients."""
 
     security: Security | None
-    """TLS, a login or both as one value of `aiokafka_lead.security`, such as ``Scram(user, password)``, in place of all
-    options below (None)."""
+    """TLS, a login or both as one value of `aiokafka_lead.security`, for example ``Scram(user, password)``. Replaces
+    all options below (None)."""
     security_protocol: SecurityProtocol
     """Protocol for connections to brokers (``"PLAINTEXT"``)."""
     ssl_context: ssl.SSLContext | ContextFactory | None
-    """For SSL and SASL_SSL, in place of the other ``ssl_*`` options: a context, or a callable that returns the context
-    for the next connection and may be awaited (a plain one is called in a thread)."""
+    """Replaces the other ``ssl_*`` options for SSL and SASL_SSL: a context, or a callable that returns the context for
+    the next connection. A coroutine function is awaited; other callables are called in a thread."""
     ssl_cafile: str | os.PathLike[str] | None
-    """The authorities to trust, in PEM, DER or PKCS #12; the system's if neither this nor ``ssl_cadata`` is given.
-    Changed files are read again."""
+    """Authorities to trust, in PEM, DER or PKCS #12; the system's if neither this nor ``ssl_cadata`` is given. A
+    changed file is read again."""
     ssl_cadata: str | bytes | None
     """Authorities to trust, in addition to ``ssl_cafile``: PEM as a str, DER as bytes."""
     ssl_ca_password: str | None
     """Password of an ``ssl_cafile`` in PKCS #12."""
     ssl_certfile: str | os.PathLike[str] | None
-    """The certificate to present with its chain, in PEM (the key may be in the same file) or PKCS #12."""
+    """Certificate of this client with its chain, in PEM (the key may be in the same file) or PKCS #12."""
     ssl_certdata: str | None
-    """The certificate with its chain, as PEM text (KIP-651)."""
+    """Certificate of this client with its chain, as PEM text (KIP-651)."""
     ssl_keyfile: str | os.PathLike[str] | None
-    """The private key of the certificate, in PEM."""
+    """Private key of the certificate, in PEM."""
     ssl_keydata: str | None
-    """The private key of the certificate, as PEM text (KIP-651)."""
+    """Private key of the certificate, as PEM text (KIP-651)."""
     ssl_password: str | None
     """Password of an encrypted private key, or of an ``ssl_certfile`` in PKCS #12."""
     ssl_check_hostname: bool
     """Require that the broker's certificate names the host of the connection (True)."""
     sasl_mechanism: SaslMechanism | None
-    """Mechanism for SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
+    """SASL mechanism for SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
     sasl_plain_username: str | None
-    """The user name for PLAIN and SCRAM."""
+    """User name for PLAIN and SCRAM."""
     sasl_plain_password: str | None
-    """The password for PLAIN and SCRAM."""
+    """Password for PLAIN and SCRAM."""
     sasl_delegation_token: bool
-    """Use the name and password as a delegation token's id and its HMAC (in base64), for SCRAM (False, KIP-48)."""
+    """Use user name and password as the id and HMAC (in base64) of a delegation token, with SCRAM (False, KIP-48)."""
 
 
 class ClientOptions(SecurityOptions, total=False):
-    """Options that every client takes."""
+    """Options of every client."""
 
     proxy_url: str | None
-    """``"socks5://user:password@host:port"``, ``"socks4://..."`` or ``"http://..."`` (CONNECT): the proxy through which
-    brokers are reached, and which resolves their names (None). TLS goes through it. Needs the extra ``proxy``."""
+    """Proxy for connections to brokers: ``"socks5://user:password@host:port"``, ``"socks4://..."`` or ``"http://..."``
+    (CONNECT). It also resolves the brokers' names, and TLS goes through it. Needs the extra ``proxy`` (None)."""
     connect: Connect | None
-    """An async function that takes a host and a port and returns a connected ``socket.socket``, for example through a
+    """Async function that takes a host and a port and returns a connected ``socket.socket``, for example through a
     tunnel (None)."""
     bootstrap_resolve_timeout_ms: float
-    """Time that `start` waits for the name of a bootstrap server to resolve; 0 fails immediately (0, KIP-909)."""
+    """Time that `start` waits for a bootstrap server's name to resolve; 0 fails immediately (0, KIP-909)."""
     client_id: str
     """Name of this client in brokers' logs and quotas (``"aiokafka-lead"``)."""
     request_timeout_ms: float
-    """Time that a request may take before its connection is closed; also the longest throttle time accepted from a
+    """Time limit for a request, after which its connection is closed. Also the longest throttle time accepted from a
     broker (30000)."""
     retry_backoff_ms: float
-    """First delay before a failed request is retried; doubles with each failure, with jitter (100, KIP-580)."""
+    """Delay before the first retry of a request; doubles with each failure, with jitter (100, KIP-580)."""
     retry_backoff_max_ms: float
-    """Longest delay before a retry (1000)."""
+    """Maximum delay before a retry (1000)."""
     reconnect_backoff_ms: float
     """First delay before reconnecting to a broker (50, KIP-144)."""
     reconnect_backoff_max_ms: float
-    """Longest delay before reconnecting (1000)."""
+    """Maximum delay before reconnecting (1000)."""
     socket_connection_setup_timeout_ms: float
     """Time limit for connecting, TLS and authentication, at first (10000, KIP-601)."""
     socket_connection_setup_timeout_max_ms: float
-    """The same limit after repeated failures (30000)."""
+    """Maximum of that limit, reached after repeated failures (30000)."""
     connections_max_idle_ms: float
-    """Idle time after which a connection is closed (540000)."""
+    """Time after which an idle connection is closed (540000)."""
     max_in_flight_requests_per_connection: int
     """Maximum number of requests in flight on one connection (5); at least 100 on connections to a coordinator."""
     receive_max_bytes: int
     """Largest frame accepted from a broker, checked before memory is allocated (128 MiB)."""
     metadata_max_age_ms: float
-    """Maximum age of metadata before it is refreshed (300000)."""
+    """Age at which metadata is refreshed (300000)."""
     metadata_max_idle_ms: float
     """Time without writes after which a producer forgets a topic (300000, KIP-526)."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
@@ -180,15 +181,16 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_recovery_rebootstrap_trigger_ms: float
     """Bootstrap again after this time without metadata (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
-    """Make brokers refuse a connection meant for another broker or cluster, from Kafka 4.4 on, and ask older ones for
-    their cluster (True, KIP-1242); not with a ``metadata_recovery_strategy`` of ``"none"``."""
+    """Check that connections lead to the intended broker and cluster: brokers refuse others from Kafka 4.4 on, and
+    older brokers are asked for their cluster (True, KIP-1242). Not with a ``metadata_recovery_strategy`` of ``"none"``.
+    """
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
-    """Action if every bootstrap server belongs to a different cluster than before (``"fail"``, KIP-899)."""
+    """Action if every bootstrap server belongs to another cluster than before (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]
-    """Leader hints to follow in Produce and Fetch responses: all, only hints to known brokers, or none (``"trust"``,
+    """Leader hints to follow from Produce and Fetch responses: all, only hints to known brokers, or none (``"trust"``,
     KIP-951)."""
     close_timeout_ms: float | None
-    """The ``timeout_ms`` that leaving ``async with`` passes to `stop` (None)."""
+    """``timeout_ms`` of the `stop` at the end of an ``async with`` block (None)."""
     enable_metrics_push: bool
     """Push the client's metrics to brokers that request them (True, KIP-714)."""
     allow_auto_create_topics: bool
@@ -199,21 +201,22 @@ class ProducerBaseOptions(ClientOptions, total=False):
     """Options of `Producer` that do not affect the types of keys and values."""
 
     acks: Acks
-    """Replicas that must have a record before it is acknowledged: 0 none, 1 the leader, ``"all"`` the in-sync ones
-    (``"all"``)."""
+    """Replicas that must have a record before it is acknowledged: 0 for none, 1 for the leader, ``"all"`` for all
+    in-sync replicas (``"all"``)."""
     enable_idempotence: bool
-    """Retries neither duplicate nor reorder records (True; needs acks "all" and at most 5 requests in flight)."""
+    """Prevent retries from duplicating or reordering records (True; needs ``acks="all"`` and at most 5 requests in
+    flight)."""
     compression_type: CompressionType | None
     """Compression of batches (``"none"``)."""
     compression_level: int | None
-    """Level of the codec; None is the codec's default."""
+    """Level of the codec; None is the codec's default (None)."""
     batch_size: int
     """Size in bytes at which a batch is sent without lingering (16384)."""
     batch_size_max: int
-    """Size in bytes to which a batch may grow while it waits behind another request to its broker or cannot be sent yet
-    (262144; equal to ``batch_size`` if only that option is given, so no batch exceeds it)."""
+    """Maximum size in bytes of a batch that waits behind another request to its broker or cannot be sent yet (262144).
+    If only ``batch_size`` is given, equal to it, so no batch exceeds ``batch_size``."""
     linger_ms: float
-    """Time that a batch may wait for more records (5)."""
+    """Time that a batch waits for more records (5)."""
     buffer_memory: int
     """Memory limit in bytes for all unacknowledged records (32 MiB)."""
     max_block_ms: float
@@ -221,95 +224,98 @@ class ProducerBaseOptions(ClientOptions, total=False):
     max_request_size: int
     """Maximum size of a request in bytes, and so of a record (1048576)."""
     delivery_timeout_ms: float
-    """Time after ``send`` within which a record is acknowledged or fails (120000)."""
+    """Time after ``send`` in which a record must be acknowledged; then it fails (120000)."""
     transactional_id: str | None
-    """Name of this producer's transactions, unique among producers; None disables transactions (None, KIP-98)."""
+    """Name of this producer's transactions, unique among running producers; None disables transactions (None, KIP-98).
+    """
     transaction_timeout_ms: int
     """Time after which an open transaction is aborted; at most the broker's ``transaction.max.timeout.ms`` (60000)."""
     retries: int
     """Maximum number of retries per batch (2147483647: in practice ``delivery_timeout_ms`` is the limit)."""
     partitioner: Partitioner | None
-    """Chooses the partition of records that specify none; None is the built-in one (KIP-480, KIP-794)."""
+    """Chooses the partition of records sent without a partition; None is the built-in partitioner (None, KIP-480,
+    KIP-794)."""
     partitioner_adaptive_partitioning_enable: bool
     """Prefer faster brokers for records without a key (True, KIP-794)."""
     partitioner_availability_timeout_ms: float
-    """Time without accepting a batch after which a broker gets no records without a key; 0 disables this (0, KIP-794).
-    """
+    """Time without accepting a batch after which a broker gets no records without a key; 0 disables the check (0,
+    KIP-794)."""
     partitioner_ignore_keys: bool
-    """Choose the partition independently of the key (False, KIP-794)."""
+    """Choose the partition without regard to the key (False, KIP-794)."""
     partitioner_rack_aware: bool
-    """Prefer partitions led in ``client_rack`` for records without a key, if one accepts records (False, KIP-1123)."""
+    """Prefer partitions with a leader in ``client_rack`` for records without a key, if any accepts records (False,
+    KIP-1123)."""
     client_rack: str | None
-    """Rack of this producer, as in ``broker.rack`` (None). The metric ``bytes_sent_in_rack`` is based on it."""
+    """Rack of this producer, as in ``broker.rack``; also used by the metric ``bytes_sent_in_rack`` (None)."""
 
 
 class ProducerOptions(ProducerBaseOptions, total=False):
     """Options of `Producer`."""
 
     key_serializer: Serializer[Any] | None
-    """Turns a key that is not None into bytes; may take a `SerializationContext`, and may be awaited."""
+    """Converts a key other than None to bytes. May take a `SerializationContext`, and may be a coroutine function."""
     value_serializer: Serializer[Any] | None
-    """Turns a value that is not None into bytes; may take a `SerializationContext`, and may be awaited."""
+    """Converts a value other than None to bytes. May take a `SerializationContext`, and may be a coroutine function."""
 
 
 class ConsumerBaseOptions(ClientOptions, total=False):
     """Options of `Consumer` that do not affect the types of keys and values."""
 
     group_id: str | None
-    """Consumer group to join, or to store offsets for; None for no group (None)."""
+    """Consumer group to join, or to commit offsets for; None for no group (None)."""
     group_instance_id: str | None
-    """Name that survives restarts, for static membership (None, KIP-345)."""
+    """Member name that survives restarts, for static membership (None, KIP-345)."""
     group_protocol: Literal["classic", "consumer", "auto"]
-    """The rebalance protocol (``"classic"``; ``"consumer"`` is KIP-848; ``"auto"`` uses that if the brokers support it,
-    else the classic one)."""
+    """Rebalance protocol: ``"classic"``, ``"consumer"`` (KIP-848), or ``"auto"`` for the latter if the brokers support
+    it, else the classic protocol (``"classic"``)."""
     group_remote_assignor: Literal["uniform", "range"] | str | None
-    """The broker's assignor under KIP-848; None lets the broker choose, except under ``"auto"`` if
-    ``partition_assignment_strategy`` begins with ``"range"``: then the broker uses range, too. An error under
-    ``"classic"``."""
+    """Assignor of the broker under KIP-848; None lets the broker choose (None). But under ``"auto"``, None is range if
+    ``partition_assignment_strategy`` begins with ``"range"``. An error under ``"classic"``."""
     partition_assignment_strategy: Sequence[Any] | Any
-    """Assignors in order of preference: a name or object, several, or ``"range,sticky"`` (cooperative-sticky, then
-    range). Under ``group_protocol="auto"`` only names; an error under ``"consumer"``, because brokers assign."""
+    """Assignors in order of preference: a name, an object, several, or ``"range,sticky"`` (cooperative-sticky, then
+    range). Only names under ``group_protocol="auto"``; an error under ``"consumer"``, because brokers assign."""
     session_timeout_ms: float
-    """Time without a heartbeat after which a member is removed (45000)."""
+    """Time without heartbeats after which a member is removed from the group (45000)."""
     heartbeat_interval_ms: float
     """Interval of heartbeats (3000)."""
     max_poll_interval_ms: float
-    """Time between two reads after which the consumer leaves the group (300000)."""
+    """Time without a read after which the consumer leaves the group (300000)."""
     rebalance_timeout_ms: float | None
-    """Time that a rebalance waits for records in process; None is ``max_poll_interval_ms``."""
+    """Time that a rebalance waits for records in process; None is ``max_poll_interval_ms`` (None)."""
     enable_auto_commit: bool
     """Commit delivered records periodically (True)."""
     auto_commit_interval_ms: float
     """Interval of automatic commits (5000)."""
     auto_offset_reset: OffsetReset
-    """Start position if there is none: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``, KIP-1106)."""
+    """Position if the group has none: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``, KIP-1106)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"]
     """Action for a record that can never be deserialized: raise the error; skip the record with a warning in the log;
-    or send it to ``dead_letter_topic`` first (``"raise"``)."""
+    or send it to ``dead_letter_topic`` and then skip it (``"raise"``)."""
     dead_letter_topic: str | None
     """Topic for records that cannot be deserialized, with their original bytes and the cause in headers (see
-    `DEAD_LETTER_HEADERS`); also the default for `Consumer.run` (None)."""
+    `DEAD_LETTER_HEADERS`). Also the default for `Consumer.run` (None)."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
-    """Include records of open and aborted transactions, or only committed ones (``"read_uncommitted"``)."""
+    """Read all records, including records of open and aborted transactions, or only committed records
+    (``"read_uncommitted"``)."""
     client_rack: str | None
-    """Location of this client: fetches go to a replica in the same rack (None, KIP-392)."""
+    """Rack of this consumer: it fetches from a replica in the same rack (None, KIP-392)."""
     fetch_min_bytes: int
     """Bytes that a broker waits for before it answers a fetch (1)."""
     fetch_max_wait_ms: float
-    """Longest time that a broker waits before it answers a fetch (500)."""
+    """Maximum time that a broker waits before it answers a fetch (500)."""
     fetch_max_bytes: int
-    """Maximum size of a fetch response in bytes, also the limit of prefetched data (52428800)."""
+    """Maximum size of a fetch response in bytes; also the limit of prefetched data (52428800)."""
     max_partition_fetch_bytes: int
-    """Maximum bytes of one partition in a fetch response (1048576)."""
+    """Maximum number of bytes per partition in a fetch response (1048576)."""
     max_poll_records: int | None
-    """Maximum number of records per ``getmany``, None for all that are available; also the number up to which
-    ``batches`` joins batches of a partition's log, None for 500 (None)."""
+    """Maximum number of records per ``getmany``; None for all that are available. Also the number up to which
+    ``batches`` joins batches of a partition's log; None for 500 (None)."""
     max_decompressed_batch_bytes: int
-    """Maximum decompressed size in bytes of a batch in a partition's log (268435456). The same limit applies to its
-    record objects. A larger batch raises `BatchTooLargeError`."""
+    """Maximum decompressed size of a batch in bytes (268435456). The same limit applies to its record objects. A larger
+    batch raises `BatchTooLargeError`."""
     max_decompressed_bytes: int
-    """Maximum size in bytes of decompressed, undelivered data over all partitions (536870912), but at least one batch.
-    Waiting batches beyond this limit are decompressed again when they are due."""
+    """Maximum size in bytes of decompressed, unread data in all partitions (536870912), but at least one batch. Batches
+    that exceed it are decompressed again when they are read."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     exclude_internal_topics: bool
@@ -322,9 +328,9 @@ class ConsumerOptions(ConsumerBaseOptions, total=False):
     """Options of `Consumer`."""
 
     key_deserializer: Deserializer[Any] | None
-    """Converts a key's bytes for the application; may take a `SerializationContext`, and may be awaited."""
+    """Converts a key from bytes. May take a `SerializationContext`, and may be a coroutine function."""
     value_deserializer: Deserializer[Any] | None
-    """Converts a value's bytes for the application; may take a `SerializationContext`, and may be awaited."""
+    """Converts a value from bytes. May take a `SerializationContext`, and may be a coroutine function."""
 
 
 class AdminOptions(ClientOptions, total=False):

@@ -10,11 +10,11 @@ from ..types import Header
 __all__ = ["DeadLetterProducer", "HandlingOptions", "Order", "RunOptions", "ShareRunOptions"]
 
 Order = Literal["key", "partition", "none"]
-"""Records that keep their order: all with the same key, all in the same partition, or none."""
+"""Scope in which records keep their order: the same key, the same partition, or none."""
 
 
 class DeadLetterProducer(Protocol):
-    """The required part of a `Producer`."""
+    """The methods of a `Producer` that dead letters need."""
 
     async def partitions_for(self, topic: str) -> frozenset[int]: ...
 
@@ -30,100 +30,101 @@ class DeadLetterProducer(Protocol):
 
 
 class HandlingOptions(TypedDict, total=False):
-    """Options for calling a handler in `Consumer.run` and `ShareConsumer.run`. Times are in milliseconds."""
+    """Options of `Consumer.run` and `ShareConsumer.run`. Times are in milliseconds."""
 
     concurrency: int
     """Maximum number of concurrently running handlers (64)."""
     retry_backoff_ms: float
-    """The wait before a record's first retry; doubles each time, with jitter (100)."""
+    """Delay before a record's first retry; doubles with each retry, with jitter (100)."""
     retry_backoff_max_ms: float
-    """The longest such wait (10000)."""
+    """Maximum delay before a retry (10000)."""
     handler_timeout_ms: float | None
-    """Time limit of a handler for a record, or for a batch: a slower one is cancelled and counts as having raised
-    TimeoutError. A function in a thread cannot be cancelled, and is awaited. None means no limit (None)."""
+    """Time limit of a handler for a record or a batch. A slower handler is cancelled and counts as having raised
+    TimeoutError. A function in a thread cannot be cancelled, so it is awaited. None means no limit (None)."""
     slow_handler_ms: float
-    """Time after which the log names, once, a record whose handler is still running (30000)."""
+    """Time after which a warning names a record whose handler is still running, once (30000)."""
     retry_on: type[BaseException] | tuple[type[BaseException], ...] | None
-    """Exceptions after which a record is handled again; after any other it goes to ``dead_letter_topic`` at once. None
-    means all exceptions except `PermanentError` (None)."""
+    """Exceptions after which a record is handled again. After other exceptions the record goes to ``dead_letter_topic``
+    immediately. None means all exceptions except `PermanentError` (None)."""
     dead_letter_producer: DeadLetterProducer | None
-    """A started `Producer` for dead letters, without serializers, since they are bytes; None creates one that connects
-    like the consumer (None)."""
+    """Started `Producer` for dead letters, without serializers, since they are bytes. None creates a producer that
+    connects like the consumer (None)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"] | None
     """Action for a record that can never be deserialized: end the run with a `HandlerError`; skip the record with a
-    warning in the log; or send it to ``dead_letter_topic``. None sends it to that topic if there is one, and otherwise
-    ends the run (None)."""
+    warning in the log; or send it to ``dead_letter_topic``. None sends it to that topic if there is one, and ends the
+    run otherwise (None)."""
     refusal_patience_ms: float
-    """Time for which a run keeps retrying if brokers refuse the login, or access to a topic, the group, the
-    transactional id or the cluster, as a broker that has just started may do for a while. With 0 the first refusal
+    """Time for which a run keeps retrying while brokers refuse the login, or access to a topic, the group, the
+    transactional id or the cluster. A broker that has just started may do this for a while. With 0 the first refusal
     ends `run`, as in Java's clients (0)."""
     registry_patience_ms: float | None
-    """Time for which records wait for a schema registry that is unreachable or refuses the client: they neither count
-    as attempts nor become dead letters, and ``health()`` reports it. After this time `run` ends with a `HandlerError`;
-    None waits without a limit (None)."""
+    """Time for which records wait for a schema registry that is unreachable or refuses the client. Meanwhile they
+    neither count as attempts nor become dead letters, and ``health()`` reports the problem. Then `run` ends with a
+    `HandlerError`. None waits without a limit (None)."""
     stop_on_signals: bool
-    """Stop the consumer at SIGTERM or SIGINT: running handlers end, finished records are committed or acknowledged, and
-    `run` returns, all within ``close_timeout_ms`` (10000 if that is None). A second signal cancels the handlers, whose
-    records are delivered again. Needs the main thread (False)."""
+    """Stop the consumer on SIGTERM or SIGINT: running handlers end, finished records are committed or acknowledged, and
+    `run` returns, all within ``close_timeout_ms`` (10000 if that is None). A second signal cancels the handlers, and
+    their records are delivered again. Needs the main thread (False)."""
     health_port: int | None
-    """Port for answering probes while `run` runs: ``/health/live`` is 200 or 503 by the consumer's ``health()``, and so
-    is ``/health/ready``, which is also 503 from the signal on. None opens no port (None)."""
+    """Port on which probes are answered while `run` runs. ``/health/live`` returns 200 or 503 according to the
+    consumer's ``health()``. ``/health/ready`` does the same, and returns 503 from a stop signal on. None opens no port
+    (None)."""
     health_host: str | None
-    """Address on which ``health_port`` is opened; None means every address of this machine (None)."""
+    """Address on which ``health_port`` is opened; None is every address of this machine (None)."""
 
 
 class RunOptions(HandlingOptions, total=False):
-    """Options for calling a handler in `Consumer.run`. Times are in milliseconds."""
+    """Options of `Consumer.run`. Times are in milliseconds."""
 
     order: Order
-    """Order of records (``"key"``): records of one key in one partition are handled in the order of their offsets
-    (records without a key do not wait); or all records of one partition; or in any order."""
+    """Order in which records are handled: ``"key"`` handles the records of a key in a partition in the order of their
+    offsets (records without a key do not wait), ``"partition"`` all records of a partition, ``"none"`` keeps no order
+    (``"key"``)."""
     max_in_hand: int
-    """Maximum number of unfinished records in a run, over all partitions (10000). A partition's share of it also
-    limits how far the partition may run ahead of its first unfinished record."""
+    """Maximum number of unfinished records in a run, over all partitions (10000). A partition's share of it also limits
+    how far the partition may be read beyond its first unfinished record."""
     max_in_hand_bytes: int
     """Approximate maximum size of the keys and values of unfinished records, in bytes (64 MiB)."""
     retries: int
-    """Number of times that a record is handled again after its handler has raised (3)."""
+    """Number of times that a record is handled again after its handler raised (3)."""
     dead_letter_topic: str | None
-    """Topic for records whose retries are exhausted, or which cannot be deserialized: with their original bytes, and
-    the cause in headers (see `DEAD_LETTER_HEADERS`). None ends `run` with an error instead (None)."""
+    """Topic for records whose retries are exhausted or that cannot be deserialized, with their original bytes and the
+    cause in headers (see `DEAD_LETTER_HEADERS`). With None such a record ends `run` with an error (None)."""
     retry_topics: Sequence[str]
-    """Delays, such as ``["10s", "1m", "10m"]``. A record whose ``retries`` are exhausted moves to the retry topic of
-    the first delay and is handled once after that delay; if that fails, it moves to the next topic. After the last
-    topic it is given up, as without retry topics. Needs a group, and topics subscribed by name. The topics (such as
-    "orders.billing.retry.10s" for the group "billing") are created with the partition count of the original topic
-    (none)."""
+    """Delays, such as ``["10s", "1m", "10m"]``, each with a retry topic. A record whose ``retries`` are exhausted moves
+    to the first retry topic and is handled once after its delay. If that fails, it moves to the next retry topic. After
+    the last one it is given up, as without retry topics. Needs a group, and topics subscribed by name. The retry
+    topics, such as "orders.billing.retry.10s" for the group "billing", are created with the partition count of the
+    original topic (none)."""
     retry_delay: Callable[[int, BaseException], str | None] | None
-    """Function that takes a record's number of attempts and its latest error, and returns one of ``retry_topics``, or
-    None to give the record up. Without it, a record waits in each retry topic once (None)."""
+    """Function that takes a record's number of attempts and latest error, and returns one of ``retry_topics``, or None
+    to give the record up. Without it, a record waits in each retry topic once (None)."""
     retry_order: Literal["none", "key"]
     """Order of records whose key has a record in ``retry_topics``: with "none" they do not wait for it; with "key" they
-    follow it, and are handled in the order of their offsets. Needs ``order="key"`` ("none")."""
+    follow it, and are handled in the order of their offsets. "key" needs ``order="key"`` ("none")."""
     retry_share: float
-    """Part of the ``concurrency`` for retries and for records of slow keys while other records also wait. A key is slow
-    if its handlers have recently taken more than a tenth of one handler's time. Each part is at least one handler; a
-    single handler takes both kinds in turn (0.3)."""
+    """Share of ``concurrency`` for retries and records of slow keys while other records also wait. A key is slow if its
+    handlers have recently taken more than a tenth of one handler's time. Each share is at least one handler; a single
+    handler alternates between the two (0.3)."""
     max_transaction_records: int
     """With ``exactly_once``: number of records after which a transaction is committed (1000)."""
     max_transaction_ms: float
-    """With ``exactly_once``: time after which a transaction accepts no more records, and is committed once its records
+    """With ``exactly_once``: time after which a transaction accepts no more records. It is committed when its records
     are handled (100)."""
     transaction_retries: int
     """With ``exactly_once``: number of consecutive times that records are handled again because their transaction was
-    aborted without a failed handler (10). The waits are as for ``retry_backoff_ms``."""
+    aborted without a failed handler (10). The delay is as for ``retry_backoff_ms``."""
 
 
 class ShareRunOptions(HandlingOptions, total=False):
-    """Options for calling a handler in `ShareConsumer.run`. Times are in milliseconds."""
+    """Options of `ShareConsumer.run`. Times are in milliseconds."""
 
     retries: int
-    """Number of times that a record is delivered again after a handler has raised, counted over all members of the
-    group (3). Keep it below the group's limit of deliveries (5 by default), at which brokers drop a record themselves.
-    """
+    """Number of times that a record is delivered again after a handler raised, counted over all members of the group
+    (3). Keep it below the group's limit of deliveries (5 by default), at which brokers drop a record."""
     renew_locks: bool
-    """Renew the locks of records with slow handlers, if brokers can (True; Apache Kafka 4.2)."""
+    """Renew the locks of records with slow handlers, if brokers support it (True; Apache Kafka 4.2)."""
     dead_letter_topic: str | None
-    """Topic for records whose retries are exhausted, or which cannot be deserialized: with their original bytes, and
-    the cause in headers (see `DEAD_LETTER_HEADERS`). They are rejected when their dead letter is acknowledged. With
-    None they are rejected with an error in the log (None)."""
+    """Topic for records whose retries are exhausted or that cannot be deserialized, with their original bytes and the
+    cause in headers (see `DEAD_LETTER_HEADERS`). A record is rejected when its dead letter is acknowledged. With None
+    it is rejected with an error in the log (None)."""

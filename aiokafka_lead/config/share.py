@@ -1,4 +1,4 @@
-"""Options of `ShareConsumer`: the public types, defaults, and the frozen result that the engine reads."""
+"""Options of `ShareConsumer`: the public types, defaults, and the frozen configuration."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ __all__ = ["ShareConsumerBaseOptions", "ShareConsumerConfig", "ShareConsumerOpti
 class ShareConsumerBaseOptions(ClientOptions, total=False):
     """Options of `ShareConsumer` that do not affect the types of keys and values.
 
-    The start position of a group, its isolation level, the duration of locks and the number of deliveries are settings
-    of the group, made by an administrator: ``share.auto.offset.reset`` ("latest" by default),
-    ``share.isolation.level``, ``share.record.lock.duration.ms`` and the brokers' ``group.share.delivery.count.limit``.
+    An administrator configures a group's start position, isolation level, lock duration and limit of deliveries:
+    ``share.auto.offset.reset`` ("latest" by default), ``share.isolation.level``, ``share.record.lock.duration.ms`` and
+    the brokers' ``group.share.delivery.count.limit``.
     """
 
     group_id: str
-    """The share group. Groups of all kinds share one namespace."""
+    """Share group to join. Groups of all kinds share one namespace."""
     client_rack: str | None
-    """Location of this client (None)."""
+    """Rack of this consumer (None)."""
     share_acknowledgement_mode: Literal["implicit", "explicit"]
-    """``"implicit"``: delivered records that the application has not acknowledged otherwise are accepted with its next
-    read or commit. ``"explicit"``: each record is acknowledged by a call, in any order, or delivered again when its
-    lock expires (``"implicit"``)."""
+    """With ``"implicit"``, the next read or commit accepts the delivered records that the application has not
+    acknowledged otherwise. With ``"explicit"``, each record is acknowledged by a call, in any order, or is delivered
+    again when its lock expires (``"implicit"``)."""
     share_acquire_mode: Literal["batch_optimized", "record_limit"]
-    """``"batch_optimized"``: brokers acquire whole batches of the log, possibly more records than requested, at less
-    cost. ``"record_limit"``: never more, which needs Apache Kafka 4.2 (``"batch_optimized"``, KIP-1206)."""
+    """With ``"batch_optimized"``, brokers acquire whole batches of the log, possibly more records than requested, at
+    lower cost. With ``"record_limit"``, which needs Apache Kafka 4.2, they never acquire more (``"batch_optimized"``,
+    KIP-1206)."""
     fetch_min_bytes: int
     """Bytes that a broker waits for before it answers a fetch (1)."""
     fetch_max_wait_ms: float
-    """Longest time that a broker waits before it answers a fetch (500)."""
+    """Maximum time that a broker waits before it answers a fetch (500)."""
     fetch_max_bytes: int
     """Maximum size of a fetch response in bytes (52428800)."""
     max_poll_records: int
-    """Maximum number of records per `ShareConsumer.getmany`, and of records acquired ahead of the application; with
-    ``"batch_optimized"`` twice that number per broker (500)."""
+    """Maximum number of records returned by `ShareConsumer.getmany`, and of records acquired ahead of the application;
+    with ``"batch_optimized"``, up to twice this number per broker (500)."""
     max_decompressed_batch_bytes: int
-    """Maximum decompressed size of a batch of a partition's log (268435456); larger ones are rejected."""
+    """Maximum decompressed size of a batch in bytes (268435456). Larger batches are rejected."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     default_api_timeout_ms: float
@@ -53,9 +54,9 @@ class ShareConsumerOptions(ShareConsumerBaseOptions, total=False):
     """Options of `ShareConsumer`."""
 
     key_deserializer: Deserializer[Any] | None
-    """Converts a key's bytes for the application; may take a `SerializationContext`, and may be awaited."""
+    """Converts a key from bytes. May take a `SerializationContext`, and may be a coroutine function."""
     value_deserializer: Deserializer[Any] | None
-    """Converts a value's bytes for the application; may take a `SerializationContext`, and may be awaited."""
+    """Converts a value from bytes. May take a `SerializationContext`, and may be a coroutine function."""
 
 
 class ShareConsumerConfig(ClientConfig):

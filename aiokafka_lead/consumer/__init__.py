@@ -1,4 +1,4 @@
-"""The consumer reads records of Kafka topics, one by one or in batches."""
+"""Consumer of records from Kafka topics."""
 
 from __future__ import annotations
 
@@ -41,34 +41,32 @@ Offset = int | tuple[int, str] | OffsetAndMetadata
 
 
 class Consumer(ConsumerBase[K, V]):
-    """Reads topics or partitions.
+    """Reads records from topics or partitions.
 
         async with Consumer("events", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
             async for record in consumer:
                 print(record.offset, record.value)
 
-    With ``group_id`` it is a member of that group, which distributes the partitions of the topics among its members;
-    without, it reads all partitions, including new ones. `assign` reads chosen partitions instead: they are not
-    assigned by a group, and with ``group_id`` reading begins at the group's committed offsets. `ConsumerOptions`
-    describes the options.
+    With ``group_id`` the consumer is a member of that group, which distributes the partitions of the topics among its
+    members. Without a group it reads all partitions, including new ones. `assign` reads chosen partitions, which no
+    group assigns; with ``group_id`` reading begins at the group's committed offsets. `ConsumerOptions` describes the
+    options.
 
     Keys and values are bytes, or the results of ``key_deserializer`` and ``value_deserializer``, which determine their
-    types; a missing key or value is None, and is not deserialized. A deserializer is called with the bytes, or with the
-    bytes and a `SerializationContext` (see there). It may be a coroutine function: then it is awaited before the record
-    is handed out, and a read cancelled meanwhile does not lose records.
+    types. A missing key or value is None and is not deserialized. A deserializer takes the bytes, and optionally a
+    `SerializationContext`. It may be a coroutine function. A cancelled read does not lose records.
 
-    A member joins in the background after `start` or `subscribe`. Its heartbeats do not depend on the application.
-    Partitions are given up when the application has come back for more, has committed the records in hand, or has
-    exceeded ``rebalance_timeout_ms``; reading of the other partitions continues meanwhile. A member whose application
-    does not come back within ``max_poll_interval_ms`` leaves the group, with a warning, without committing the records
-    in hand; the next read joins again. An error that prevents membership (`GroupAuthorizationFailedError`,
-    `FencedInstanceIdError`, `InconsistentGroupProtocolError` and the like) is raised by `start` or the next read; later
-    reads try again, unless the member was fenced.
+    A member joins in the background after `start` or `subscribe`. Its heartbeats do not depend on the application. In a
+    rebalance it gives up partitions when the application has requested more records, has committed the records it
+    holds, or has exceeded ``rebalance_timeout_ms``. Other partitions are read meanwhile. If the application does not
+    request records for ``max_poll_interval_ms``, the member leaves the group with a warning, without committing the
+    records it holds; the next read joins again. An error that prevents membership, such as
+    `GroupAuthorizationFailedError`, `FencedInstanceIdError` or `InconsistentGroupProtocolError`, is raised by `start`
+    or the next read. Later reads try again, unless the member was fenced.
 
-    A consumer belongs to the event loop that started it, and to one reading task at a time: a task that has to wait for
-    records while another one waits gets `IllegalStateError`. All times are in milliseconds. Errors about one record of
-    a partition (`PartitionReadError`) leave the position unchanged: `seek` to continue. Other partitions are not
-    affected.
+    A consumer belongs to the event loop that started it. While a task waits for records, other reads that would wait
+    raise `IllegalStateError`. All times are in milliseconds. An error in a record (`PartitionReadError`) does not
+    change the partition's position or affect other partitions; `seek` to continue.
     """
 
     # --- start and stop ----------------------------------------------------------------------------------------------
@@ -76,27 +74,28 @@ class Consumer(ConsumerBase[K, V]):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and begin to fetch; with ``wait``, return once the starting positions are known.
 
-        That is, each partition to read has its position, so that "latest" counts from then. A member of a group waits
-        for its first assignment, even an empty one, and for the positions in it; ``on_partitions_assigned`` has
-        returned by then. Positions that are still unknown after ``timeout_ms`` (``request_timeout_ms``), because of a
-        slow rebalance or a partition without a leader, are found in the background, with a warning that names them;
-        topics and partitions that do not exist are not waited for. If there is no partition to read yet, it returns as
-        soon as it is connected. Without ``wait`` it returns at once and connects in the background, for as long as no
-        broker can be reached: reads wait for that.
+        With ``wait``, each partition to read has a position on return, so "latest" means the end of the log at that
+        time. A member of a group waits for its first assignment, even an empty one, for ``on_partitions_assigned``, and
+        for the positions. After ``timeout_ms`` (``request_timeout_ms``), for example in a slow rebalance or without a
+        partition leader, missing positions are found in the background, and a warning names them. Topics and partitions
+        that do not exist are not waited for. Without partitions to read, this returns once connected.
 
-        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used in that time;
-        authentication and TLS errors unchanged; and errors that keep a member out of its group. After an error, or when
-        cancelled, the consumer is stopped.
+        Without ``wait``, this returns immediately and the consumer keeps trying to connect in the background. Reads
+        wait for the connection.
+
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
+        ``timeout_ms``. Raises authentication and TLS errors unchanged, and errors that keep a member out of its group.
+        After an error or a cancellation the consumer is stopped.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
-        """Wait until `start` would have returned, within ``timeout_ms`` (``default_api_timeout_ms``).
+        """Wait until `start` would have returned, for at most ``timeout_ms`` (``default_api_timeout_ms``).
 
-        Useful after ``start(wait=False)``, a start that stopped waiting, `subscribe` and `assign`. A partition whose
-        reads raise an error does not prolong the wait. Raises the error with which the consumer or its membership has
-        failed, `RequestTimedOutError` that names the missing partitions or the current step of the group, and
-        `IllegalStateError` in a listener's callback, which is part of the assignment.
+        Useful after ``start(wait=False)``, a `start` that returned without all positions, `subscribe` and `assign`.
+        Does not wait for a partition whose reads raise an error. Raises the error with which the consumer or its
+        membership has failed, and `RequestTimedOutError`, which names the missing partitions or the current step of the
+        group. Raises `IllegalStateError` in a listener's callback, which is part of the assignment.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -104,11 +103,11 @@ class Consumer(ConsumerBase[K, V]):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop fetching and close every connection, within ``timeout_ms`` (10000) regardless of the brokers.
 
-        Iterations end, other waiting calls raise `ClientClosedError`. May be called again. With ``group_id`` and
-        ``enable_auto_commit`` it commits the records that the application has finished, which does not include the last
-        record, batch or result of `getmany`. Leaving an ``async with`` block without an error commits these, too. A
-        member then leaves its group, after ``on_partitions_revoked``; but a static member (``group_instance_id``,
-        KIP-345) keeps its place until its session ends.
+        Iterations end; other waiting calls raise `ClientClosedError`. May be called again. With ``group_id`` and
+        ``enable_auto_commit``, it commits the records that the application has finished. The last record, batch or
+        result of `getmany` counts only if an ``async with`` block ends without an error. A member then leaves its
+        group, after ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345) keeps its place until
+        its session expires.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -117,14 +116,14 @@ class Consumer(ConsumerBase[K, V]):
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: object = None
     ) -> None:
-        """Read these topics, or all topics that fully match ``pattern``, now or later; replaces earlier choices.
+        """Read these topics, or all topics whose full name matches ``pattern``; replaces earlier choices.
 
-        Partitions that appear later are read from their beginning if ``auto_offset_reset`` is "latest", so that none of
-        their records is missed; in a group, this requires that the member was there first and the partition has no
-        committed offset.
+        A pattern includes topics created later. If ``auto_offset_reset`` is "latest", partitions that appear later are
+        read from their beginning, so that no record is missed. In a group, this requires that the member joined before
+        and that the partition has no committed offset.
 
         ``listener``, for members of a group, is a `RebalanceListener` or a similar object. Under
-        ``group_protocol="consumer"`` the broker matches the pattern, in RE2's syntax (KIP-848).
+        ``group_protocol="consumer"`` the broker matches the pattern, in RE2 syntax (KIP-848).
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
@@ -137,9 +136,9 @@ class Consumer(ConsumerBase[K, V]):
         self._engine.subscribe(names, None if pattern is None else arguments.pattern("pattern", pattern), listener)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions; replaces earlier choices, but partitions that stay keep their position.
+        """Read these partitions; replaces earlier choices, but partitions that stay keep their positions.
 
-        A member of a group leaves it first, in the background.
+        A member of a group leaves the group first, in the background.
         """
         wanted = arguments.PARTITIONS("partitions", partitions)
         self._client.check_loop()
@@ -149,7 +148,7 @@ class Consumer(ConsumerBase[K, V]):
     def unsubscribe(self) -> None:
         """Stop reading. A member gives up its partitions and leaves the group, in the background.
 
-        `run` ends as if the consumer were stopped; another waiting read raises `IllegalStateError`.
+        `run` returns as if the consumer were stopped. Another waiting read raises `IllegalStateError`.
         """
         self._client.check_loop()
         self._engine.subscription.clear()
@@ -157,27 +156,30 @@ class Consumer(ConsumerBase[K, V]):
         self._engine.unsubscribed()
 
     def subscription(self) -> frozenset[str]:
-        """Return the subscribed topics, as far as they are known; empty after `assign`."""
+        """Return the subscribed topics, or the known topics that match the pattern; empty after `assign`."""
         subscription = self._engine.subscription
         if subscription.kind is SubscriptionKind.PATTERN:
             return frozenset(subscription.matched(self._client.metadata.snapshot))
         return subscription.topics if subscription.kind is SubscriptionKind.TOPICS else frozenset()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions that are read now; for a member of a group, the partitions that it owns.
+        """Return the partitions that are read now; for a member of a group, the partitions it owns.
 
-        In `run` with ``retry_topics`` this includes the same partitions of these.
+        In `run` with ``retry_topics``, the same partitions of the retry topics are included.
         """
         return self._engine.reading.positions.assigned
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop fetching and handing out records of these partitions; fetched records are kept for `resume`."""
+        """Stop fetching and returning records of these partitions; fetched records are kept for `resume`.
+
+        Raises `IllegalStateError` for a partition that is not assigned.
+        """
         self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.pause(state)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Undo `pause`."""
+        """Continue to fetch and return records of these partitions after `pause`."""
         self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.resume(state)
@@ -189,9 +191,9 @@ class Consumer(ConsumerBase[K, V]):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Iterate over every record, until the consumer is stopped.
+        """Iterate over every record until the consumer is stopped.
 
-        After this raises or is left, another ``async for`` continues behind the last record.
+        After an error or a ``break``, another ``async for`` continues after the last record.
         """
         self._client.check()
         tracing = self._engine.tracing
@@ -208,9 +210,9 @@ class Consumer(ConsumerBase[K, V]):
     @overload
     async def getone(self, *partitions: TopicPartition, timeout_ms: float | None) -> ConsumerRecord[K, V] | None: ...
     async def getone(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> ConsumerRecord[K, V] | None:
-        """Wait for the next record, and return it; if partitions are given, of these only.
+        """Return the next record, waiting for it if necessary; only from ``partitions``, if any are given.
 
-        Returns None if there is no record within ``timeout_ms``; without one it waits until there is.
+        Returns None if no record arrives within ``timeout_ms``. Without ``timeout_ms`` the wait has no limit.
         """
         deadline = None if timeout_ms is None else Deadline(arguments.WAIT("timeout_ms", timeout_ms))
         tracing = self._engine.tracing
@@ -225,10 +227,10 @@ class Consumer(ConsumerBase[K, V]):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Return records by partition: fetched ones, or else the first that arrive within ``timeout_ms``.
+        """Return records by partition: those already fetched, or else the first to arrive within ``timeout_ms``.
 
-        There are at most ``max_records`` (``max_poll_records``; if that is None, as many as can be decoded in a few
-        milliseconds), of the given partitions if any. The result is empty if no record came.
+        Returns at most ``max_records`` (``max_poll_records``; if that is None, as many as can be decoded in a few
+        milliseconds), only of ``partitions`` if any are given. The result is empty if no record arrives in time.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (
@@ -241,15 +243,17 @@ class Consumer(ConsumerBase[K, V]):
         return taken
 
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
-        """Iterate over every record, in batches by column, until the consumer is stopped.
+        """Iterate over batches of records, with columns, until the consumer is stopped.
 
-        Buffered batches of a partition's log are joined, up to ``max_poll_records`` (500 if None), which makes small
-        batches cheap; a larger batch of the log stays whole. The position moves behind a batch when it is handed out.
+        Buffered batches of a partition's log are joined, up to ``max_poll_records`` records (500 if None), which makes
+        small batches cheap. A larger batch of the log stays whole. The position moves past a batch when the batch is
+        returned.
+
         With ``group_id`` a batch is a lease: a rebalance that takes its partition waits until `RecordBatch.commit`,
         until the next batch is requested, or for ``rebalance_timeout_ms``. If the task is cancelled during a batch, the
-        batch is not committed and is handed out again. (A time limit inside the task, like `asyncio.timeout`, can be
-        distinguished from an ordinary end only if no other reference to the iterator exists: write ``async for batch in
-        consumer.batches()``.)
+        batch is not committed and is returned again. A time limit inside the task, such as `asyncio.timeout`, can be
+        distinguished from an ordinary end only if there is no other reference to the iterator: write ``async for batch
+        in consumer.batches()``.
         """
         self._client.check()
         membership = self._engine.membership
@@ -267,43 +271,44 @@ class Consumer(ConsumerBase[K, V]):
         exactly_once: Producer[Any, Any] | TransactionPipeline[Any, Any] | None = None,
         **options: Unpack[RunOptions],
     ) -> None:
-        """Handle every record, many concurrently, until the consumer is stopped; `RunOptions` describes the options.
+        """Call a handler with every record, many concurrently, until the consumer is stopped.
 
             async def handle(record): ...
 
             await consumer.run(handle, concurrency=64, order="key", dead_letter_topic="events.failed")
 
-        Annotations of its parameters say which arguments a handler gets: the record, or its value parsed as a model
-        (pydantic, msgspec, dataclass), str, dict or bytes, and parts of the record by their names (``key``,
-        ``headers``, ``offset``). `Handlers` have one for each topic.
+        `RunOptions` describes the options. Annotations determine a handler's arguments: the record, or its value parsed
+        as a model (pydantic, msgspec, dataclass), str, dict or bytes, and parts of the record by name (``key``,
+        ``headers``, ``offset``). `Handlers` provides a handler for each topic.
 
-        A record is done when its handler has returned, or its dead letter is acknowledged. With ``group_id``, offsets
+        A record is done when its handler has returned or its dead letter is acknowledged. With ``group_id``, offsets
         are committed every ``auto_commit_interval_ms`` and at the end, up to the first unfinished record of each
-        partition: each record is handled at least once. A handler that raises is called again after a backoff;
-        meanwhile only the records that ``order`` puts behind its record wait. Records are deserialized when their turn
-        comes.
+        partition, so each record is handled at least once. A handler that raises is called again after a backoff.
+        Meanwhile only the records that ``order`` puts after its record wait. A handler has also failed if anything but
+        `run` cancels its task. Records are deserialized just before they are handled.
 
-        When the consumer is stopped (handlers may call `stop`, too) this waits for running handlers, for the timeout of
-        `stop` less its last quarter (2 s at most), commits and returns. It does the same after `unsubscribe`, but waits
-        for handlers like a rebalance, or without a group until they end. When it is cancelled, handlers are cancelled,
-        and all unfinished records are handed out again, also to a task that continues to read from this consumer.
-        Raises `HandlerError` for a record whose ``retries`` are used up, if there is no ``dead_letter_topic`` or its
-        dead letter was refused; `ConfigTypeError` for a handler with an unknown parameter, or one that is not async, if
-        necessary after its first call; and any error that prevents a consumer from reading. A handler has also failed
-        if anything but `run` cancels its task.
+        When the consumer is stopped, possibly by a handler, `run` waits for running handlers for the timeout of `stop`
+        less its last quarter (at most 2 s), commits and returns. After `unsubscribe` it does the same, but waits for
+        handlers as long as a rebalance does, or without a group until they end. When `run` is cancelled, handlers are
+        cancelled, and all unfinished records are delivered again, even to a task that continues to read from this
+        consumer.
+
+        Raises `HandlerError` for a record whose ``retries`` are exhausted if there is no ``dead_letter_topic`` or its
+        dead letter was refused, `ConfigTypeError` for a handler that has an unknown parameter or is not async (if
+        necessary after its first call), and any error that prevents a consumer from reading.
 
             async def handle(record, txn): await txn.send("out", record.value)
 
             await consumer.run(handle, exactly_once=producer)
 
-        With ``exactly_once``, a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`, the records
-        that handlers send with ``txn``, and the offsets of their input, count together or not at all (KIP-447). A
-        transaction takes up to ``max_transaction_records`` records, or lasts ``max_transaction_ms``, and is committed
-        when all their handlers have returned. If a handler has failed, or the transaction is aborted for another
-        reason, all its records are handled again, so other side effects may happen more than once. Dead letters are
-        part of the transaction. A rebalance waits for the commit as long as for handlers, and then aborts. From then on
-        the consumer reads with ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another
-        producer has taken over the transactional id, and, after ``transaction_retries``, the reason for the abort.
+        ``exactly_once`` is a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`. The records
+        that handlers send with ``txn``, dead letters and the offsets of the input are then committed in one transaction
+        (KIP-447). A transaction takes up to ``max_transaction_records`` records or lasts ``max_transaction_ms``, and is
+        committed when all their handlers have returned. If a handler fails, or the transaction is aborted for another
+        reason, all its records are handled again, so other side effects may happen more than once. A rebalance waits
+        for the commit as long as for handlers, and then aborts the transaction. From this call on the consumer reads
+        with ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another producer has taken
+        over the transactional id, and the reason for the abort after ``transaction_retries``.
         """
         from .._runs import run_consumer
 
@@ -313,10 +318,10 @@ class Consumer(ConsumerBase[K, V]):
     # --- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue from this offset, which need not exist yet; fetched records are dropped.
+        """Continue from this offset, which need not exist yet; discards fetched records.
 
-        With a leader epoch in `OffsetAndMetadata` the consumer checks that the log has not diverged since the offset
-        was read from it (KIP-320).
+        If `OffsetAndMetadata` has a leader epoch, the consumer checks that the log has not diverged since the offset
+        was read from it (KIP-320). Raises `IllegalStateError` for a partition that is not assigned.
         """
         tp = topic_partition("partition", partition)
         to = checked_offset("offset", offset)
@@ -325,22 +330,23 @@ class Consumer(ConsumerBase[K, V]):
         self._engine.reading.seek(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
 
     async def seek_to_beginning(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Continue from the first offset of these partitions (of all assigned ones).
+        """Continue from the first offset of these partitions (default: all assigned partitions).
 
-        Returns when the offsets are known; raises the errors of `position`.
+        Returns when the offsets are known. Raises the errors of `position`.
         """
         await self._seek_by(EARLIEST, partitions, timeout_ms)
 
     async def seek_to_end(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Continue from the end of these partitions (of all assigned ones); otherwise like `seek_to_beginning`."""
+        """Continue from the end of these partitions (default: all assigned); otherwise like `seek_to_beginning`."""
         await self._seek_by(LATEST, partitions, timeout_ms)
 
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record to be handed out; waits until it is known.
+        """Return the offset of the next record to read, waiting until it is known.
 
-        Raises `NoOffsetForPartitionError` if there is none, `UnknownTopicOrPartitionError` when several responses of
-        the cluster agree that the topic does not have the partition. After ``timeout_ms`` (``default_api_timeout_ms``)
-        it raises `UnknownTopicOrPartitionError` if the topic is missing, and `RequestTimedOutError` otherwise.
+        Raises `NoOffsetForPartitionError` if there is none, `IllegalStateError` if the partition is not assigned, and
+        `UnknownTopicOrPartitionError` when several responses of the cluster agree that the topic does not have the
+        partition. After ``timeout_ms`` (``default_api_timeout_ms``) it raises `UnknownTopicOrPartitionError` if the
+        topic is missing, and `RequestTimedOutError` otherwise.
         """
         tp = topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
@@ -352,11 +358,17 @@ class Consumer(ConsumerBase[K, V]):
         return position.offset
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the offset behind the last fully replicated record, as of the last fetch; None before it."""
+        """Return the high watermark as of the last fetch; None before the first fetch.
+
+        This is the offset after the last fully replicated record.
+        """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the first open transaction's offset, or the high watermark, as of the last fetch; else None."""
+        """Return the last stable offset as of the last fetch, or None.
+
+        This is the first open transaction's offset, or else the high watermark.
+        """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 
     # --- offsets and metadata of the cluster -------------------------------------------------------------------------
@@ -364,7 +376,7 @@ class Consumer(ConsumerBase[K, V]):
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition; they need not be assigned.
+        """Return the first offset of each partition, assigned or not.
 
         Raises `UnknownTopicOrPartitionError` when several responses of the cluster agree that a partition does not
         exist, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
@@ -374,7 +386,7 @@ class Consumer(ConsumerBase[K, V]):
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the end offset of each partition for this consumer: the last stable offset for "read_committed".
+        """Return the end offset of each partition: with "read_committed", the last stable offset.
 
         Raises the errors of `beginning_offsets`.
         """
@@ -383,9 +395,9 @@ class Consumer(ConsumerBase[K, V]):
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return each partition's first record at or after the time (milliseconds since the epoch), or None.
+        """Return the offset and timestamp of each partition's first record at or after a time, or None.
 
-        Raises the errors of `beginning_offsets`.
+        Times are in milliseconds since the epoch. Raises the errors of `beginning_offsets`.
         """
         wanted = arguments.TIMES("timestamps", timestamps)
         timeout_ms = self._usable(timeout_ms)
@@ -406,9 +418,10 @@ class Consumer(ConsumerBase[K, V]):
         return await self._engine.all_topics(timeout_ms)
 
     async def partitions_for_topic(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
-        """Return the topic's partitions; raises `UnknownTopicOrPartitionError` if there are none within ``timeout_ms``.
+        """Return the numbers of the topic's partitions.
 
-        The default is ``default_api_timeout_ms``, because the topic may be about to be created.
+        Raises `UnknownTopicOrPartitionError` if there are none within ``timeout_ms``. The default is
+        ``default_api_timeout_ms``, because the topic may be about to be created.
         """
         topic = topic_name("topic", topic)
         timeout_ms = self._usable(timeout_ms)
@@ -420,14 +433,16 @@ class Consumer(ConsumerBase[K, V]):
     async def commit(
         self, offsets: Mapping[TopicPartition, Offset] | None = None, *, timeout_ms: float | None = None
     ) -> None:
-        """Store these offsets for ``group_id``, by default the positions of all assigned partitions.
+        """Commit these offsets for ``group_id``, by default the positions of all assigned partitions.
 
-        In `run` the default is the offsets of finished records. An offset is the offset of the next record to read.
-        Records before it count as done: a rebalance does not wait for them. Returns when they are stored, if necessary
-        after a rebalance. Raises `CommitFailedError` if the consumer is no longer the member that owns the partitions;
-        without ``offsets`` it is raised after storing the offsets of partitions still owned, if others were taken away
-        since their records were handed out. Raises the error of a refused partition, or `RequestTimedOutError` after
-        ``timeout_ms`` (``default_api_timeout_ms``).
+        In `run`, the default is the offsets of finished records. An offset is the offset of the next record to read.
+        Earlier records count as done, so a rebalance does not wait for them. Returns when the offsets are stored, if
+        necessary after a rebalance.
+
+        Raises `CommitFailedError` if the consumer is no longer the member that owns the partitions. Without
+        ``offsets``, it first stores the offsets of the partitions that it still owns, and raises if others were taken
+        away since their records were returned. Raises the error of a refused partition, `IllegalStateError` without a
+        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._usable(timeout_ms)
@@ -436,19 +451,22 @@ class Consumer(ConsumerBase[K, V]):
     async def committed(
         self, partition: TopicPartition, *, timeout_ms: float | None = None
     ) -> OffsetAndMetadata | None:
-        """Return the offset stored by ``group_id`` for the partition, or None; raises the errors of `commit`."""
+        """Return the offset that ``group_id`` has committed for the partition, or None.
+
+        Raises the errors of `commit`.
+        """
         tp = topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
         found = await self._membership("committed offsets belong").offsets.committed([tp], timeout_ms)
         return found[tp]
 
     async def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Continue from the offsets committed by ``group_id`` for these partitions (for all assigned ones).
+        """Continue from the offsets committed by ``group_id`` for these partitions (default: all assigned partitions).
 
-        For use after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`; with
-        `Transaction.send_offsets` or `Transaction.commit_batch` this happens automatically. Partitions without a
-        committed offset return to the beginning of reading. Fetched records that were not handed out are discarded.
-        Returns when the offsets are known; raises the errors of `position`.
+        Use it after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`;
+        `Transaction.send_offsets` and `Transaction.commit_batch` do this automatically. Partitions without a committed
+        offset return to the beginning of reading. Fetched records that were not returned are discarded. Returns when
+        the offsets are known. Raises the errors of `position`.
         """
         self._membership("committed offsets belong")
         await self._seek_by(None, partitions, timeout_ms)
@@ -463,26 +481,28 @@ class Consumer(ConsumerBase[K, V]):
     # --- state -------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ConsumerMetrics:
-        """Return counts, and the position, end and lag of each partition. Does not send requests."""
+        """Return counts, and the position, end and lag of each partition, without sending requests."""
         return self._engine.reading.metrics(self._client.brokers.connections_made, self._client.metadata.metrics())
 
     def lag(self) -> ConsumerLag:
-        """Return the offsets by which this consumer is behind, per partition and in total. Does not send requests.
+        """Return how many offsets this consumer is behind, per partition and in total, without sending requests.
 
-        Counted from the position, and in `run` from the first unfinished record.
+        The lag is counted from the position; in `run`, from the first unfinished record.
         """
         return self._engine.health.lag()
 
     def health(self) -> ConsumerHealth:
-        """Return the consumer's health, for liveness probes. Does not send requests; may be called at any time.
+        """Return the consumer's health, for liveness probes, without sending requests. May be called at any time.
 
-        ``healthy`` is False, with the reasons in ``problems``, when it is not running or has failed, when no broker has
-        answered a fetch for ``request_timeout_ms`` though records are wanted, when the group's coordinator has not
-        acknowledged a heartbeat for ``session_timeout_ms`` (in a rebalance for ``rebalance_timeout_ms`` more), when
-        the application has worked on its records for ``max_poll_interval_ms``, or when the event loop is blocked right
-        now (seen by a probe in another thread). Under ``group_protocol="consumer"`` the brokers determine the length of
-        a session, which members do not learn (KIP-848): nine heartbeat intervals are used instead, or
-        ``session_timeout_ms`` if that is longer.
+        ``healthy`` is False, with the reasons in ``problems``, in these cases:
+
+        - The consumer is not running or has failed.
+        - No broker has answered a fetch for ``request_timeout_ms`` although records are wanted.
+        - The group's coordinator has not acknowledged a heartbeat for ``session_timeout_ms``, in a rebalance for
+          ``rebalance_timeout_ms`` more. Under ``group_protocol="consumer"``, where members do not learn the session
+          timeout (KIP-848), the limit is nine heartbeat intervals, or ``session_timeout_ms`` if that is longer.
+        - The application has worked on its records for ``max_poll_interval_ms``.
+        - The event loop is blocked now, as seen by a probe in another thread.
         """
         return self._engine.health.health()
 

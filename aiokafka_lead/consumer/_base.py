@@ -1,4 +1,4 @@
-"""Base of `Consumer`: its construction, and the checks that its calls have in common."""
+"""Base of `Consumer`: its construction and the checks shared by its methods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerBase(Facade, Generic[K, V]):
-    """Assembles a consumer; its deserializers determine the types of keys and values."""
+    """Assembles a consumer. The deserializers determine the types of keys and values."""
 
     @overload
     def __init__(
@@ -81,7 +81,7 @@ class ConsumerBase(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client`` it uses the connections of this client, as `Client.consumer` does.
+        With a ``client`` it uses that client's connections, like `Client.consumer`.
         """
         config, parent = configured(ConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config
@@ -96,7 +96,7 @@ class ConsumerBase(Facade, Generic[K, V]):
             self._engine.subscribe(arguments.TOPICS("topics", topics))
 
     def _usable(self, timeout_ms: float | None) -> float:
-        """Check that the consumer can be used here and now; return the timeout of a call."""
+        """Check that the consumer can be used here and now; return the timeout of a call in ms."""
         given: float | None = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
         return self._config.default_api_timeout_ms if given is None else given
@@ -107,7 +107,7 @@ class ConsumerBase(Facade, Generic[K, V]):
     async def _seek_by(
         self, policy: ResetPolicy | None, partitions: Iterable[TopicPartition], timeout_ms: float | None
     ) -> None:
-        """Continue from the offsets of the policy, or without one from committed offsets."""
+        """Continue from the offsets of the policy, or from committed offsets if it is None."""
         partitions = arguments.PARTITIONS("partitions", partitions)
         timeout_ms = self._usable(timeout_ms)
         reading = self._engine.reading

@@ -1,8 +1,8 @@
-"""Every error that this client raises, and those that handlers raise for it.
+"""All errors that this client raises, and errors that handlers may raise.
 
-`KafkaError` is the root of the former. Errors that a broker returned derive from `BrokerError` and carry the protocol's
-error code; `error_for_code` maps a code to its class. ``retriable`` is True if the same call may succeed later,
-``refreshes_metadata`` if the client's view of the cluster is stale (Java: ``RetriableException``,
+All errors of the client derive from `KafkaError`. Errors returned by a broker derive from `BrokerError` and have the
+protocol's error code; `error_for_code` maps a code to its class. ``retriable`` is True if the same call may succeed
+later. ``refreshes_metadata`` is True if the client's view of the cluster is stale (Java: ``RetriableException``,
 ``InvalidMetadataException``).
 """
 
@@ -26,7 +26,7 @@ __all__ += reads.__all__
 
 
 def _adopt() -> None:
-    """Show the classes under this module's name, also in tracebacks."""
+    """Set the classes' module to this one, so that tracebacks show it."""
     for value in globals().values():
         if isinstance(value, type) and issubclass(value, KafkaError | PermanentError | DropRecordError):
             value.__module__ = __name__

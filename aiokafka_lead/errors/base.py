@@ -1,4 +1,4 @@
-"""The root of all errors, and the base classes of errors that brokers return."""
+"""Base classes of all errors, and of errors that brokers return."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ E = TypeVar("E", bound=BaseException)
 
 
 class KafkaError(Exception):
-    """The root of this client's errors.
+    """Base class of this client's errors.
 
     ``code`` is the protocol's error code, or -1 if no broker returned one. ``retriable`` is True if the same call may
-    succeed a little later. ``broker`` names the broker that was tried as ``"1 (host:9092)"``, or is None; ``api`` is
-    the name of the request that got no answer, or None. ``collateral`` is True for a record that was not written only
-    because brokers refused others of its batch, whose own errors give the reason.
+    succeed later. ``broker`` is the broker that was tried, as ``"1 (host:9092)"``, or None. ``api`` is the name of the
+    request that got no answer, or None. ``collateral`` is True for a record that was not written only because brokers
+    refused other records of its batch, whose errors give the reason.
     """
 
     code: ClassVar[int] = -1
@@ -36,7 +36,7 @@ class KafkaError(Exception):
     api: str | None = None
     collateral: bool = False
     outcomes: Mapping[Any, Any] | None = None
-    """For an admin call about several items: the value or the error of each item."""
+    """The value or the error of each item, for an admin call about several items."""
 
     def __init__(self, message: str = "", *, broker: str | None = None) -> None:
         text = one_line(message or (type(self).__doc__ or type(self).__name__).partition("\n")[0])
@@ -50,11 +50,11 @@ class KafkaError(Exception):
 
 
 class KafkaTimeoutError(KafkaError):
-    """The root of all timeout errors; each subclass names the operation."""
+    """Base class of timeout errors; each subclass names the operation."""
 
 
 def without_frames(error: E) -> E:
-    """Remove the tracebacks of an error and of its causes, so that it can be kept, and return it.
+    """Remove the tracebacks of an error and its causes, so that the error can be kept; return the error.
 
     Tracebacks keep the local variables of every frame alive, for example a half-decompressed batch.
     """
@@ -80,7 +80,7 @@ def _restored(kind: type[KafkaError] | int, args: tuple[Any, ...]) -> KafkaError
 
 
 def own_copy(error: E) -> E:
-    """Return a copy to raise in place of a kept error, so that the kept one collects no traceback."""
+    """Return a copy of a kept error to raise, so that the kept error does not collect tracebacks."""
     own = type(error).__new__(type(error), *error.args)
     own.__dict__.update(error.__dict__)
     if error.__cause__ is not None:
@@ -101,7 +101,7 @@ _BY_CODE: dict[int, type[BrokerError]] = {}
 
 
 class RetriableBrokerError(BrokerError):
-    """A broker's error after which the same request may succeed (Java: ``RetriableException``)."""
+    """A broker's error after which the same request may succeed later (Java: ``RetriableException``)."""
 
     retriable = True
 
@@ -121,7 +121,7 @@ class UnknownServerError(BrokerError):
 def error_for_code(code: int) -> type[BrokerError]:
     """Return the class of a broker's error code.
 
-    An unknown code gets a class of its own below `UnknownServerError`, which keeps the number.
+    An unknown code gets a new subclass of `UnknownServerError`, which keeps the number.
     """
     known = _BY_CODE.get(code)
     if known is None:

@@ -1,7 +1,7 @@
-"""Errors that this client detects itself: of its connections, its groups, its transactions and its handlers.
+"""Errors that this client detects: of connections, groups, transactions and handlers.
 
-Of a transaction that ends other than as requested (KIP-98, KIP-890, KIP-1050) a third error, `ProducerFencedError`,
-comes from brokers: another producer has taken over the transactional id, and this one must stop.
+If a transaction does not end as requested (KIP-98, KIP-890, KIP-1050), a further error comes from brokers: after
+`ProducerFencedError`, another producer has taken over the transactional id, and this producer must stop.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class ClientClosedError(IllegalStateError):
 
 
 class WrongEventLoopError(IllegalStateError):
-    """The client belongs to another event loop: make one client per event loop."""
+    """The client belongs to another event loop: create one client per event loop."""
 
 
 class BackgroundTaskError(KafkaError):
-    """A background task of this client failed with an unexpected error, which is the cause of this one."""
+    """A background task of this client failed with an unexpected error, which is the cause."""
 
 
 class BufferFull(KafkaTimeoutError):
@@ -118,7 +118,7 @@ class BootstrapResolutionError(KafkaConnectionError):
 class MisroutedConnectionError(KafkaConnectionError):
     """A broker's address leads to another broker, or to another cluster; nothing was sent to it (KIP-1242).
 
-    The client bootstraps again, and retries the address after a backoff.
+    The client bootstraps again and retries the address after a backoff.
     """
 
 
@@ -127,7 +127,9 @@ class SslAuthenticationError(KafkaError):
 
 
 class TokenProviderError(KafkaError):
-    """The provider returned no usable token: it failed, timed out, or returned another type. It will be asked again."""
+    """The provider returned no usable token: it failed, timed out, or returned another type. The client will call it
+    again.
+    """
 
     retriable = True
 
@@ -157,7 +159,7 @@ class DeliveryTimeoutError(KafkaTimeoutError):
 class RecordSerializationError(KafkaError):
     """The application's serializer raised; its error is the cause. The record was not accepted.
 
-    ``topic`` is the record's topic, and ``part`` the part that failed: "key" or "value".
+    ``topic`` is the record's topic. ``part`` is the part that failed: "key" or "value".
     """
 
     def __init__(self, message: str = "", *, topic: str, part: str) -> None:
@@ -171,7 +173,7 @@ class EncodeError(KafkaError, ValueError):
 
 
 class CommitFailedError(KafkaError):
-    """The consumer does not own these partitions, or no longer does: another member will get their records again."""
+    """The consumer does not, or no longer does, own these partitions: another member will get their records again."""
 
 
 class AssignorError(KafkaError):
@@ -185,7 +187,7 @@ class RebalanceListenerError(KafkaError):
 class TransactionAbortedError(KafkaError):
     """The transaction was aborted, or can only be aborted: it had no effect and may be repeated.
 
-    The error behind it is the cause.
+    The cause is the error that led to the abort.
     """
 
     retriable = True
@@ -194,17 +196,18 @@ class TransactionAbortedError(KafkaError):
 class TransactionTimedOutError(TransactionAbortedError, RequestTimedOutError):
     """``max_block_ms`` passed before the transaction could begin, accept a record, or be aborted.
 
-    The transaction has no effect, as with `TransactionAbortedError`: repeat it. The pending operation continues in the
-    background, and the next transaction waits for it. The cause, if any, is the call's own error.
+    As with `TransactionAbortedError`, the transaction has no effect and may be repeated. The pending operation
+    continues in the background, and the next transaction waits for it. The cause, if any, is the error of the call.
     """
 
 
 class CommitOutcomeUnknownError(KafkaError):
     """The outcome of the transaction is unknown: ``max_block_ms`` passed without an answer from the coordinator.
 
-    The client keeps asking: ``commit_transaction()`` waits for the answer again, and then returns or raises
-    `TransactionAbortedError`; ``begin_transaction()`` waits for it, too. If the answer was lost and the coordinator has
-    forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()`` raises `IllegalStateError`.
+    The client continues to ask the coordinator. ``commit_transaction()`` waits for the answer again, and then returns
+    or raises `TransactionAbortedError`; ``begin_transaction()`` also waits for it. If the answer was lost and the
+    coordinator has forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()`` raises
+    `IllegalStateError`.
     """
 
     retriable = True
@@ -213,8 +216,8 @@ class CommitOutcomeUnknownError(KafkaError):
 class HandlerError(KafkaError):
     """A record could not be handled, nor written to a dead-letter topic.
 
-    ``record`` is the record as bytes, ``attempts`` the number of times its handler raised; the last error is the cause.
-    The record does not count as done: it will be delivered again.
+    ``record`` is the record as bytes. ``attempts`` is the number of times its handler raised; the last error is the
+    cause. The record does not count as done, so it will be delivered again.
     """
 
     def __init__(self, message: str = "", *, record: Any, attempts: int) -> None:
@@ -224,16 +227,16 @@ class HandlerError(KafkaError):
 
 
 class PermanentError(Exception):
-    """Raised by a handler to say that no retry helps: its record goes to the dead letters at once.
+    """Raised by a handler if no retry can help: the record is sent to the dead-letter topic immediately.
 
-    The dead letter names its cause, if it has one::
+    The dead letter names the error's cause, if it has one::
 
         raise PermanentError("no such customer") from error
     """
 
 
 class DropRecordError(Exception):
-    """Raised by a handler to drop its record: it counts as done, without a retry or a dead letter.
+    """Raised by a handler to drop its record, which then counts as done, without a retry or a dead letter.
 
-    A share group never delivers it again.
+    A share group does not deliver it again.
     """

@@ -249,7 +249,7 @@ class UnsupportedAssignorError(BrokerError):
 
 
 class StaleMemberEpochError(BrokerError):
-    """The member epoch is behind: get the new one by a heartbeat, then try again."""
+    """The member epoch is outdated: try again with the new epoch from a heartbeat."""
 
     code = 113
 

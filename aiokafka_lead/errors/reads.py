@@ -1,4 +1,4 @@
-"""Errors of records: of reads at one position in one partition, and of schemas and their registry."""
+"""Errors of reads at a position in a partition, and errors of schemas and their registry."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PartitionReadError(KafkaError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
-        """The consumer's position in the partition, unchanged by the error."""
+        """The consumer's position in the partition, which the error does not change."""
 
 
 class CorruptBatchError(PartitionReadError, CorruptRecordError):
@@ -49,7 +49,7 @@ class CorruptBatchError(PartitionReadError, CorruptRecordError):
 class BatchTooLargeError(PartitionReadError):
     """The record batch at the position is larger than ``max_decompressed_batch_bytes`` when decompressed.
 
-    A consumer with a higher limit can read it. ``next_offset`` is the offset to seek to in order to skip it.
+    A consumer with a higher limit can read it. To skip it, seek to ``next_offset``.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):
 class LogTruncationError(FetchOffsetOutOfRangeError):
     """Records before the position are no longer part of the log, and auto_offset_reset is "none" (KIP-320).
 
-    Happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs from the
-    records already read, and ``diverging_epoch`` the leader epoch before it, if the broker knows.
+    This happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs
+    from the records already read. ``diverging_epoch`` is the leader epoch before it, if the broker returned it.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LogTruncationError(FetchOffsetOutOfRangeError):
 class RecordDeserializationError(PartitionReadError):
     """The application's deserializer raised; its error is the cause (KIP-334).
 
-    ``record`` is the record as bytes, and ``part`` the part that failed: "key" or "value".
+    ``record`` is the record as bytes. ``part`` is the part that failed: "key" or "value".
     """
 
     def __init__(self, message: str = "", *, record: Any, part: str) -> None:
@@ -117,11 +117,11 @@ class RecordDeserializationError(PartitionReadError):
 class SchemaRegistryError(KafkaError):
     """The schema registry refused a request.
 
-    ``status`` is the HTTP status, ``error_code`` the registry's code, if it sent one.
+    ``status`` is the HTTP status. ``error_code`` is the registry's code, if it sent one.
     """
 
     at_fault: bool = True
-    """True if the registry or the network failed, rather than the schema or record, which may be valid."""
+    """True if the registry or the network failed; the schema or record may be valid."""
 
     def __init__(self, message: str = "", *, status: int | None = None, error_code: int | None = None) -> None:
         super().__init__(message)
@@ -146,9 +146,9 @@ class SchemaNotFoundError(SchemaRegistryError):
 
 
 class IncompatibleSchemaError(SchemaRegistryError):
-    """The schema is incompatible with earlier ones of its subject, by the subject's compatibility level.
+    """The schema is incompatible with earlier versions of its subject, under the subject's compatibility level.
 
-    ``reasons`` are the registry's, if it sent any.
+    ``reasons`` are the registry's reasons, if it sent any.
     """
 
     at_fault = False
@@ -166,7 +166,7 @@ class IncompatibleSchemaError(SchemaRegistryError):
 
 
 class InvalidSchemaError(SchemaRegistryError, ValueError):
-    """The schema is invalid, by the registry or by a check of this client."""
+    """The schema is invalid according to the registry or to a check of this client."""
 
     at_fault = False
 
@@ -174,7 +174,7 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
 class SchemaRulesError(SchemaRegistryError):
     """The schema has rules that this client cannot apply, for example field encryption.
 
-    It does not become a record's fault: records wait, as for a registry that refuses the client.
+    This does not count as an error of the records: they wait, as when a registry refuses the client.
     """
 
 
@@ -186,10 +186,10 @@ class SchemaContentError(KafkaError, ValueError):
     """A value does not fit the schema, or bytes do not match their schema."""
 
     schema_id: int | str | None = None
-    """The id or GUID of the schema that the bytes name."""
+    """Id or GUID of the schema that the bytes name."""
 
     def __init__(self, message: str = "", quoting: str = "") -> None:
-        """Append ``quoting``, which may repeat a part of the value, to the message."""
+        """Create the error with ``quoting``, which may repeat a part of the value, appended to the message."""
         super().__init__(f"{message}: {quoting}" if quoting else message)
         self.unquoted = message
         """The message without any part of the value, for logs."""

@@ -1,4 +1,4 @@
-"""Makes foreign text safe for errors and logs: bounded, on one line, and without terminal control characters."""
+"""Makes text from elsewhere safe for errors and logs: bounded, on one line, without terminal control characters."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from itertools import islice
 __all__ = ["PARTITIONS_NAMED", "SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of", "start_of"]
 
 SHOWN_CHARACTERS = 500
-"""More text than any known broker sends; a string of the protocol may hold 32 KiB or more."""
+"""More than any known broker sends; a string of the protocol may have 32 KiB or more."""
 
 NAMED = 5
 """Maximum number of names in a list of names."""
 
 PARTITIONS_NAMED = 20
-"""The same for the partitions that a group member gets, gives up or loses, of which a few more are worth showing."""
+"""Maximum number of named partitions that a group member gets, gives up or loses; more of them are useful here."""
 
 LINE_CHARACTERS = 5000
-"""Longer than any error or log line without foreign text."""
+"""More than any error or log line without text from elsewhere."""
 
 
 def one_line(text: str) -> str:
-    """Return an error or log line that may contain foreign text, nearly always unchanged."""
+    """Return an error or log line that may contain text from elsewhere, nearly always unchanged."""
     return text if len(text) <= LINE_CHARACTERS and text.isprintable() else shown(text, LINE_CHARACTERS)
 
 
@@ -36,7 +36,7 @@ def shown(text: str | bytes, characters: int = SHOWN_CHARACTERS) -> str:
 def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = repr) -> str:
     """Return the ``repr`` of an application's error, or its type if ``repr`` fails, for example on deep nesting.
 
-    The ``repr`` of a UnicodeError has all of the content that could not be decoded, which belongs in no log.
+    The ``repr`` of a UnicodeError has all the content that could not be decoded, which must not be logged.
     """
     try:
         if isinstance(cause, UnicodeError):
@@ -47,7 +47,7 @@ def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = rep
 
 
 def start_of(value: object) -> str:
-    """Return the start of a value's ``repr``, and its type; only that if ``repr`` fails, as for a huge int."""
+    """Return the start of a value's ``repr`` and its type, or only the type if ``repr`` fails, as for a huge int."""
     try:
         return f"{value!r:.80} ({type(value).__name__})"
     except Exception:
@@ -55,7 +55,7 @@ def start_of(value: object) -> str:
 
 
 def some_of(names: Collection[object], most: int = NAMED) -> str:
-    """Return the first ``most`` names, separated by commas, and the number of the others: ``"a, b and 3 more"``."""
+    """Return the first ``most`` names, separated by commas, and the number of further names: ``"a, b, 3 more"``."""
     first = [str(name) for name in islice(names, most)]
     more = [f"{len(names) - most} more"] if len(names) > most else []
     return ", ".join([*first, *more])

@@ -1,4 +1,4 @@
-"""The producer writes records to Kafka topics."""
+"""Producer of records to Kafka topics."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ class Producer(Facade, Generic[K, V]):
             delivery = await producer.send("events", b"value", key=b"key")
             metadata = await delivery
 
-    Records are batched by partition and sent by a background task; idempotence is on, so that they are written once and
-    in order despite failures of brokers and connections. `ProducerOptions` describes the options. Keys and values are
-    bytes, or objects that ``key_serializer`` and ``value_serializer`` turn into bytes; None is never serialized.
-    Serializers are called with the content, or with the content and a `SerializationContext` (see there). They may be
-    coroutine functions, which `send`, `send_and_wait` and `send_many` await: records are accepted in the order in which
-    these finish.
+    Records are batched by partition and sent by a background task. Idempotence is on by default: records are written
+    once and in order despite failures of brokers and connections. `ProducerOptions` describes the options.
 
-    A producer belongs to the event loop that started it; any number of tasks may use it there. All times are in
+    Keys and values are bytes, or objects that ``key_serializer`` and ``value_serializer`` convert to bytes; None is
+    never serialized. A serializer takes the key or value, and optionally a `SerializationContext`. It may be a
+    coroutine function, which `send`, `send_and_wait` and `send_many` await. Records are accepted in the order in which
+    their serializers finish.
+
+    A producer belongs to the event loop that started it, where any number of tasks may use it. All times are in
     milliseconds.
     """
 
@@ -63,14 +64,14 @@ class Producer(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client`` it uses the connections of this client, as `Client.producer` does.
+        With a ``client`` it uses that client's connections, like `Client.producer`.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._set_up(*configured(ProducerConfig, bootstrap_servers, client, options, **more))
 
     @classmethod
     def _beside(cls, client: Client, **options: Any) -> Self:
-        """Create a producer that connects like this client, and shares the connections that it shares."""
+        """Create a producer with this client's connection options and, if it shares connections, on these."""
         servers, shared = client.config.shared()
         producer = cls.__new__(cls)
         producer._set_up(ProducerConfig.from_options(servers, {**shared, **options}), client.parent)
@@ -89,28 +90,28 @@ class Producer(Facade, Generic[K, V]):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster.
 
-        Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used within
-        ``timeout_ms`` (``request_timeout_ms``); authentication and TLS errors unchanged.
-
-        Without ``wait`` it returns at once and keeps trying to connect in the background, so that an application can
-        start while Kafka is down. Until then `send` waits, and raises the connection error after ``max_block_ms``, or
-        at once if waiting cannot help. With a ``transactional_id`` the first transaction then begins by fencing an
-        earlier producer of that name, which otherwise `start` does, within the rest of ``timeout_ms``
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
+        ``timeout_ms`` (``request_timeout_ms``), and authentication and TLS errors unchanged. With a
+        ``transactional_id``, this also fences earlier producers with that id, in the rest of ``timeout_ms``
         (``max_block_ms``).
+
+        Without ``wait``, this returns immediately and keeps trying to connect in the background, so that an application
+        can start while Kafka is down. Until then `send` waits, and raises the connection error after ``max_block_ms``,
+        or immediately if waiting cannot help. The first transaction then fences earlier producers.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
         engine = self._engine
         if ACCELERATED and engine.sends.as_they_come and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
-            own = vars(self)  # found before methods of the class
+            own = vars(self)  # attributes of the instance precede methods of the class
             own.setdefault("send", QuickSend(engine.intake, self.send))
             own.setdefault("send_nowait", QuickSendNowait(engine.intake, self.send_nowait).send_nowait)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Send pending records and close every connection, within ``timeout_ms`` regardless of the brokers.
 
-        Records that are not acknowledged by then fail with `ClientClosedError`. Without a timeout they have their
-        ``delivery_timeout_ms``. May be called again. A cancelled stop drops pending records, and closes. An open
-        transaction is aborted, and its pending records are not sent.
+        Records that are not acknowledged in time fail with `ClientClosedError`. Without ``timeout_ms``, the limit is
+        their ``delivery_timeout_ms``. An open transaction is aborted, and its pending records are not sent. If `stop`
+        is cancelled, it drops pending records and closes the connections. May be called again.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -127,14 +128,15 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> Delivery:
-        """Accept a record, and return its `Delivery` once it is in a batch: await that for the acknowledgement.
+        """Accept a record and return its `Delivery`; await that for the acknowledgement.
 
-        Waits for metadata and for room in ``buffer_memory``, together at most ``timeout_ms`` (``max_block_ms``), apart
-        from the time of serializers; then raises `BufferFull`, or the error that kept the topic unknown. A call that is
-        cancelled or raises has not accepted the record. If ``partition`` is None, the key or the partitioner chooses
-        it; ``timestamp_ms`` None means now. Raises `MessageTooLargeError` for a record beyond ``max_request_size``,
-        `RecordSerializationError` if a serializer raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a
-        TypeError) for invalid arguments.
+        Returns once the record is in a batch. Waits at most ``timeout_ms`` (``max_block_ms``), not counting
+        serializers, for metadata and for space in ``buffer_memory``; then raises `BufferFull`, or the error that kept
+        the topic unknown. A call that raises or is cancelled has not accepted the record. If ``partition`` is None, the
+        key or the partitioner determines it. If ``timestamp_ms`` is None, it is the current time.
+
+        Raises `MessageTooLargeError` for a record larger than ``max_request_size``, `RecordSerializationError` if a
+        serializer raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid arguments.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
@@ -154,10 +156,10 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> RecordMetadata:
-        """Call `send`, and wait until the record is acknowledged. Raises the error of the delivery.
+        """Call `send` and wait until the record is acknowledged. Raises the error of the delivery.
 
-        With ``timeout_ms``, for both, it raises `RequestTimedOutError` for an accepted record that is not acknowledged
-        by then; the record may still be written. Without, the record has its ``delivery_timeout_ms``.
+        ``timeout_ms`` limits both together: `RequestTimedOutError` is raised for an accepted record that is not
+        acknowledged in time, which may still be written. Without it, the record has its ``delivery_timeout_ms``.
         """
         if timeout_ms is None:
             return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
@@ -172,11 +174,11 @@ class Producer(Facade, Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """Accept a record without waiting: raises `BufferFull` if there is no room in ``buffer_memory``.
+        """Accept a record without waiting. Raises `BufferFull` if there is no space in ``buffer_memory``.
 
-        A record for an unknown topic is kept until the topic is known, for ``max_block_ms`` at most; the delivery then
-        raises the errors of `send`. Raises `IllegalStateError` if a serializer is a coroutine function. A loop of these
-        calls without an await keeps the producer from sending; await something now and then.
+        A record for an unknown topic is kept until the topic is known, for at most ``max_block_ms``; then its delivery
+        raises the errors of `send`. Raises `IllegalStateError` if a serializer is a coroutine function. The producer
+        cannot send while a loop makes these calls without an await, so await something now and then.
         """
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
@@ -195,12 +197,13 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> DeliveryBatch:
-        """Accept many records, and return a `DeliveryBatch` once all are in batches: await that for their outcomes.
+        """Accept many records and return a `DeliveryBatch`; await that for their outcomes.
 
-        ``keys`` and ``timestamps_ms`` have one entry per value; ``headers`` also has, or is one list for all. A record
-        that is too large fails alone: its outcome is the error. If there is no room for a record within
-        ``max_block_ms``, or for all of them within ``timeout_ms``, the outcome of the rest is `BufferFull`. Wrong
-        arguments raise before any record is accepted. A cancelled call may have accepted some of the first records.
+        Returns once all records are in batches. ``keys`` and ``timestamps_ms`` have one entry per value. ``headers``
+        has one entry per value, or is one list for all records. A record that is too large fails alone: its outcome is
+        the error. If there is no space for a record within ``max_block_ms``, or for all within ``timeout_ms``, the
+        outcome of the rest is `BufferFull`. Invalid arguments raise before any record is accepted. A cancelled call may
+        have accepted some of the first records.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms, deadline)
@@ -208,8 +211,8 @@ class Producer(Facade, Generic[K, V]):
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all accepted records without lingering, and wait until each is acknowledged or has failed.
 
-        Raises `RequestTimedOutError` after ``timeout_ms``; without one, every record has its ``delivery_timeout_ms``.
-        Errors of records are raised by their deliveries only.
+        Raises `RequestTimedOutError` after ``timeout_ms``. Without it, every record has its ``delivery_timeout_ms``.
+        Errors of records are raised only by their deliveries.
         """
         await self._engine.flush(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -222,34 +225,33 @@ class Producer(Facade, Generic[K, V]):
                 await txn.send("out", b"value")
                 await txn.send_offsets(consumer)
 
-        Entering the block raises the errors of `begin_transaction`, and leaving it the errors of `commit_transaction`.
-        If the block is cancelled or raises, the transaction is aborted, which takes a few seconds at most, and then the
-        error propagates. Only a Kafka timeout, a `KafkaTimeoutError`, becomes the cause of a
-        `TransactionTimedOutError`, so that a loop that repeats aborted transactions need not know every symptom of an
-        outage.
+        Entering the block raises the errors of `begin_transaction`; leaving it raises the errors of
+        `commit_transaction`. If the block raises or is cancelled, the transaction is aborted, which takes a few seconds
+        at most, and the error propagates. A `KafkaTimeoutError` becomes the cause of a `TransactionTimedOutError`, so a
+        loop that repeats aborted transactions only has to catch `TransactionAbortedError`.
         """
-        from .transaction import Transaction  # here, as below: most producers have no transactions
+        from .transaction import Transaction  # imported here and below, since most producers have no transactions
 
         return Transaction(self, self._own_transactions())
 
     async def begin_transaction(self, *, timeout_ms: float | None = None) -> None:
-        """Begin a transaction: all records sent until its end are part of it.
+        """Begin a transaction, which includes all records sent until it ends.
 
-        Waits for the end of the previous transaction, and for a producer id, at most ``timeout_ms`` (``max_block_ms``).
-        Raises `ProducerFencedError` once another producer has the transactional id, `TransactionTimedOutError` after
-        that time, and if the outcome of the previous transaction was unknown, `CommitOutcomeUnknownError` while it
-        still is, or `TransactionAbortedError` if it was aborted.
+        Waits at most ``timeout_ms`` (``max_block_ms``) for the end of the previous transaction and for a producer id,
+        then raises `TransactionTimedOutError`. Raises `ProducerFencedError` once another producer has the transactional
+        id. If the outcome of the previous transaction was unknown, raises `CommitOutcomeUnknownError` while it still
+        is, or `TransactionAbortedError` if that transaction was aborted.
         """
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
-        """Commit the open transaction; returns when it is certain that all of it counts, atomically.
+        """Commit the open transaction; returns when all of it is certain to count, atomically.
 
-        Sends pending records and waits for them. Raises `TransactionAbortedError` if any record of the transaction has
-        failed, even if its delivery was never awaited: then the transaction is aborted, and may be repeated;
-        `ProducerFencedError` when another producer has taken over the transactional id; `CommitOutcomeUnknownError`
-        after ``timeout_ms`` (``max_block_ms``), and then it may be called again. Cancelling the call while records are
-        in flight aborts; later the cancellation is raised once the outcome is known.
+        Sends pending records and waits for them. Raises `TransactionAbortedError` if any record has failed, even if its
+        delivery was not awaited: the transaction is aborted and may be repeated. Raises `ProducerFencedError` when
+        another producer has taken over the transactional id, and `CommitOutcomeUnknownError` after ``timeout_ms``
+        (``max_block_ms``); the call may then be repeated. Cancelling the call while records are in flight aborts the
+        transaction. Later the cancellation is raised once the outcome is known.
         """
         await self._own_transactions().commit(timeout_s(timeout_ms))
 
@@ -257,7 +259,7 @@ class Producer(Facade, Generic[K, V]):
         """Abort the open transaction; pending records fail with `TransactionAbortedError`.
 
         Does nothing if the latest transaction is already aborted. Raises `TransactionTimedOutError` after
-        ``timeout_ms`` (``max_block_ms``); the abort then continues, as after a cancellation of the call, and the next
+        ``timeout_ms`` (``max_block_ms``). The abort continues after a timeout or a cancellation, and the next
         transaction waits for it.
         """
         await self._own_transactions().abort(timeout_s(timeout_ms))
@@ -272,9 +274,9 @@ class Producer(Facade, Generic[K, V]):
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
         An offset is the offset of the next record to read. ``group_metadata`` comes from `Consumer.group_metadata`, so
-        that a member removed from the group cannot commit; pass only the group's name for consumers that assign their
-        partitions themselves. Raises `CommitFailedError` for a removed member, or another `KafkaError`; then the
-        transaction can only be aborted, as after a cancellation of the call.
+        that a member removed from the group cannot commit. For a consumer that uses `Consumer.assign`, it is the
+        group's name. Raises `CommitFailedError` for a removed member, or another `KafkaError`. After an error or a
+        cancellation the transaction can only be aborted.
         """
         from .._core.transactions.additions import OFFSETS, checked_group
 
@@ -283,9 +285,10 @@ class Producer(Facade, Generic[K, V]):
         await self._own_transactions().send_offsets(found, group, timeout_s(timeout_ms))
 
     def transaction_health(self) -> TransactionHealth:
-        """Return the state of the producer's transactions: phase, epoch, and the age of an open one.
+        """Return the state of the producer's transactions: phase, epoch, and the age of the open transaction.
 
-        If a transaction is older than half of ``transaction_timeout_ms``, one warning is logged, and ``late`` is true.
+        When a transaction is older than half of ``transaction_timeout_ms``, ``late`` is True, and one warning is
+        logged.
         """
         return self._own_transactions().health()
 
@@ -293,11 +296,14 @@ class Producer(Facade, Generic[K, V]):
 
     @property
     def transactional_id(self) -> str | None:
-        """Name of its transactions; None for a producer without transactions."""
+        """Transactional id of the producer; None without transactions."""
         return self._config.transactional_id
 
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
-        """Return the topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
+        """Return the numbers of the topic's partitions.
+
+        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata.
+        """
         topic = topic_name("topic", topic)
         given = TIMEOUT("timeout_ms", timeout_ms)
         self._engine.check()
@@ -305,14 +311,14 @@ class Producer(Facade, Generic[K, V]):
         return frozenset(range(len(known.partitions)))
 
     def metrics(self) -> ProducerMetrics:
-        """Return the producer's counts. The call is cheap, and possible at any time."""
+        """Return the producer's metrics, without sending requests. May be called at any time."""
         return self._engine.sender.metrics()
 
     def health(self) -> ProducerHealth:
-        """Return the producer's health, for liveness probes. Does not send requests; may be called at any time.
+        """Return the producer's health, for liveness probes, without sending requests. May be called at any time.
 
-        ``healthy`` is False, with the reasons in ``problems``, when it is not running or has failed, when records have
-        waited for twice ``request_timeout_ms`` without any acknowledgement, or when the cluster could not be reached
+        ``healthy`` is False, with the reasons in ``problems``, if the producer is not running or has failed, if records
+        have waited for twice ``request_timeout_ms`` without any acknowledgement, or if the cluster could not be reached
         for that time after `start`.
         """
         return self._engine.health()
@@ -325,7 +331,7 @@ class Producer(Facade, Generic[K, V]):
         return self._engine.sends.takes_bytes
 
     async def _abort_refused(self) -> None:
-        """Abort a failed transaction for `Consumer.run`, whose block has ended, so that no other code would end it."""
+        """Abort a failed transaction for `Consumer.run`, whose block has ended: no other code would abort it."""
         from .._core.transactions.state import Phase
 
         transactions = self._own_transactions()
@@ -345,4 +351,4 @@ class Producer(Facade, Generic[K, V]):
 
 
 _SEND_METHODS = (Producer.send, Producer.send_nowait)
-"""The methods that `QuickSend` replaces; not if a subclass or a tracer has replaced them already."""
+"""Methods that `QuickSend` replaces, unless a subclass or a tracer has already replaced them."""

@@ -1,4 +1,4 @@
-"""Assembles the parts of a `Producer`; in this folder because transactions need both these and ``_io.producer``."""
+"""Assembles the parts of a `Producer`. It is in this package because transactions need it and ``_io.producer``."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 class ProducerEngine(Kind):
-    """Assembles the producer's parts, begins and ends them; the facade calls the parts."""
+    """Creates, starts and stops the producer's parts. The facade calls the parts."""
 
-    stop_within_ms = math.inf  # records have their own time limit
+    stop_within_ms = math.inf  # the limit of records is delivery_timeout_ms
 
     def __init__(self, config: ProducerConfig, parent: Client | None) -> None:
         self.config = config
@@ -62,7 +62,7 @@ class ProducerEngine(Kind):
     def _transactions(self) -> Transactions | None:
         if self.config.transactional_id is None:
             return None
-        # Only here: other producers do not pay for the import.
+        # Imported here, so that other producers do not pay for it.
         from .._io.transactions.manager import Transactions
 
         return Transactions(self.config, self.client, self.sender, self._check_now)
@@ -70,7 +70,7 @@ class ProducerEngine(Kind):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Begin to send; with ``wait``, get a producer id for transactions."""
+        """Start to send; with ``wait``, request a producer id for transactions."""
         self._started_at = time.monotonic()
         self.client.on_fatal(self._on_fatal)
         self.client.on_fork(self._close_intakes)
@@ -149,7 +149,7 @@ class ProducerEngine(Kind):
         return ProducerTelemetry(self.config.transactional_id, self.accumulator, self.client.own_connections)
 
     def health(self) -> ProducerHealth:
-        """Judge the current state, cheaply and without requests."""
+        """Return the current health, without requests."""
         from .._core.producer.health import ProducerFacts, judge_producer
 
         now, client, accumulator, started_at = time.monotonic(), self.client, self.accumulator, self._started_at
@@ -185,7 +185,7 @@ class ProducerEngine(Kind):
 
 
 async def within(timeout_ms: float, send: Callable[..., Awaitable[Delivery]], *record: Any) -> RecordMetadata:
-    """Send a record and wait for its acknowledgement; raises `RequestTimedOutError` if both take longer than this."""
+    """Send a record and wait for its acknowledgement; raises `RequestTimedOutError` if that takes longer than this."""
     deadline = Deadline(TIMEOUT("timeout_ms", timeout_ms))
     delivery = await send(*record, timeout_ms=timeout_ms)
     with anyio.move_on_after(deadline.left_s()):

@@ -1,4 +1,4 @@
-"""Overlapping transactions: one is filled while earlier ones are being committed."""
+"""Overlapping transactions: a transaction accepts records while earlier transactions are being committed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IN_FLIGHT = integer(2, 100)
 
 
 class TransactionPipeline(Generic[K, V]):
-    """Runs transactions in sequence, filling each while the previous ones are being committed.
+    """Runs transactions in sequence; each accepts records while earlier transactions are being committed.
 
         async with TransactionPipeline("localhost:9092", transactional_id="copier-1") as pipeline:
             async for batch in consumer.batches():
@@ -41,15 +41,15 @@ class TransactionPipeline(Generic[K, V]):
                     await txn.send_many("out", batch.values)
                     await txn.commit_batch(batch)
 
-    It has ``in_flight`` producers (2 to 100), which share connections; their transactional ids are ``transactional_id``
-    with ``-0``, ``-1`` and so on, and belong to one process at a time. `ProducerOptions` describes the options, which
-    apply to each producer.
+    A pipeline has ``in_flight`` producers (2 to 100) on shared connections. Their transactional ids are
+    ``transactional_id`` with ``-0``, ``-1`` and so on; only one process at a time may use them. `ProducerOptions`
+    describes the options, which apply to each producer.
 
-    The end of a block waits until all records of the transaction are stored, but not for its commit, which follows the
-    commit of the previous transaction, so that readers see them in order. If a transaction is not committed, all later
-    ones are aborted. The error is raised once: by a call of the open transaction, or by the next `transaction`,
-    `settle` or `stop`. Consumers have gone back by then, and read the records of these transactions again; without a
-    consumer, ``txn.outcome`` shows for each transaction if it has to be repeated.
+    Leaving a block waits until all records of the transaction are stored, but not for its commit. Transactions are
+    committed in order, so that readers see them in order. If a transaction is not committed, all later transactions are
+    aborted. The error is raised once: by a call of the open transaction, or by the next `transaction`, `settle` or
+    `stop`. By then, consumers have gone back, and read the records of the aborted transactions again. Without a
+    consumer, ``txn.outcome`` shows for each transaction if it must be repeated.
 
     A pipeline belongs to the event loop that started it. One block is open at a time. All times are in milliseconds.
     """
@@ -67,7 +67,7 @@ class TransactionPipeline(Generic[K, V]):
     ) -> None:
         """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client`` it uses the connections of this client, as `Client.transaction_pipeline` does.
+        With a ``client`` it uses that client's connections, like `Client.transaction_pipeline`.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         config, parent = configured(ProducerConfig, bootstrap_servers, client, options, **more)
@@ -90,19 +90,19 @@ class TransactionPipeline(Generic[K, V]):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster, and take over the transactional ids, aborting transactions of an earlier process.
+        """Connect to the cluster and take over the transactional ids; aborts transactions of an earlier process.
 
-        ``wait``, ``timeout_ms`` and errors are as in `Producer.start`.
+        ``wait``, ``timeout_ms`` and the errors are as in `Producer.start`.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Wait for the commits of transactions in flight, abort an open one, and close every connection.
+        """Wait for the commits of transactions in flight, abort an open transaction, and close every connection.
 
-        This takes at most ``timeout_ms``; without it, commits have ``max_block_ms``. Raises the error of a transaction
-        that was not committed, unless it was raised before, and `CommitOutcomeUnknownError` if the time ran out first;
-        the connections are closed in any case. May be called again. A cancelled stop closes without waiting for
-        commits.
+        Takes at most ``timeout_ms``; without it, the limit for commits is ``max_block_ms``. Raises the error of a
+        transaction that was not committed, unless it was raised before, and `CommitOutcomeUnknownError` if the time ran
+        out; connections are closed in any case. A cancelled `stop` closes without waiting for commits. May be called
+        again.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
         failure = self._pipeline.take_failure()
@@ -128,21 +128,21 @@ class TransactionPipeline(Generic[K, V]):
     def transaction(self) -> PipelinedTransaction[K, V]:
         """Return the next transaction, for ``async with``; it has the methods of `Transaction`.
 
-        It begins when one of the producers is free, within ``max_block_ms``. Entering the block raises the error of an
-        earlier transaction that was not committed; `ProducerFencedError` once another process has one of the ids;
-        `TransactionTimedOutError`; and `IllegalStateError` if a block is already open. Leaving it raises
-        `TransactionAbortedError` if a record of the transaction could not be stored, as `Producer.commit_transaction`
-        does. A block that raises or is cancelled aborts; earlier transactions are still committed.
+        Entering the block waits at most ``max_block_ms`` for a free producer, then raises `TransactionTimedOutError`.
+        It raises the error of an earlier transaction that was not committed, `ProducerFencedError` once another process
+        uses one of the ids, and `IllegalStateError` if a block is already open. Leaving the block raises
+        `TransactionAbortedError` if a record of the transaction could not be stored, as with
+        `Producer.commit_transaction`. If the block raises or is cancelled, its transaction is aborted; earlier
+        transactions are still committed.
         """
         self._client.check()
         return PipelinedTransaction(self._pipeline)
 
     async def settle(self, *, timeout_ms: float | None = None) -> None:
-        """Wait until no transaction is in flight, at most for ``timeout_ms`` (``max_block_ms``).
+        """Wait until no transaction is in flight, for at most ``timeout_ms`` (``max_block_ms``).
 
-        Raises the error of a transaction that was not committed, unless it was raised before;
-        `CommitOutcomeUnknownError` after that time, and then may be called again; and `IllegalStateError` if a
-        block is open.
+        Raises the error of a transaction that was not committed, unless it was raised before, and `IllegalStateError`
+        if a block is open. Raises `CommitOutcomeUnknownError` after ``timeout_ms``; the call may then be repeated.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
@@ -152,16 +152,19 @@ class TransactionPipeline(Generic[K, V]):
 
     @property
     def client_id(self) -> str:
-        """Name in brokers' logs and quotas; for this client's producers with ``-0``, ``-1`` and so on."""
+        """Name in brokers' logs and quotas, to which the pipeline's producers append ``-0``, ``-1`` and so on."""
         return self._config.client_id
 
     @property
     def transactional_id(self) -> str | None:
-        """Common beginning of the transactional ids."""
+        """Common prefix of the producers' transactional ids."""
         return self._config.transactional_id
 
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
-        """Return the topic's partitions; waits for metadata at most ``timeout_ms`` (``max_block_ms``)."""
+        """Return the numbers of the topic's partitions.
+
+        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata.
+        """
         self._client.check()
         return await self._producers[0].partitions_for(topic, timeout_ms=timeout_ms)
 
@@ -170,7 +173,7 @@ class TransactionPipeline(Generic[K, V]):
         return tuple(producer.transaction_health() for producer in self._producers)
 
     def metrics(self) -> tuple[ProducerMetrics, ...]:
-        """Return each producer's counts."""
+        """Return each producer's metrics."""
         return tuple(producer.metrics() for producer in self._producers)
 
     def health(self) -> tuple[ProducerHealth, ...]:
@@ -182,17 +185,17 @@ class TransactionPipeline(Generic[K, V]):
         return self._producers[0]._takes_bytes
 
     async def _abort_refused(self) -> None:
-        """Abort uncommitted transactions, for `Consumer.run`, which then gets its records again."""
+        """Abort uncommitted transactions for `Consumer.run`, which then reads their records again."""
         for producer in self._producers:
             await producer._abort_refused()
 
     def _take_failure(self) -> KafkaError | None:
-        """Return the failure, for `Consumer.run`, which gets its records again."""
+        """Return the failure to `Consumer.run`, which reads the records again."""
         return self._pipeline.take_failure()
 
 
 class PipelinedTransaction(Transaction[K, V], Generic[K, V]):
-    """One transaction of a `TransactionPipeline`; see there. Its producer is the next in turn."""
+    """A transaction of a `TransactionPipeline`, on the next producer in turn; see `TransactionPipeline.transaction`."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline

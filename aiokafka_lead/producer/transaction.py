@@ -1,4 +1,4 @@
-"""A transaction of a producer, as a block."""
+"""A producer's transaction as an ``async with`` block."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ._engine import within
 __all__ = ["Transaction"]
 
 _QUICK = ("send", "send_nowait")
-"""The methods that an open block replaces with faster ones."""
+"""Methods that an open block replaces with faster ones."""
 
 
 class Transaction(Generic[K, V]):
-    """One transaction of a producer; see `Producer.transaction`. It sends through the producer.
+    """One transaction of a producer, through which it sends; see `Producer.transaction`.
 
-    Sends raise `IllegalStateError` after the end of the block: sends of a task that outlives it would become part of
-    another transaction.
+    Sends after the end of the block raise `IllegalStateError`, because the records of a task that outlives the block
+    would become part of another transaction.
     """
 
     def __init__(self, producer: Any, transactions: Transactions) -> None:
@@ -49,7 +49,7 @@ class Transaction(Generic[K, V]):
     def outcome(self) -> Literal["committed", "aborted", "unknown"] | None:
         """Outcome of the transaction: None while it is unknown, "unknown" if it will never be known.
 
-        Also set if the end of the block was cancelled.
+        It is set even if the end of the block was cancelled.
         """
         if self._fate is None or self._fate.outcome is None:
             return None
@@ -62,7 +62,7 @@ class Transaction(Generic[K, V]):
         self._fate = self._transactions.state.fate
         intake = self._transactions.intake_of_block()
         if intake is not None and ACCELERATED:
-            own = vars(self)  # found before methods of the class
+            own = vars(self)  # attributes of the instance precede methods of the class
             own["send"] = QuickSend(intake, self.send)
             own["send_nowait"] = QuickSendNowait(intake, self.send_nowait).send_nowait
         return self
@@ -71,7 +71,7 @@ class Transaction(Generic[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for name in _QUICK:
-            vars(self).pop(name, None)  # they refer to this transaction, which would be left to the garbage collector
+            vars(self).pop(name, None)  # a reference cycle, which would be left to the garbage collector
         if not self._transactions.is_open(self._number):
             return  # ended within the block
         if error is None:
@@ -101,7 +101,7 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> Delivery:
-        """Call `Producer.send`, as part of this transaction."""
+        """Call `Producer.send` as part of this transaction."""
         self._check()
         delivery: Delivery = await self._producer.send(
             topic, value, key, partition, timestamp_ms, headers, timeout_ms=timeout_ms
@@ -119,7 +119,7 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> RecordMetadata:
-        """Call `Producer.send_and_wait`, as part of this transaction."""
+        """Call `Producer.send_and_wait` as part of this transaction."""
         if timeout_ms is None:
             return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
         return await within(timeout_ms, self.send, topic, value, key, partition, timestamp_ms, headers)
@@ -133,7 +133,7 @@ class Transaction(Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """Call `Producer.send_nowait`, as part of this transaction."""
+        """Call `Producer.send_nowait` as part of this transaction."""
         self._check()
         delivery: Delivery = self._producer.send_nowait(topic, value, key, partition, timestamp_ms, headers)
         return delivery
@@ -149,7 +149,7 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> DeliveryBatch:
-        """Call `Producer.send_many`, as part of this transaction."""
+        """Call `Producer.send_many` as part of this transaction."""
         self._check()
         batch: DeliveryBatch = await self._producer.send_many(
             topic, values, keys, partition, headers, timestamps_ms, timeout_ms=timeout_ms
@@ -175,13 +175,15 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit a consumer's offsets with this transaction: behind all records that it, or a batch, has handed out.
+        """Commit offsets with this transaction: those after all records that a consumer, or a batch, has returned.
 
-        A rebalance waits for the end of the transaction before it takes the partitions. If the transaction is not
-        committed, the consumer goes back to the committed offsets, as after every later uncommitted transaction of this
-        producer. Alternatively, pass offsets of a group: see `Producer.send_offsets_to_transaction`. Raises
-        `CommitFailedError` if the consumer has lost some of these partitions, or if records are handed out again
-        because an earlier transaction was aborted: then this transaction is aborted, too. Raises
+        Pass the consumer or the batch; or pass offsets and the group's metadata, as to
+        `Producer.send_offsets_to_transaction`. A rebalance waits for the end of the transaction before it takes the
+        partitions. If this or a later transaction of the producer is not committed, the consumer goes back to the
+        committed offsets.
+
+        Raises `CommitFailedError` if the consumer has lost some of these partitions, or if it returns records again
+        because an earlier transaction was aborted; then this transaction is aborted, too. Raises
         `TransactionTimedOutError` after ``timeout_ms`` (``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)
@@ -196,10 +198,10 @@ class Transaction(Generic[K, V]):
             raise ConfigTypeError(f"offsets must be a Consumer, one of its batches or a dict, not {offsets!r}")
 
     async def commit_batch(self, batch: RecordBatch[Any, Any], *, timeout_ms: float | None = None) -> None:
-        """Commit one batch of `Consumer.batches` with this transaction, that is, the offset behind it.
+        """Commit the offset after a batch of `Consumer.batches` with this transaction.
 
-        This calls `send_offsets` with the batch. Raises `CommitFailedError` if the batch was taken away, or is handed
-        out again because a transaction was aborted, and `IllegalStateError` for a batch of a consumer without a
+        This calls `send_offsets` with the batch. Raises `CommitFailedError` if the batch was taken away or is returned
+        again because a transaction was aborted. Raises `IllegalStateError` for a batch of a consumer without a
         ``group_id``.
         """
         within_s = timeout_s(timeout_ms)

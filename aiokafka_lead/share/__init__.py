@@ -1,4 +1,4 @@
-"""The share consumer: records of Kafka topics, handed out and acknowledged as on a queue (KIP-932)."""
+"""Share consumer: records of Kafka topics, delivered and acknowledged as in a queue (KIP-932)."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ __all__ = ["ShareConsumer"]
 
 
 class ShareConsumer(Facade, Generic[K, V]):
-    """Takes records of topics as jobs from a queue: a member of a share group (KIP-932; Apache Kafka 4.2).
+    """Takes records from topics as from a queue, as a member of a share group (KIP-932, Apache Kafka 4.2).
 
         async with ShareConsumer("jobs", bootstrap_servers="localhost:9092", group_id="workers") as jobs:
             async for record in jobs:
-                await handle(record)  # comes back for more: the record is accepted
+                await handle(record)  # the next iteration accepts the record
 
-    Several members of the group may take records from one partition, so there may be more members than partitions, and
-    a slow record does not delay later ones. A record is locked for its member (for 30 s by default) until the member
-    has acknowledged it; otherwise it is delivered again, up to a number of times that the group allows (5 by default).
-    Order is not kept, and there are no offsets to commit. `ShareConsumerOptions` describes the options; a group begins
-    at the end of its topics unless its setting ``share.auto.offset.reset`` differs.
+    Several members may take records from the same partition, so a group may have more members than partitions, and a
+    slow record does not delay later ones. A record is locked for its member (by default for 30 s) until the member
+    acknowledges it. Otherwise it is delivered again, up to the group's limit of deliveries (5 by default). Order is not
+    kept, and there are no offsets to commit. A group begins at the end of its topics unless its setting
+    ``share.auto.offset.reset`` differs. `ShareConsumerOptions` describes the options.
 
-    `acknowledge` decides about a record: accept, release, reject, or renew its lock. Undecided records are accepted
-    when the application comes back for more, or commits, and released when the consumer stops, or an error ends the
-    ``async with`` block. With ``share_acknowledgement_mode="explicit"`` only calls decide. Acknowledgements go out in
-    the background; await the result of `acknowledge`, or `commit`, for their outcome.
+    `acknowledge` accepts, releases or rejects a record, or renews its lock. Records without an acknowledgement are
+    accepted when the application requests more records or calls `commit`, and released when the consumer stops or an
+    error ends the ``async with`` block. With ``share_acknowledgement_mode="explicit"`` only calls acknowledge.
+    Acknowledgements are sent in the background; for their outcomes, await the result of `acknowledge`, or `commit`.
 
-    A share consumer belongs to the event loop that started it, and to one reading task at a time; any task of the loop
-    may acknowledge.
+    A share consumer belongs to the event loop that started it. One task at a time may read; any task of the loop may
+    acknowledge.
     """
 
     @overload
@@ -110,7 +110,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
 
-        With a ``client`` it uses the connections of this client, as `Client.share_consumer` does.
+        With a ``client`` it uses that client's connections, like `Client.share_consumer`.
         """
         config, parent = configured(ShareConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config
@@ -126,31 +126,33 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and join the group; with ``wait``, return once the group's starting point is known.
 
-        That is, the group has assigned partitions, if its topics have some, and the leader of each has answered a
-        fetch: a group that begins at the end (``share.auto.offset.reset``, by default "latest") gets every record
-        written from then on. At most one record per leader is acquired meanwhile. If this takes longer than
-        ``timeout_ms`` (``request_timeout_ms``), it continues in the background, with a warning that names the missing
-        step. Without ``wait`` it connects in the background, for as long as no broker can be reached: reads wait for
-        that. Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used,
-        authentication and TLS errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups,
-        and other errors that keep a member out of its group. After an error, or when cancelled, the consumer is
-        stopped.
+        With ``wait``, the group has assigned partitions on return, if its topics have any, and the leader of each has
+        answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest") then gets
+        every record written from then on. At most one record per leader is acquired meanwhile. After ``timeout_ms``
+        (``request_timeout_ms``) this continues in the background, with a warning that names the missing step.
+
+        Without ``wait``, this returns immediately and the consumer keeps trying to connect in the background. Reads
+        wait for the connection.
+
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used, authentication
+        and TLS errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups, and other errors
+        that keep a member out of its group. After an error or a cancellation the consumer is stopped.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
-        """Wait until `start` would have returned, within ``timeout_ms`` (``default_api_timeout_ms``).
+        """Wait until `start` would have returned, for at most ``timeout_ms`` (``default_api_timeout_ms``).
 
-        Useful after ``start(wait=False)``, a start that stopped waiting, and `subscribe`. Raises the error with which
-        the consumer or its membership has failed, and `RequestTimedOutError`.
+        Useful after ``start(wait=False)``, a `start` that continues in the background, and `subscribe`. Raises the
+        error with which the consumer or its membership has failed, and `RequestTimedOutError`.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Release unacknowledged records, leave the group, close every connection; within ``timeout_ms`` (10000).
+        """Release unacknowledged records, leave the group and close every connection, within ``timeout_ms`` (10000).
 
-        Pending acknowledgements are sent first. Iterations end, other waiting calls raise `ClientClosedError`. May be
+        Pending acknowledgements are sent first. Iterations end; other waiting calls raise `ClientClosedError`. May be
         called again.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
@@ -158,7 +160,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     # --- choice of topics --------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Take records of these topics; replaces the earlier subscription."""
+        """Take records from these topics; replaces the earlier subscription. Raises `ConfigError` without topics."""
         names = arguments.TOPICS("topics", topics)
         if not names:
             raise ConfigError("topics must not be empty")
@@ -166,7 +168,9 @@ class ShareConsumer(Facade, Generic[K, V]):
         self._engine.membership.subscribe(tuple(sorted(set(names))), started=self._engine.started)
 
     def unsubscribe(self) -> None:
-        """Take no more records, and leave the group, in the background. Records in hand can still be acknowledged."""
+        """Stop taking records and leave the group, in the background. Records already returned can still be
+        acknowledged.
+        """
         self._client.check_loop()
         self._engine.unsubscribe()
 
@@ -175,13 +179,13 @@ class ShareConsumer(Facade, Generic[K, V]):
         return frozenset(self._engine.membership.topics)
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions from which records are taken now; other members may take from them as well."""
+        """Return the partitions from which records are taken now. Other members may take records from them, too."""
         return self._engine.planner.assignment
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ShareRecord[K, V]]:
-        """Iterate over every record, until the consumer is stopped."""
+        """Iterate over records until the consumer is stopped."""
         self._client.check()
         engine = self._engine
         records = engine.reader.iterate(engine.deserializers)
@@ -190,9 +194,10 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
-        """Return records by partition: acquired ones, or else the first that arrive within ``timeout_ms``.
+        """Return records by partition: those already acquired, or else the first to arrive within ``timeout_ms``.
 
-        There are at most ``max_records`` (``max_poll_records``). The result is empty if no record came.
+        Returns at most ``max_records`` records (``max_poll_records``). The result is empty if no record arrives in
+        time.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = self._config.max_poll_records
@@ -206,7 +211,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         return taken
 
     def batches(self) -> AsyncIterator[list[ShareRecord[K, V]]]:
-        """Iterate over every record, in lists of successive records of one partition, until the consumer is stopped."""
+        """Iterate over lists of successive records of one partition until the consumer is stopped."""
         self._client.check()
         engine = self._engine
         look = None if engine.tracing is None else engine.tracing.batches()
@@ -215,24 +220,25 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def run(
         self, handler: Callable[..., Awaitable[object]] | Handlers, **options: Unpack[ShareRunOptions]
     ) -> None:
-        """Handle every record, many concurrently, until the consumer is stopped. Options: `ShareRunOptions`.
+        """Call a handler with every record, many concurrently, until the consumer is stopped.
 
             async def handle(record): ...
 
             await jobs.run(handle, concurrency=64, dead_letter_topic="jobs.failed")
 
-        A record is accepted when its handler has returned, without waiting for other records. If the handler has
-        raised, the record is held for a backoff and released, so that any member of the group gets it; after
-        ``retries`` it is sent to ``dead_letter_topic`` and rejected. While a handler works, the lock of its record is
-        renewed, if brokers support that; a lock that is lost anyway, with a connection or a leader, means another
-        delivery, which is logged. Only records whose locks will not expire before they are handled are acquired ahead.
-        Deserializers run in the handler's task.
+        `ShareRunOptions` describes the options. A record is accepted when its handler has returned, without waiting for
+        other records. If the handler raises, the record is held for a backoff and then released to any member of the
+        group. After ``retries`` it is sent to ``dead_letter_topic`` and rejected. While a handler runs, the lock of its
+        record is renewed, if the brokers support that. A lock that is lost nevertheless, with a connection or a leader,
+        means another delivery, which is logged. Records are acquired ahead only if they will be handled before their
+        locks expire. Deserializers run in the handler's task.
 
-        When the consumer is stopped (handlers may call `stop`, too) waiting records are released, running handlers get
-        the timeout of `stop` less its last quarter (2 s at most), and this returns. It does the same after
-        `unsubscribe`. When it is cancelled, handlers are cancelled, and all records in hand are released. Raises
-        `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not async,
-        and any error that prevents a consumer from reading.
+        When the consumer is stopped, possibly by a handler, waiting records are released, running handlers get the
+        timeout of `stop` less its last quarter (at most 2 s), and `run` returns. It does the same after `unsubscribe`.
+        When `run` is cancelled, handlers are cancelled, and all their records are released.
+
+        Raises `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not
+        async, and any error that prevents a consumer from reading.
         """
         self._client.check()
         from .._core.share.run_options import ShareRunConfig
@@ -254,21 +260,21 @@ class ShareConsumer(Facade, Generic[K, V]):
         record: ShareRecord[Any, Any],
         kind: AcknowledgeType = AcknowledgeType.ACCEPT,
     ) -> Acknowledgement:
-        """Decide about a record, once; the decision is sent soon, with others. Await the result for the outcome.
+        """Acknowledge a record once; await the result for the outcome.
 
-        ``RENEW`` restarts the lock, and another call has to acknowledge the record, in either mode (it raises
-        `UnsupportedVersionError` before Apache Kafka 4.2). If the record's lock was lost meanwhile, this does not
-        raise, but the outcome is an error. Raises `IllegalStateError` for a record that was acknowledged before, or
-        that belongs to another consumer.
+        The acknowledgement is sent soon, together with others. ``RENEW`` restarts the lock in both acknowledgement
+        modes; the record must then be acknowledged by another call. It raises `UnsupportedVersionError` before Apache
+        Kafka 4.2. If the record's lock was lost, this does not raise, but the outcome is an error. Raises
+        `IllegalStateError` for a record that was acknowledged before or belongs to another consumer.
         """
         return self._acknowledge(record, kind)
 
     async def commit(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements and wait for their outcomes, within ``timeout_ms`` (``default_api_timeout_ms``).
 
-        In implicit mode this accepts undecided records that were handed out. The result has each partition with
-        acknowledgements settled since the last commit: None if all were accepted, else the last error. A record whose
-        acknowledgement was refused is delivered again.
+        In implicit mode this also accepts returned records without an acknowledgement. The result has each partition
+        with acknowledgements settled since the last commit: None if all were accepted, else the last error. A record
+        whose acknowledgement was refused is delivered again.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         return await self._engine.acknowledging.commit(self._config.default_api_timeout_ms if given is None else given)
@@ -276,20 +282,24 @@ class ShareConsumer(Facade, Generic[K, V]):
     # --- state -------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ShareConsumerMetrics:
-        """Return counts by topic, and the number of records waiting for the application. Does not send requests."""
+        """Return counts by topic, and the number of records waiting for the application, without sending requests."""
         engine = self._engine
         buffer, metadata = engine.buffer, self._client.metadata.metrics()
         return engine.planner.counters.snapshot(buffer.handed_out(), buffer.buffered(), metadata)
 
     def health(self) -> ConsumerHealth:
-        """Return the consumer's health, for liveness probes. Does not send requests; may be called at any time.
+        """Return the consumer's health, for liveness probes, without sending requests. May be called at any time.
 
-        ``healthy`` is False, with the reasons in ``problems``, when it is not running or has failed, when no broker has
-        answered a fetch for ``request_timeout_ms`` though records were waited for all that time, when a leader has
-        refused every fetch of a partition for as long (``stuck`` names those), when the group's coordinator has not
-        acknowledged a heartbeat for nine heartbeat intervals (members do not learn the length of a session), or when
-        the event loop is blocked right now (seen by a probe in another thread). Handlers have no time limit:
-        ``handler_ms`` is the age of the oldest one.
+        ``healthy`` is False, with the reasons in ``problems``, in these cases:
+
+        - The consumer is not running or has failed.
+        - No broker has answered a fetch for ``request_timeout_ms`` although records were waited for all that time.
+        - A leader has refused every fetch of a partition for that time; ``stuck`` names these partitions.
+        - The group's coordinator has not acknowledged a heartbeat for nine heartbeat intervals. (Members do not learn
+          the session timeout.)
+        - The event loop is blocked now, as observed by a probe in another thread.
+
+        Handlers have no time limit: ``handler_ms`` is the age of the oldest running handler.
         """
         return self._engine.health.health()
 

@@ -1,4 +1,4 @@
-"""`TlsMaterial`: the files and texts of the ``ssl_*`` options, and the `ssl.SSLContext` made from them."""
+"""`TlsMaterial`: the files and texts of the ``ssl_*`` options, and the `ssl.SSLContext` created from them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Kind(Enum):
 
 
 def kind_of(data: bytes) -> Kind:
-    """Return the format by the first bytes; PEM by its first line, anywhere in the file."""
+    """Return the format, from the first bytes. PEM is recognized by its first line, anywhere in the file."""
     if _BEGIN in data:
         return Kind.PEM
     if data.startswith(_JKS):
@@ -53,10 +53,11 @@ def kind_of(data: bytes) -> Kind:
 
 
 def pem_blocks(name: str, data: bytes) -> bytes:
-    """Return the blocks of a PEM text as OpenSSL requires, without the text around them, in any encoding.
+    """Return the blocks of a PEM text in the form that OpenSSL requires, without the text around them.
 
-    Blanks count as line ends, as in Java, because such a text may be on one line. Raises `ConfigError`, which names the
-    option, for a block without an end and for line ends that are written out as two characters.
+    The text may be in any encoding. Blanks count as line ends, as in Java, because such a text may be on one line.
+    Raises `ConfigError`, which names the option, for a block without an end and for line ends that are written as two
+    characters.
     """
     blocks = _BLOCK.findall(data)
     if len(blocks) != data.count(_BEGIN):
@@ -74,7 +75,7 @@ def certificates_in(pem: bytes) -> str:
 
 
 def _lines(body: bytes) -> bytes:
-    if b":" in body:  # the header of a key that is encrypted in the traditional way
+    if b":" in body:  # a header, as of a key encrypted in the traditional format
         return body.strip()
     joined = b"".join(body.split())
     return b"\n".join(joined[start : start + _LINE] for start in range(0, len(joined), _LINE))
@@ -134,9 +135,9 @@ _JKS_CURE = "keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """Authorities to trust and a certificate to present, by the options of the same names.
+    """Authorities to trust and a client certificate, from the options of the same names.
 
-    ``names`` gives the names of options in errors, if they differ from their own.
+    ``names`` maps options to the names that errors use, if these differ.
     """
 
     ssl_cafile: str | None = None
@@ -156,7 +157,7 @@ class TlsMaterial:
         return tuple(path for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile) if path is not None)
 
     def check(self) -> None:
-        """Raise `ConfigError` for options that exclude or require one another."""
+        """Raise `ConfigError` for options that exclude or require each other."""
         for data, file in (("ssl_certdata", "ssl_certfile"), ("ssl_keydata", "ssl_keyfile")):
             if getattr(self, data) is not None and getattr(self, file) is not None:
                 raise ConfigError(f"{self._name(data)} and {self._name(file)} exclude each other")
@@ -169,7 +170,7 @@ class TlsMaterial:
             raise ConfigError(f"{self._name('ssl_cafile')} is missing: {self._name('ssl_ca_password')} is given")
 
     def context(self) -> ssl.SSLContext:
-        """Return a client context, with the system's authorities if none is named.
+        """Return a client context, with the system's authorities if no authorities are given.
 
         Reads the files. Raises `ConfigError`, which names the option, and the file if there is one.
         """
@@ -276,7 +277,7 @@ class TlsMaterial:
         return self.names.get(option, option)
 
     def _where(self, option: str) -> str:
-        """Return the option's name, with the file that it names."""
+        """Return the option's name, and the file if it has one."""
         value = getattr(self, option)
         return f"{self._name(option)} ({value})" if option.endswith("file") else self._name(option)
 
@@ -328,7 +329,7 @@ def _is_broken(certificates: str) -> bool:
 def _one_time_file(content: bytes) -> Iterator[str]:
     """Provide the path of a file with this content inside the block, since Python loads keys only from files.
 
-    The file is in memory if possible, else its mode is 0600.
+    The file is in memory if possible; otherwise its mode is 0600.
     """
     handle, path, on_disk = _create_file()
     try:

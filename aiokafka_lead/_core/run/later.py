@@ -185,19 +185,24 @@ class RetryTopics:
     def _parted(self, record: Record) -> tuple[Sequence[Header], Mapping[str, bytes]]:
         """Return the record's own headers, and those that were added for the retry topic in which it is.
 
-        The latter are the last ones. A record may have headers of these names of its own, such as one that was copied
-        from a retry topic by another program.
+        The latter begin with the last "retry.topic". A record may have headers of these names of its own, such as one
+        that was copied from a retry topic by another program. Others may follow: tracing adds its headers last.
         """
         headers, said = record.headers, dict[str, bytes]()
         if record.topic not in self._levels:
             return headers, said
-        for name, content in reversed(headers):
-            if name not in _ADDED:
-                break
-            said[name] = content or b""
-            if name == _TOPIC:  # the first of those that were added
-                break
-        return headers[: len(headers) - len(said)], said
+        at = len(headers) - 1
+        while at >= 0 and headers[at][0] != _TOPIC:
+            at -= 1
+        if at < 0:
+            return headers, said
+        own = list(headers[:at])
+        for name, content in headers[at:]:
+            if name in _ADDED:
+                said[name] = content or b""
+            else:
+                own.append((name, content))
+        return own, said
 
     def _restored(self, record: Record) -> Record:
         own, said = self._parted(record)

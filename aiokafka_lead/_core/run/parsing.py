@@ -20,16 +20,15 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
 
     bytes and str are the bytes themselves and their UTF-8 text. Every other type is parsed from JSON: plain dict and
     list, models of pydantic, Structs of msgspec, and other types that either library supports, such as dataclasses. A
-    value that a deserializer has already turned into an object is checked in the same way. With ``of_key``, what is
-    neither an object, an array nor a string of JSON is parsed as text: a UUID, an Enum. ``what`` names the parameter in
-    errors.
+    value that a deserializer has already turned into an object is checked in the same way. In a union with None, null
+    of JSON is None, as is a missing part of the record. With ``of_key``, anything but an object, an array or a string
+    of JSON is parsed as text: a UUID, an Enum. ``what`` names the parameter in errors.
     """
     if kind in (Any, object):
         return _as_it_is
-    if typing.get_origin(kind) in (typing.Union, types.UnionType) and type(None) in typing.get_args(kind):
-        rest = tuple(each for each in typing.get_args(kind) if each is not type(None))
-        parse_rest = parser_for(typing.Union[rest], what, of_key=of_key)  # noqa: UP007
-        return lambda content: None if content is None else parse_rest(content)
+    rest = without_none(kind)
+    if rest is not kind:
+        return _or_none(parser_for(rest, what, of_key=of_key), is_text=unwrapped(rest) in (str, bytes))
     plain = unwrapped(kind)
     simple = _SIMPLE.get(plain) if isinstance(plain, type) else None
     if simple is not None and typing.get_origin(kind) is not typing.Annotated:
@@ -46,6 +45,29 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
         return from_json(content)
 
     return parse
+
+
+def without_none(kind: Any) -> Any:
+    """Return the rest of a union with None; any other type unchanged, and Annotated without its metadata."""
+    if typing.get_origin(kind) not in (typing.Union, types.UnionType) or type(None) not in typing.get_args(kind):
+        return kind
+    return typing.Union[tuple(each for each in typing.get_args(kind) if each is not type(None))]  # noqa: UP007
+
+
+def _or_none(parse: Parse, *, is_text: bool) -> Parse:
+    """Return the parser for a type or None: that is a missing part of the record, and null in JSON."""
+
+    def parse_or_none(content: Any) -> Any:
+        if content is None:
+            return None
+        try:
+            return parse(content)
+        except Exception:
+            if not is_text and isinstance(content, bytes) and content.strip() == b"null":
+                return None
+            raise
+
+    return parse_or_none
 
 
 def unwrapped(kind: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -59,6 +60,7 @@ async def run_consumer(
         checked_producer(exactly_once, config)
     read = None if subscription.kind is SubscriptionKind.PATTERN else subscription.topics
     routing = routing_of(handler, transactional=exactly_once is not None, read=read, subscribe=subscribe)
+    check_apart(config.dead_letter_topic, subscription.topics, subscription.pattern)
 
     async def work() -> None:
         from ._io.run.runner import run
@@ -76,11 +78,29 @@ async def run_consumer(
     await attended(consumer, own.close_timeout_ms, config, work)
 
 
+def check_apart(dead_letter_topic: str | None, read: Collection[str], pattern: re.Pattern[str] | None = None) -> None:
+    """Raise `ConfigError` if the run would read its own dead letters, which would fail again and again."""
+    if dead_letter_topic is None:
+        return
+    matches = pattern is not None and pattern.fullmatch(dead_letter_topic) is not None
+    if dead_letter_topic in read or matches:
+        why = "matches its pattern" if matches else "is one of its topics"
+        raise ConfigError(
+            f"dead_letter_topic must be a topic that the consumer does not read, but {dead_letter_topic} {why}"
+        )
+
+
 async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDeserializationError]) -> None:
-    """Wait until records that cannot be deserialized may be skipped: until their dead letters, if any, are stored."""
+    """Wait until records that cannot be deserialized may be skipped: until their dead letters, if any, are stored.
+
+    Raises the error of one in the dead-letter topic itself: its dead letter would be read next, and so on.
+    """
     log = client_log("consumer", config.client_id)
     done = "is left out"
     if config.on_bad_record == "dead_letter":
+        for error in errors:
+            if error.record.topic == config.dead_letter_topic:
+                raise error
         from ._core.run.options import RunConfig
 
         handling = RunConfig.from_options({"dead_letter_topic": config.dead_letter_topic})

@@ -18,7 +18,7 @@ from .._io.share.reader import ShareBatches, TracedShareRecords
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
 from .._options.read_types import K, V
-from .._runs import attended, outlets, routing_of
+from .._runs import attended, check_apart, outlets, routing_of
 from ..config.share import ShareConsumerConfig
 from ..errors import ConfigError, KafkaError
 from ..types import AcknowledgeType, TopicPartition
@@ -246,6 +246,7 @@ class ShareConsumer(Facade, Generic[K, V]):
 
         config = ShareRunConfig.from_options(options)
         routing = routing_of(handler, transactional=False, read=self.subscription(), subscribe=self.subscribe)
+        check_apart(config.dead_letter_topic, self.subscription())
 
         async def work() -> None:
             async with outlets(self._client, config, self._config.group_id, routing) as dead_letters:

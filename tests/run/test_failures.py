@@ -12,8 +12,16 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import DEAD_LETTER_HEADERS, ConsumerRecord, Producer
+from aiokafka_lead import (
+    DEAD_LETTER_HEADERS,
+    Consumer,
+    ConsumerRecord,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from aiokafka_lead.errors import (
+    ConfigError,
     HandlerError,
     InvalidRecordError,
     KafkaError,
@@ -324,6 +332,60 @@ async def test_a_dead_letter_topic_that_is_missing_is_told_at_once(cluster: Embe
     ):
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
             await consumer.run(_nothing, dead_letter_topic="nowhere", dead_letter_producer=producer)
+
+
+def _by_name(consumer: Consumer[Any, Any]) -> None:
+    consumer.subscribe(["events", "failed"])
+
+
+def _by_pattern(consumer: Consumer[Any, Any]) -> None:
+    consumer.subscribe(pattern=".*e.*")
+
+
+def _by_partition(consumer: Consumer[Any, Any]) -> None:
+    consumer.assign([TopicPartition("failed", 0)])
+
+
+@pytest.mark.parametrize("choose", [_by_name, _by_pattern, _by_partition])
+async def test_dead_letters_that_the_consumer_would_read_are_refused(cluster: EmbeddedCluster, choose: Any) -> None:
+    async with runner_of(cluster) as consumer:
+        consumer.unsubscribe()
+        choose(consumer)
+        with pytest.raises(ConfigError, match="dead_letter_topic must be a topic that the consumer does not read"):
+            await consumer.run(_nothing, dead_letter_topic="failed")
+
+
+async def test_share_consumers_do_not_read_their_own_dead_letters(cluster: EmbeddedCluster) -> None:
+    async with ShareConsumer("failed", bootstrap_servers=cluster.bootstrap_servers, group_id="shared") as consumer:
+        with pytest.raises(ConfigError, match="dead_letter_topic must be a topic that the consumer does not read"):
+            await consumer.run(_nothing, dead_letter_topic="failed")
+
+
+@pytest.mark.parametrize("how", ["plain", "retry topics", "exactly once"])
+async def test_a_record_that_fails_in_the_dead_letter_topic_ends_the_run(cluster: EmbeddedCluster, how: str) -> None:
+    async with Producer(cluster.bootstrap_servers) as other:
+        await other.send_and_wait("events", b"0")
+        await other.send_and_wait("failed", b"1")
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
+    run: dict[str, Any] = {"retries": 0, "dead_letter_topic": "failed"}
+    async with (
+        Consumer("events", group_id="g", **options) as consumer,
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+    ):
+
+        async def handle(record: Record, *txn: object) -> None:
+            consumer.subscribe(["failed"])
+            raise LookupError
+
+        if how == "retry topics":
+            run["retry_topics"] = ["50ms"]
+        if how == "exactly once":
+            run["exactly_once"] = producer
+        with anyio.fail_after(30), pytest.raises(HandlerError, match="it is in dead_letter_topic already") as caught:
+            await consumer.run(handle, **run)
+    assert caught.value.record is not None
+    assert caught.value.record.value == b"1"
+    assert len(cluster.records("failed")) <= 2
 
 
 async def test_what_cannot_be_deserialized_is_a_dead_letter_too(cluster: EmbeddedCluster) -> None:

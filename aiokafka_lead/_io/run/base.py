@@ -115,10 +115,14 @@ class Judge(Generic[R]):
             delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)
             verdict = self.config.verdict(error, attempts, delays)
         fate, failed = verdict.fate, verdict.failure
-        if fate == "raise":
+        own = fate == "dead_letter" and self._is_dead_letter(record)
+        if own or fate == "raise":
+            fate = "raise"
             self._give_up(record, error)
             text = self._text(record, error, attempts)
-            if failed is not None:
+            if own:
+                text = f"{text}; it is in dead_letter_topic already"
+            elif failed is not None:
                 text = f"{text}; retry_delay has failed: {failed!r}"
             return Verdict(fate, failure=_failure(text, record, failed or error, attempts))
         if fate in _SENT:
@@ -129,6 +133,12 @@ class Judge(Generic[R]):
         elif self.tracing is not None:
             self.tracing.retried(record, error, attempts)
         return verdict
+
+    def _is_dead_letter(self, record: Any) -> bool:
+        """Return True if the record is in the dead-letter topic, or waits for its next attempt there."""
+        later = self.retry_topics
+        topic = record.topic if later is None else later.original(record.topic)
+        return bool(topic == self.config.dead_letter_topic)
 
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
         """Note that a record's dead letter is written, or that it waits in a retry topic."""

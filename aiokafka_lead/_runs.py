@@ -18,6 +18,7 @@ from .errors import (
     ConfigError,
     InvalidPartitionsError,
     KafkaError,
+    MessageTooLargeError,
     RecordDeserializationError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ._io.run.routing import Routing
     from ._io.run.service import Health
     from .config import ConsumerConfig
-    from .config.run import RunOptions
+    from .config.run import DeadLetterProducer, RunOptions
     from .handlers import Handlers
     from .producer import Producer
     from .producer.pipeline import TransactionPipeline
@@ -107,8 +108,11 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
         async with outlets(client, handling, config.group_id) as dead_letters:
             if dead_letters is None:
                 raise ClientClosedError
-            for sent in [await dead_letters.send(error.record, error, 0) for error in errors]:
-                await sent
+            for error, sent in [(error, await dead_letters.send(error.record, error, 0)) for error in errors]:
+                try:
+                    await sent
+                except MessageTooLargeError:
+                    await (await dead_letters.send(error.record, error, 0, brief=True))
         done = f"went to {config.dead_letter_topic}"
     for error in errors:
         log.warning("%s %s", bad_record(error), done)
@@ -173,15 +177,24 @@ async def outlets(
         yield None
         return
     # Imported here, so that runs without dead letters and results do not pay for it.
+    from ._io.run.by_size import BySize
     from ._io.run.dead_letters import DeadLetters, check_writable
     from .producer import Producer
+
+    # Records may be larger than the limits for new ones: they were taken by brokers before.
+    unlimited = {"max_request_size": INT32_MAX, "buffer_memory": INT32_MAX}
+
+    async def compressing() -> Producer[Any, Any]:
+        return await stack.enter_async_context(Producer._beside(client, compression_type="gzip", **unlimited))
 
     found: DeadLetters | None = None
     async with AsyncExitStack() as stack:
         with client.beginnings.within(math.inf):
-            producer = own = config.dead_letter_producer
+            producer: DeadLetterProducer | None = config.dead_letter_producer
+            own: Any = None
             if producer is None or targets or later:
-                own = await stack.enter_async_context(Producer._beside(client, max_request_size=INT32_MAX))
+                plain = await stack.enter_async_context(Producer._beside(client, max_request_size=INT32_MAX))
+                own = BySize(plain, compressing)
             if config.dead_letter_topic is not None:
                 dead_letters = DeadLetters(producer or own, config.dead_letter_topic, group_id)
                 await dead_letters.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from functools import partial
@@ -16,6 +17,7 @@ from aiokafka_lead import (
     DEAD_LETTER_HEADERS,
     Consumer,
     ConsumerRecord,
+    Handlers,
     Producer,
     ShareConsumer,
     TopicPartition,
@@ -458,3 +460,69 @@ async def test_an_exception_that_cannot_be_shown_is_one_like_any_other(cluster: 
         await consumer.run(handle, retries=0, order="partition", dead_letter_topic="failed")
     (letter,) = cluster.records("failed")
     assert dict(letter.headers)["dead_letter.message"] == b"Deep"
+
+
+async def send_large(cluster: EmbeddedCluster) -> None:
+    """Send a record that a topic takes only because it is compressed."""
+    options: dict[str, Any] = {"compression_type": "gzip", "max_request_size": 20_000_000}
+    async with Producer(cluster.bootstrap_servers, **options) as producer:
+        await producer.send_and_wait("events", LARGE, partition=0)
+
+
+LARGE = b"large" * 600_000
+
+
+@pytest.mark.parametrize("how", ["dead letter", "retry topic", "result", "batch", "without run"])
+async def test_a_large_record_is_compressed_again(cluster: EmbeddedCluster, how: str) -> None:
+    await send_large(cluster)
+    handlers = Handlers()
+    options: dict[str, Any] = {"retries": 0, "dead_letter_topic": "failed"}
+    if how == "retry topic":
+        options["retry_topics"] = ["50ms"]
+    tries = 0
+
+    @handlers.on("events", to="failed", max_records=2 if how == "batch" else None)
+    async def handle(given: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if how == "result":
+            return [given.value, b"small"]
+        raise CannotHandleError
+
+    if how == "without run":
+        reading: dict[str, Any] = {"on_bad_record": "dead_letter", "dead_letter_topic": "failed"}
+        async with runner_of(cluster, value_deserializer=int, **reading) as consumer:
+            while not cluster.records("failed"):
+                await consumer.getmany(timeout_ms=100)
+    else:
+        async with runner_of(cluster) as consumer, anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: consumer.run(handlers, **options))
+            with anyio.fail_after(30):
+                while not cluster.records("failed"):
+                    await cluster.wait_for_requests("Produce", count=cluster.requests.count("Produce") + 1)
+            await consumer.stop()
+        assert tries == (2 if how == "retry topic" else 1)
+    assert [record.value for record in cluster.records("failed")] == [LARGE, b"small"][: 1 + (how == "result")]
+
+
+async def test_a_dead_letter_that_its_description_makes_too_large_goes_without(cluster: EmbeddedCluster) -> None:
+    content = os.urandom(1_048_000)
+    async with Producer(cluster.bootstrap_servers, max_request_size=2_000_000) as producer:
+        await producer.send_and_wait("events", content, partition=0)
+    async with runner_of(cluster) as consumer, anyio.create_task_group() as tasks:
+
+        async def handle(record: Record) -> None:
+            raise CannotHandleError("x" * 2_000)
+
+        tasks.start_soon(lambda: consumer.run(handle, retries=0, retry_topics=["50ms"], dead_letter_topic="failed"))
+        with anyio.fail_after(30):
+            while not cluster.records("failed"):
+                await cluster.wait_for_requests("Produce", count=cluster.requests.count("Produce") + 1)
+        await consumer.stop()
+    [letter] = cluster.records("failed")
+    assert letter.value == content
+    told = dict(letter.headers)
+    assert tuple(told) == DEAD_LETTER_HEADERS
+    assert (told["dead_letter.message"], told["dead_letter.frames"]) == (b"", b"")
+    assert told["dead_letter.exception"] == b"tests.run.test_failures.CannotHandleError"
+    assert await committed(cluster, E0) == 1

@@ -29,15 +29,24 @@ DEAD_LETTER_HEADERS = tuple(
 
 They give the record's place and its number of attempts. They name the exception by its qualified class name, its
 message (at most 2,000 characters) and the innermost frames of its traceback, each a line "file:number in function".
+These two are empty if the letter would otherwise be larger than the topic allows.
 """
 
 MESSAGE_CHARACTERS = 2_000
 
 
 def dead_letter_headers(
-    record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, group_id: str | None
+    record: ConsumerRecord[Any, Any],
+    error: BaseException,
+    attempts: int,
+    group_id: str | None,
+    *,
+    brief: bool = False,
 ) -> list[Header]:
-    """Return the record's headers, followed by the cause. A record that was a dead letter before has both causes."""
+    """Return the record's headers, followed by the cause. A record that was a dead letter before has both causes.
+
+    With ``brief``, the message and the frames are empty, since a topic does not take the letter otherwise.
+    """
     error = blamed(error)
     cause: tuple[object, ...] = (
         record.topic,
@@ -47,8 +56,8 @@ def dead_letter_headers(
         group_id or "",
         attempts,
         class_name(error),
-        shown_cause(error, str)[:MESSAGE_CHARACTERS],
-        innermost_frames(error),
+        "" if brief else shown_cause(error, str)[:MESSAGE_CHARACTERS],
+        "" if brief else innermost_frames(error),
     )
     texts = (str(part).encode(errors="replace") for part in cause)
     return [*record.headers, *zip(DEAD_LETTER_HEADERS, texts, strict=True)]

@@ -21,7 +21,14 @@ from ..._core.share.record import ShareRecord
 from ..._core.tracing import ReadTracing, RunTracing
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
-from ...errors import BackgroundTaskError, ConfigTypeError, HandlerError, IllegalStateError, KafkaError
+from ...errors import (
+    BackgroundTaskError,
+    ConfigTypeError,
+    HandlerError,
+    IllegalStateError,
+    KafkaError,
+    MessageTooLargeError,
+)
 from ...errors.shown import shown_cause
 from ...types import RecordMetadata
 from ..cancellation import to_the_end
@@ -150,7 +157,7 @@ class Judge(Generic[R]):
 
     def refused(self, sending: Sending, refusal: BaseException) -> HandlerError:
         """Return the error that ends the run because a record could not be sent to another topic."""
-        _, record, verdict, error, attempts = sending
+        record, verdict, error, attempts = sending.record, sending.verdict, sending.error, sending.attempts
         why = "retry topic did not accept it"
         if verdict.fate == "dead_letter":
             why = f"dead letter was not accepted by {self.config.dead_letter_topic}"
@@ -425,7 +432,7 @@ class WorkersRun(ABC, Generic[S, R]):
         """Send the record's dead letter."""
         assert self._dead_letters is not None
         assert sending.error is not None
-        return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts)
+        return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts, brief=sending.brief)
 
     def _settle_answers(self) -> None:
         """Finish with records that are written to other topics, for which others may have waited."""
@@ -453,6 +460,9 @@ class WorkersRun(ABC, Generic[S, R]):
         if isinstance(refusal, KafkaError) and refusal.collateral:
             self._outgoing.add(sending)  # without the refused ones, for which the run may end
             return
+        if isinstance(refusal, MessageTooLargeError) and (smaller := self._smaller(sending)) is not None:
+            self._outgoing.add(smaller)
+            return
         if isinstance(refusal, REFUSALS):
             try:
                 delay_s = self._judge.refusals.bear(refusal, time.monotonic())
@@ -463,6 +473,15 @@ class WorkersRun(ABC, Generic[S, R]):
                 return
         self._outgoing.slots.discard(sending.slot)
         self._end(sending.slot, self._judge.refused(sending, refusal))
+
+    def _smaller(self, sending: Sending) -> Sending | None:
+        """Return how to send a record that is too large with its headers, or None.
+
+        It was not too large without them. One that is too large for its retry topic becomes a dead letter.
+        """
+        if sending.error is None or sending.brief or self._dead_letters is None:
+            return None
+        return sending._replace(verdict=Verdict("dead_letter"), brief=True)
 
     async def _send_later(self, sending: Sending, delay_s: float) -> None:
         await anyio.sleep(delay_s)

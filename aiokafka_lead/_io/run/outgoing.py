@@ -37,6 +37,8 @@ class Sending(NamedTuple):
     error: BaseException | None = None
     """Its handler's error; None for a record that was not handled, since it follows another one."""
     attempts: int = 0
+    brief: bool = False
+    """True for a dead letter whose description made it too large."""
 
 
 Sent = tuple[Sending, "Delivery"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..._options.arguments import topic_name
 from ..._records import ConsumerRecord
 from ..._values import NamedTuple
-from ...errors import DropRecordError, RecordDeserializationError
+from ...errors import ConfigError, DropRecordError, RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Header, TimestampType
 from .delays import Delay
@@ -73,9 +74,17 @@ class RetryTopics:
         """Retry topics of each topic, in the order of its delays."""
 
     def add(self, topics: Iterable[str]) -> None:
-        """Add topics that the group reads."""
+        """Add topics that the group reads. Raises `ConfigError` if the group's name does not fit into topic names."""
         for topic in topics:
-            names = self.names[topic] = [self._name(topic, delay) for delay in self._delays]
+            names = [self._name(topic, delay) for delay in self._delays]
+            for name in names:
+                try:
+                    topic_name("a retry topic", name)
+                except ConfigError as error:
+                    raise ConfigError(
+                        f"retry_topics need a group_id that fits into the names of topics: {error}"
+                    ) from None
+            self.names[topic] = names
             self._levels.update(zip(names, range(1, len(names) + 1), strict=True))
             self._origins.update(dict.fromkeys(names, topic))
 

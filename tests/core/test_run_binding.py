@@ -512,6 +512,20 @@ async def test_null_is_none(kind: Any) -> None:
         await got(handler, record(b"nul"))
 
 
+@pytest.mark.parametrize("handler", [model, struct, plain, typed, mapping, some_dict])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32-le"])
+async def test_json_in_other_encodings(handler: Any, encoding: str) -> None:
+    value = '{"cents": 3}'
+    assert await got(handler, record(value.encode(encoding))) == await got(handler, record(value.encode()))
+    with pytest.raises(RecordDeserializationError):
+        await got(handler, record("{".encode(encoding)))
+
+
+@pytest.mark.parametrize("handler", [model, plain, typed, mapping])
+async def test_numbers_in_quotes_are_numbers_for_all_that_pydantic_may_check(handler: Any) -> None:
+    assert await got(handler, record(b'{"cents": "3"}')) == await got(handler)
+
+
 async def test_null_as_text_is_text() -> None:
     async def handle(value: str | None) -> Any:
         return value

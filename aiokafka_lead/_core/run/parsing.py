@@ -42,7 +42,14 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
             return from_python(content)
         if of_key and content[:1] not in _JSON:
             return from_text(content.decode())
-        return from_json(content)
+        try:
+            return from_json(content)
+        except Exception:
+            encoding = json.detect_encoding(content)
+            if encoding == "utf-8":
+                raise
+            # UTF-16, or a byte order mark: json reads these, and the libraries do not.
+            return from_json(content.decode(encoding).encode())
 
     return parse
 
@@ -110,7 +117,7 @@ def _library(kind: Any, what: str) -> _Library:
             tried.append(f"pydantic: {str(error).splitlines()[0]}")
     if find_spec("msgspec") is not None:
         try:
-            return _msgspec(kind)
+            return _msgspec(kind, strict=not tried)  # pydantic, which has refused the type, is not strict
         except TypeError as error:
             tried.append(f"msgspec: {error}")
     reason = "; ".join(tried) or "it needs pydantic or msgspec"
@@ -121,7 +128,7 @@ def _validator(validator: Any) -> _Library:
     return _Library(validator.validate_json, validator.validate_python, validator.validate_strings)
 
 
-def _msgspec(kind: Any) -> _Library:
+def _msgspec(kind: Any, *, strict: bool = True) -> _Library:
     import msgspec
 
     # msgspec accepts any class here, and only fails later, for each record, if it does not support the class.
@@ -129,8 +136,8 @@ def _msgspec(kind: Any) -> _Library:
         raise TypeError(f"{_shown(kind)} is not supported")
     convert = msgspec.convert
     return _Library(
-        msgspec.json.Decoder(kind).decode,
-        lambda content: convert(content, kind),
+        msgspec.json.Decoder(kind, strict=strict).decode,
+        lambda content: convert(content, kind, strict=strict),
         lambda content: convert(content, kind, strict=False),
     )
 

@@ -24,14 +24,14 @@ def close_to(name: str, names: Iterable[str]) -> str:
 
 
 async def succeeded(session: Session, admin: AdminClient, call: Awaitable[Mapping[K, V]]) -> dict[K, V]:
-    """Return the successful items of an admin call; report the failed ones, and make the command fail at its end."""
+    """Return the successful items of an admin call. Report failed items, and make the command fail at its end."""
     outcomes = await outcomes_of(call)
     await told(session, admin, _failures(outcomes))
     return {name: each for name, each in outcomes.items() if not isinstance(each, KafkaError)}
 
 
 async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], names: Iterable[str]) -> list[str]:
-    """Return the names for which a call without a result succeeded; report the failed ones."""
+    """Return the names for which a call without a result succeeded; report failed names."""
     try:
         await call
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""A part of topics, with a start and an end, and the times by which users name these."""
+"""Parts of topics with a start and an end, and the notation of times."""
 
 from __future__ import annotations
 

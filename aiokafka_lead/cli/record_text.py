@@ -48,7 +48,7 @@ FORMS = ("text", "json", "hex", "base64")
 """Values of ``--key-as`` and ``--value-as`` that need no registry."""
 
 SCHEMA_FORM = "schema"
-"""The value that needs one."""
+"""The value that needs a registry."""
 
 _PART = re.compile(rf"%(?P<directive>.|$)|{ESCAPE.pattern}", re.DOTALL)
 _LINE_ENDS = re.compile("[\r\n]")
@@ -115,7 +115,7 @@ def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Re
     """Return a function that formats a record by a template; raise `ConfigError` for an unknown directive.
 
     ``%t`` topic, ``%p`` partition, ``%o`` offset, ``%k`` key, ``%v`` (or ``%s``) value, ``%h`` headers, ``%T`` time in
-    milliseconds, ``%D`` time as a date, ``%%``; escapes as in `escapes`. Bytes are written unchanged, except at a
+    milliseconds, ``%D`` time as a date, ``%%``; escapes as in `unescaped`. Bytes are written unchanged, except at a
     terminal.
     """
 

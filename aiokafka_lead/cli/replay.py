@@ -22,7 +22,7 @@ from .writing import at_offset, topic_to_write, writing
 _TOPIC, _PARTITION = DEAD_LETTER_HEADERS[:2]
 _GROUP = DEAD_LETTER_HEADERS[4]
 _NAMES = {**{name: name for name in DEAD_LETTER_HEADERS}, RETRY_HEADERS[0]: _TOPIC, RETRY_HEADERS[1]: _PARTITION}
-"""Headers that say where a record came from, and what a dead letter calls them."""
+"""Headers with a record's origin, mapped to their names in dead letters."""
 
 _ADDED = frozenset((*DEAD_LETTER_HEADERS, *RETRY_HEADERS))
 

@@ -24,7 +24,7 @@ JSON_ESCAPES = "aiokafka_lead.json"
 
 
 _ELLIPSIS = "\u2026"
-"""Rich puts it where it cuts a name."""
+"""Rich's mark at the end of a cut name."""
 
 
 def visible(text: str) -> str:
@@ -43,7 +43,7 @@ codecs.register_error(JSON_ESCAPES, _json_escapes)
 
 
 class _Descriptor:
-    """Writes to a descriptor in a thread of its own, so that no other task waits for the reader."""
+    """Writes to a descriptor in a separate thread, so that no other task waits for the reader."""
 
     def __init__(self, number: int) -> None:
         self.failure: OSError | None = None

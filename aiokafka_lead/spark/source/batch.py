@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Plans on the driver and reads in tasks; Spark sends a copy to each. Each imports its part on demand."""
+    """Plans on the driver, and reads in tasks, which get copies. Each side imports its part on demand."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
-    """Return the columns, typed as the options require. Asks the registry; raises ValueError."""
+    """Return the columns, typed as the options require. Requests schemas from the registry. Raises ValueError."""
     typed = typed_columns(options)
     if typed is None:
         return schema

@@ -91,7 +91,7 @@ async def missing_topic(admin: AdminClient, name: str) -> Failed:
 
 
 async def missing_group(admin: AdminClient, name: str, otherwise: str) -> Failed:
-    """Return the error to raise for a missing group, or the other one if it exists."""
+    """Return the error to raise for a missing group; if the group exists, the error has the text ``otherwise``."""
     known = await _groups(admin)
     return Failed(otherwise if name in known else _absent("group", name, known))
 

@@ -25,7 +25,7 @@ Place = tuple[TopicPartition, int]
 """A record's partition and offset."""
 
 _IN_FLIGHT = 10_000
-"""Maximum number of unchecked deliveries; the producer's own memory bounds their bytes."""
+"""Maximum number of unchecked deliveries; the producer's buffer bounds their bytes."""
 
 _CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
 """Seconds until a missing topic exists after a write, by the brokers' configuration."""

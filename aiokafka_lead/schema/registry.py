@@ -120,7 +120,7 @@ _Written = tuple[str, Schema, bool]
 
 
 class SchemaRegistry:
-    """A schema registry with Confluent's REST interface (Confluent's own, Apicurio's ``/apis/ccompat/v7``, Karapace).
+    """A schema registry with Confluent's REST interface (Confluent, Apicurio's ``/apis/ccompat/v7``, Karapace).
 
     ``urls``: addresses of the same registry, as a str or a list. If an address does not answer, the next is tried.
     ``basic_auth``: a user's name and secret; or ``token_provider``: a provider of `aiokafka_lead.oidc`. ``headers``:

@@ -100,7 +100,7 @@ class ClientLoop:
 
     @contextmanager
     def borrow(self, make: Callable[[], C], key: Hashable, within_ms: float) -> Iterator[C]:
-        """Provide a started client: an idle one with this key, else a new one from ``make``.
+        """Provide a started client: an idle client with this key, else a new client from ``make``.
 
         If no broker can be reached, retries for ``within_ms``, like a client started before the outage. After the block
         the client is kept for `IDLE_S`, or after an error stopped in the background.

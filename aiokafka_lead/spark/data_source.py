@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class KafkaDataSource(DataSource):
-    """Topics for batch and streaming queries, with the options of Spark's own Kafka connector."""
+    """Topics for batch and streaming queries, with the options of Spark's Kafka connector."""
 
     _key_is_hidden: ClassVar[bool] = False
     """True if Spark hides a private key that is an option."""

@@ -37,9 +37,9 @@ async def back_to_back(
 ) -> dict[str, Any]:
     """Return figures of a producer's transactions, with the workload's number of records in each.
 
-    ``send`` takes the arguments of `Producer.send`. ``begin`` may return such a function for its transaction. ``p50``
-    and ``p99`` are milliseconds of ``commit``, which also waits for the records. ``settle`` waits for commits that are
-    still pending then.
+    ``send`` takes the arguments of `Producer.send`. ``begin`` may return a function that replaces it in one
+    transaction. ``p50`` and ``p99`` are milliseconds of ``commit``, which also waits for the records. ``settle`` waits
+    for commits that are pending at the end.
     """
     topic = work.topic
 

@@ -1,4 +1,5 @@
-"""Checks the reports of a group's members: no lost record, no rereads of committed ones, no partition long unowned."""
+"""Checks the reports of a group's members: no lost record, no rereads of committed records, no partition long unowned.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from aiokafka_lead.errors import KafkaError, ProducerFencedError
 __all__ = ["CLIENTS", "Failed", "Reading", "Servers", "Transacting", "Transaction", "Writing"]
 
 Servers = dict[str, Any]
-"""The option bootstrap_servers, and for this package also those for TLS and a proxy."""
+"""The option bootstrap_servers, and for this package also the options for TLS and a proxy."""
 
 DELIVERY_TIMEOUT_MS = 120_000
 SESSION_MS = 6000

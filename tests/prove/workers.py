@@ -1,4 +1,4 @@
-"""The clients' processes: each has a journal for each of its lives."""
+"""The clients' processes: each has a journal for every start."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Workers:
         worker.start()
 
     def revive(self) -> None:
-        """Restart the ones that have ended by themselves."""
+        """Restart the processes that have ended by themselves."""
         for worker in self.all:
             if worker.ended:
                 self._ended(worker)

@@ -32,7 +32,7 @@ class _Round:
 
     def __init__(self, avoid: Sequence[Set[int]], *, full: bool) -> None:
         self.avoid = avoid
-        """Brokers to ask after all other ones, members of the first set last."""
+        """Brokers to ask after all other brokers, members of the first set last."""
         self.full = full
         """False for a lookup of a topic that is not known yet."""
         self.asked: dict[int, float] = {}
@@ -252,7 +252,7 @@ class SimClient:
         self.woken = True
 
     def _see_if_at_a_loss(self) -> None:
-        """Ask bootstrap servers as well if the known brokers keep answering in vain."""
+        """Ask bootstrap servers as well if the known brokers' answers do not help."""
         known = [node for node in self.snapshot.brokers if self.links.state(node) is not NodeState.BACKOFF]
         nodes = [node for node in known if not self._evades(node)]
         at_a_loss = self._policy.enabled and self._schedule.at_a_loss(nodes, self.timeline.now)

@@ -1,4 +1,4 @@
-"""Brokers that lead, lag, lie, freeze, die and come back elsewhere, and the addresses that they answer at."""
+"""Brokers that lead, lag, lie, freeze, die and restart elsewhere, and their addresses."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Cluster:
     # --- faults of brokers -------------------------------------------------------------------------------------------
 
     def elect(self, partition: Partition, leader: int) -> None:
-        """Elect another leader; brokers hear of it at different times."""
+        """Elect another leader; brokers learn of it at different times."""
         partition.elect(leader, list(self.brokers))
         for broker_id in self.brokers:
             self.timeline.later(self.timeline.rng.uniform(0, 0.06), partial(self._learn, partition, broker_id))
@@ -207,7 +207,7 @@ class Cluster:
                     self.elect(partition, -1)
 
     def restart(self, broker: FaultyBroker, *, elsewhere: bool) -> None:
-        """Bring it back, at its own address, at a new one, or at one that another broker had."""
+        """Restart a broker at its address, at a new address, or at an address that another broker had."""
         if not broker.running:
             if elsewhere:
                 free = {b.endpoint for b in self.brokers.values() if not b.running}

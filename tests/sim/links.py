@@ -280,7 +280,7 @@ class Links:
             self._on_node(link.node_id)
 
     def close_all(self, error: KafkaError) -> None:
-        """Close every connection, also those being made."""
+        """Close every connection, including connections being made."""
         links = [*self._links.values(), *self._retired]
         self._links, self._retired = {}, []
         for link in links:

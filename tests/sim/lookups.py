@@ -1,4 +1,4 @@
-"""A reader's positions without tasks: ListOffsets for those that it lacks, OffsetForLeaderEpoch for those in doubt."""
+"""A reader's positions without tasks: ListOffsets for missing positions, OffsetForLeaderEpoch for doubtful ones."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Sending:
         """Number of these records."""
 
     def write(self, loop: ClientLoop, batches: Iterable[pa.RecordBatch], columns: RecordColumns) -> int:
-        """Send all rows, and return their number once all are acknowledged. Called in the task's own thread."""
+        """Send all rows, and return their number once all are acknowledged. Call this in the task's thread."""
         rows = 0
         for batch in batches:
             for piece in pieces(batch):

@@ -146,7 +146,7 @@ def _bundles(ranges: Iterable[OffsetRange], most: int, max_records: int | None) 
 
 
 UNKNOWN_CORES = 200
-"""Assumed number of simultaneous tasks in a cluster, which Spark does not reveal: its own default for a shuffle."""
+"""Assumed number of simultaneous tasks in a cluster, which Spark does not reveal: Spark's default for a shuffle."""
 
 _LOCAL = re.compile(r"(?:spark\.master=|--master[ =])local(?:\[(\d+|\*)(?:,\s*\d+)?\])?(?= |$)")
 

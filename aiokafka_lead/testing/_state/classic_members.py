@@ -1,6 +1,6 @@
-"""Members of the classic protocol in a group of the new protocol: JoinGroup, SyncGroup and so on replace its heartbeat.
+"""Members of the classic protocol in a group of the new protocol: JoinGroup and SyncGroup act as heartbeats do there.
 
-The answer to a heartbeat makes a member join again, to learn of partitions that it must give up or gets.
+Answers to heartbeats make a member join again. It then learns of partitions that it must give up, or that it gets.
 """
 
 from __future__ import annotations

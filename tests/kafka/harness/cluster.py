@@ -145,7 +145,7 @@ class KafkaCluster:
         return f"127.0.0.1:{self._nodes[broker_id].advertised(listener)}"
 
     def behind_proxy(self, broker_id: int) -> tuple[int, int]:
-        """Return the port at which a proxy has to listen for a broker, and the port to which it leads."""
+        """Return the port at which a proxy must listen for a broker, and the port to which it must connect."""
         node = self._nodes[broker_id]
         return node.proxied_at, node.ports[Listener.PROXIED]
 

@@ -31,7 +31,7 @@ def freeze(process: subprocess.Popen[Any]) -> None:
 
 
 class Processes:
-    """Starts processes in groups of their own and ends them; a `reaper` does it if this process cannot.
+    """Starts processes in separate process groups, and ends them; a `reaper` ends them if this process cannot.
 
     Safe to use from several threads. ``folder`` is a scratch folder removed with the processes.
     """
@@ -57,7 +57,7 @@ class Processes:
         stdout: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a command in a process group of its own; its output goes to ``log`` unless piped."""
+        """Start a command in a new process group; its output goes to ``log`` unless piped."""
         with self._lock:
             process = subprocess.Popen(
                 command,

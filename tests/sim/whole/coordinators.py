@@ -1,4 +1,4 @@
-"""Coordinators that lie: how soon the members of a group go on once some broker could tell the truth."""
+"""Coordinators that lie: the time until a group's members continue once some broker could tell the truth."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class _Play:
             self._cluster.faults.add("FindCoordinator", broker=broker, error_code=error_code)
 
     def _misnames(self) -> None:
-        """Brokers name one that is not the coordinator."""
+        """Brokers name a broker that is not the coordinator."""
         _, new = self._move()
         others = [broker for broker in self._cluster.broker_ids if broker != new]
         self._name(self._liars(), self._rng.choice(others))

@@ -175,7 +175,7 @@ class _Waits:
 
 
 def _described(handle: asyncio.Handle) -> str:
-    """Return what a callback is part of: of a task, the lines at which it waits, outermost first."""
+    """Describe a callback: for a task, the lines at which it waits, outermost first."""
     task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
     if not isinstance(task, asyncio.Task):
         return repr(handle)

@@ -55,7 +55,7 @@ class Role(ABC):
 
     @property
     def over(self) -> bool:
-        """True once it should come to its end by itself."""
+        """True once the application should end by itself."""
         return self._ending.is_set()
 
     def end(self) -> None:
@@ -90,7 +90,7 @@ class Role(ABC):
             self.longest_stop_s = max(self.longest_stop_s, *(clock.now - at for at in ended_at), 0.0)
 
     def servers(self) -> str:
-        """Return the addresses of some brokers, which may move, and one that leads to any, in any order."""
+        """Return, in any order, addresses of some brokers, which may move, and an address that leads to any broker."""
         found = self.cluster.bootstrap_servers.split(",")
         some = self.rng.sample(found, self.rng.randint(1, len(found)))
         return ",".join(self.rng.sample([*some, self.cluster.bootstrap_address], len(some) + 1))

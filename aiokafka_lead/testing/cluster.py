@@ -70,6 +70,7 @@ class EmbeddedCluster(ClusterControls):
     * ``bootstrap_port`` (0: any free port): opens `bootstrap_address`, which connects to any running broker, like a
       load balancer. It stays the same even if the addresses of all brokers change.
     * ``failover_delay_ms``: the time until the leaders of a killed broker move.
+    * ``fetch_session_slots``: the maximum number of fetch sessions of each broker (KIP-227); 0 disables them.
 
     Topics and groups:
 

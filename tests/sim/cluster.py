@@ -107,7 +107,7 @@ class FaultyBroker(SimBroker):
         return self._frozen is not None
 
     def serve(self, work: Event) -> None:
-        """Do something for a client, now or when it is awake again."""
+        """Do something for a client, now or after the broker has resumed."""
         if self._frozen is None:
             work()
         else:
@@ -118,7 +118,7 @@ class FaultyBroker(SimBroker):
         self._frozen = self._frozen or []
 
     def thaw(self) -> None:
-        """Answer again, first the requests that came meanwhile."""
+        """Resume, and answer first the requests that came meanwhile."""
         held, self._frozen = self._frozen or [], None
         if self.running:
             for work in held:
@@ -139,7 +139,7 @@ class Cluster:
         self.nearest: int | None = None
         """The broker in the clients' rack: leaders name it to clients that report their rack (KIP-392)."""
         self.entrance: FaultyBroker | None = None
-        """The only broker that the bootstrap name leads to, if not all."""
+        """The only broker that the bootstrap name resolves to, or None for all."""
         self.routes: dict[Endpoint, Sequence[Route]] = {}
         """Servers at addresses of a name: beside the brokers for the bootstrap name, else in place of the broker."""
         self._polls: dict[int, list[Event]] = {broker_id: [] for broker_id in self.brokers}
@@ -256,7 +256,7 @@ class Cluster:
         """Return the cluster as a broker sees it."""
         nodes = {other.broker_id: other.endpoint for other in self.running()}
         seen = [partition.seen_by(broker.broker_id) for partition in self.partitions]
-        # A leader that is gone counts as none, although there is no other yet.
+        # A dead leader counts as no leader, although there is no other yet.
         return list(nodes.items()), [(leader if leader in nodes else -1, epoch) for leader, epoch in seen]
 
     def metadata(self, broker: FaultyBroker) -> MetadataResponse:

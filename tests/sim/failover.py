@@ -49,7 +49,7 @@ class Failover:
         self._measuring = False
 
     def play(self, moves: int = MOVES) -> None:
-        """Go through all of it."""
+        """Run all phases."""
         clients = (self.writer, self.reader)
         pass_time(self.timeline, clients, 5.0, until=self.writer.all_acknowledged)
         self._writing = True

@@ -70,7 +70,7 @@ class Nemesis:
         self._depose(self._refusing((*PRODUCE_REFUSALS, UNKNOWN_SERVER_ERROR)))
 
     def deposed_late(self) -> None:
-        """The same, and the cluster notices it late."""
+        """The same, but the cluster notices it late."""
         broker = self._refusing(PRODUCE_REFUSALS)
 
         def notice() -> None:
@@ -205,12 +205,12 @@ class Nemesis:
         self._cluster.disconnect(follower)
 
     def follower_answers_errors(self) -> None:
-        """It accepts connections, and gives no records."""
+        """The follower accepts connections, but returns no records."""
         some = self._rng.choice([1, 1, 3])
         self._follower().refuses = Refusals(PRODUCE_REFUSALS, self._rng.sample(FOLLOWER_REFUSALS, some))
 
     def follower_is_frozen(self) -> None:
-        """It does not answer any more."""
+        """The follower no longer answers."""
         self._follower().freeze()
 
     def _follower(self) -> FaultyBroker:

@@ -44,7 +44,7 @@ GROUPS = GroupOptions(
 
 @dataclass
 class Waits:
-    """Longest waits during each lie, in seconds, by what was waited for."""
+    """Longest waits during each lie, in seconds, by awaited event."""
 
     records: int = 0
     longest: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
@@ -158,7 +158,7 @@ class _Play:
         return self._rng.sample(self._cluster.broker_ids, self._rng.randint(1, BROKERS - 1))
 
     def _move(self) -> tuple[int, int]:
-        """Move the coordinator; return the former one and the new one."""
+        """Move the coordinator; return the former and the new coordinator."""
         former, new = self._rng.sample(self._cluster.broker_ids, 2)
         self._cluster.move_coordinator(GROUP, former)
         self._cluster.move_coordinator(GROUP, new)

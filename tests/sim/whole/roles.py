@@ -21,7 +21,7 @@ LOSSY = "lossy"
 """A topic of one partition, whose leader loses records that it has acknowledged."""
 CLOSE_MS = 3000.0
 STOPS_WITHIN_S = CLOSE_MS / 1000 + 3.0
-"""Bound of a stop: its own, and the 2 s that a cancelled one has for its orderly part."""
+"""Bound of a stop: its timeout, and the 2 s that a cancelled stop has for its orderly part."""
 
 QUICK: dict[str, Any] = {
     "request_timeout_ms": 2000,
@@ -59,7 +59,7 @@ class Role(ABC):
         return self._ending.is_set()
 
     def end(self) -> None:
-        """Finish, and start no other client."""
+        """Finish without starting another client."""
         self._ending.set()
 
     async def run(self) -> None:
@@ -197,7 +197,7 @@ class LossyWriter(Role):
 
 
 class LossyReader(Role):
-    """Reads what there is, and returns to where the log was cut off."""
+    """Reads all records, and goes back to the offset at which the log was truncated."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -374,7 +374,7 @@ class Copier(Role):
 
 
 class Admin(Role):
-    """Asks and changes this and that."""
+    """Sends various requests of an admin client."""
 
     def client(self) -> Any:
         return AdminClient(self.servers(), **ASKING)

@@ -1,4 +1,4 @@
-"""Checks the reports of a group's members: no lost records, rereads of committed records, or long unowned partitions."""
+"""Checks the reports of a group's members: no lost records, repeated committed records, or long unowned partitions."""
 
 from __future__ import annotations
 

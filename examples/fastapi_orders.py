@@ -9,7 +9,7 @@ Run it, with a Kafka cluster at BOOTSTRAP_SERVERS (default: localhost:9092; ``py
 
 It starts even while Kafka is down; ``/health/ready`` reports if Kafka is available. Requests are answered within 20 s.
 
-The app has no database. If an order were also written to one, a crash could leave an order without its event:
+The app has no database. If it also wrote orders to a database, a crash could leave an order without its event.
 ``examples/service`` writes both in one transaction, and an outbox publishes the event.
 """
 

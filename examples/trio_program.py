@@ -1,4 +1,4 @@
-"""The same client on trio: one task produces, one consumes, and the nursery ends both.
+"""The same client on trio: a task produces, another consumes, and the nursery ends both.
 
     pip install aiokafka-lead trio
     python examples/trio_program.py [HOST:PORT]

@@ -308,7 +308,7 @@ def panel(
     asked: list[tuple[str, str]],
     measure: str,
 ) -> dict[str, Any]:
-    """Return one panel."""
+    """Return a panel."""
     return {
         "id": number,
         "type": kind,

@@ -36,7 +36,7 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 
 
 class Mutant(NamedTuple):
-    """One change of one file."""
+    """A change of a file."""
 
     path: str
     line: int

@@ -103,7 +103,7 @@ def page_texts(path: str, source: str) -> Iterator[Text]:
 
 
 def texts(path: str) -> Iterator[Text]:
-    """Yield all texts of one file of the repository."""
+    """Yield all texts of a file in the repository."""
     source = (ROOT / path).read_text(encoding="utf-8")
     return page_texts(path, source) if path.endswith(".md") else python_texts(path, source)
 

@@ -27,7 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass
 class Spent:
-    """Seconds of one row of the table."""
+    """Seconds of a row in the table."""
 
     tests: int = 0
     fixtures: float = 0.0

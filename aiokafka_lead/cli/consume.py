@@ -158,7 +158,7 @@ class Sink(Protocol):
     """The destination of records."""
 
     def write(self, record: Record) -> None:
-        """Write one record."""
+        """Write a record."""
 
     is_kept: bool
     """True if flushed records are safe even if `close` is never called."""

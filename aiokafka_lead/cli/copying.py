@@ -1,4 +1,4 @@
-"""``aiokafka-lead copy``: copies part of a topic to another one, of this cluster or another."""
+"""``aiokafka-lead copy``: copies part of a topic to another topic, in this cluster or another."""
 
 from __future__ import annotations
 

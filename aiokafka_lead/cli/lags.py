@@ -52,7 +52,7 @@ class _Places:
 async def lag_of_groups(
     admin: AdminClient, groups: Iterable[str] | None = None
 ) -> tuple[list[PartitionLag], dict[str, KafkaError]]:
-    """Return every partition in which a group has an offset or a member, by group; and errors of groups.
+    """Return every partition in which a group has an offset or a member, sorted by group, and errors of groups.
 
     Without names: every group of consumers that commits offsets, and every share group.
     """

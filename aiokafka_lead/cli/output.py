@@ -99,11 +99,11 @@ class Output:
         self._show(self.notes, table(rows, columns))
 
     def json(self, value: Any) -> None:
-        """Print one JSON document."""
+        """Print a JSON document."""
         self.stdout.write_json(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
     def json_line(self, value: Any) -> None:
-        """Print one JSON document on one line, one of many."""
+        """Print a JSON document on a single line, as part of a sequence."""
         self.stdout.write_json(json.dumps(value, default=str, ensure_ascii=False) + "\n")
 
     def done(self, text: str, **facts: Any) -> None:

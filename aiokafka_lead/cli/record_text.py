@@ -1,4 +1,4 @@
-"""Formats a record: as text, by a template, or as JSON for `produce --input-json`."""
+"""Formats a record: as text, with a template, or as JSON for `produce --input-json`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unescaped(option: str, escape: str) -> bytes:
 
 
 def without_escapes(option: str, text: str) -> bytes:
-    """Return a command-line text with its escapes replaced; raise `ConfigError` for an unknown one."""
+    """Return a command-line text with its escapes replaced; raise `ConfigError` for an unknown escape."""
     made, end = b"", 0
     for found in ESCAPE.finditer(text):
         made += text[end : found.start()].encode("utf-8", "surrogateescape") + unescaped(option, found[1])

@@ -1,5 +1,5 @@
-"""``aiokafka-lead replay``: returns dead letters, and records in retry topics, to their origin, by the headers that
-`Consumer.run` added."""
+"""``aiokafka-lead replay``: returns dead letters, and records in retry topics, to the origin that is in the headers
+added by `Consumer.run`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def replay(
 
 
 def _death(record: ConsumerRecord[Any, Any]) -> dict[str, str]:
-    """Return the headers of the last death; earlier ones precede them."""
+    """Return the headers of the last death, which follow the headers of earlier deaths."""
     return {
         _NAMES[name]: content.decode(errors="replace")
         for name, content in record.headers

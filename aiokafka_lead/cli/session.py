@@ -48,7 +48,7 @@ class Session:
         return other
 
     def fail(self, text: str, code: ExitCode = ExitCode.FAILED) -> None:
-        """Report the failure of one of several items: the command continues, and its exit code reports it."""
+        """Report the failure of an item among several: the command continues, and its exit code shows the failure."""
         self.out.error(text)
         self._failures.append(code)
 
@@ -72,7 +72,7 @@ class Session:
         return self._watched(AdminClient(**{**self._given(AdminConfig), **more}))
 
     def producer(self, **more: Any) -> Producer[Any, Any]:
-        """Return a producer that is not started yet; never a transactional one, which would fence a service's."""
+        """Return a producer that is not started yet. It is never transactional: it would fence a service's producer."""
         options: dict[str, Any] = {**self._given(ProducerConfig), "transactional_id": None, **more}
         return self._watched(Producer(**options))
 

@@ -56,7 +56,7 @@ class _Descriptor:
         return S_ISREG(os.fstat(self._number).st_mode)
 
     def put(self, content: bytes | bytearray, written: Callable[[], object]) -> None:
-        """Write bytes after all earlier ones, and then call the function in the thread."""
+        """Write bytes after all earlier bytes, and then call the function in the thread."""
         if self._jobs is None:
             self._jobs = SimpleQueue()
             # A daemon thread: a write that waits for its reader must not keep the program from ending.
@@ -101,7 +101,7 @@ class _Descriptor:
 
 
 def _descriptor(stream: TextIO) -> _Descriptor | None:
-    """Return the stream's descriptor; None for a stream without one, in tests."""
+    """Return the stream's descriptor; None for a stream without a descriptor, in tests."""
     try:
         return _Descriptor(stream.fileno())
     except OSError:

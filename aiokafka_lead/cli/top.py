@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass
 class Look:
-    """Data sampled at one moment."""
+    """A sample of the displayed data."""
 
     at: float
     cluster: ClusterDescription

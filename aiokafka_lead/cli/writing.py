@@ -28,7 +28,7 @@ _IN_FLIGHT = 10_000
 """Maximum number of unchecked deliveries; the producer's buffer bounds their bytes."""
 
 _CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
-"""Seconds until a missing topic exists after a write, by the brokers' configuration."""
+"""Seconds until a missing topic exists after a write, for each value of the brokers' configuration."""
 
 _MAYBE_CREATED_WITHIN_S = 0.7
 """The same if the configuration is unknown."""
@@ -95,7 +95,7 @@ class Writing(Generic[P]):
         self._pending.append((source, delivery))
 
     async def settle(self, *, leave: int = 0) -> None:
-        """Wait for acknowledgements, oldest first, until ``leave`` are pending; raise `Failed` for a failed one."""
+        """Wait for acknowledgements, oldest first, until ``leave`` are pending; raise `Failed` if a record failed."""
         while len(self._pending) > leave:
             source, delivery = self._pending[0]
             try:

@@ -1,4 +1,4 @@
-"""Avro, by fastavro (the ``avro`` extra)."""
+"""Avro, with fastavro (the ``avro`` extra)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class DecimalType:
 
 
 def decimal_of(schema: Any) -> DecimalType | None:
-    """Return the type's bounds; None if it is not a decimal (Avro treats an invalid one as plain bytes)."""
+    """Return the type's bounds; None if it is not a decimal (Avro treats an invalid decimal as plain bytes)."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or schema["type"] not in ("bytes", "fixed"):
         return None

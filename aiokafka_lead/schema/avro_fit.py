@@ -50,7 +50,7 @@ class AvroFit:
 
 
 class _Fits:
-    """Builds the careful check functions, one for each type."""
+    """Builds a careful check function for each type."""
 
     def __init__(self, named: dict[str, Any], *, names_branches: bool) -> None:
         self._named = named

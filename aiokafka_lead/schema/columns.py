@@ -147,7 +147,7 @@ class _Column:
         return _built(self._arrow, values, bad), bad
 
     async def _prepare(self, names: set[bytes]) -> dict[bytes, Exception]:
-        """Request these schemas; return the errors of unusable ones."""
+        """Request these schemas; return the errors of unusable schemas."""
         if self._arrow is None and self._schema is not None:
             self._arrow = ArrowReader(await self._registry.resolved(avro_schema(self._schema)))
         unusable: dict[bytes, Exception] = {}

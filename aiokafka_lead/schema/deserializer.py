@@ -26,7 +26,7 @@ AT_ONCE = 8
 
 
 class Reader(Protocol):
-    """Reads data written with one schema."""
+    """Reads data written with a certain schema."""
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         """Read the data at this position; ``indexes`` are a header's bytes after the GUID, None without a header."""
@@ -72,7 +72,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
         return f"SchemaDeserializer({self._registry!r})"
 
     async def decode(self, content: bytes | None, *, headers: Headers = (), is_key: bool = False) -> T | None:
-        """Return the object for one key or value. Raises `SchemaContentError` and the registry's errors."""
+        """Return the object for a key or value. Raises `SchemaContentError` and the registry's errors."""
         if content is None:
             return None
         waiting = self.prepare((content,), (headers,), "", is_key)
@@ -100,7 +100,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
         return self._resolve(list(missing)) if missing else None
 
     def __call__(self, content: bytes, context: SerializationContext, /) -> T:
-        """Return the object for one key or value; raise `SchemaNotReadyError` without a preceding `prepare`."""
+        """Return the object for a key or value; raise `SchemaNotReadyError` without a preceding `prepare`."""
         key, indexes = key_of(content, context.headers, context.is_key)
         reader = self._readers.get(key)
         if reader is None:

@@ -1,4 +1,4 @@
-"""JSON Schema, by jsonschema (the ``jsonschema`` extra)."""
+"""JSON Schema, with the package jsonschema (the ``jsonschema`` extra)."""
 
 from __future__ import annotations
 

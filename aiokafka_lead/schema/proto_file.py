@@ -24,7 +24,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def message_names(text: str) -> dict[tuple[int, ...], str]:
-    """Return full names by path: ``(1, 0)`` is the first type in the file's second one. Raises `InvalidSchemaError`.
+    """Return full names by path: ``(1, 0)`` is the first type in the file's second type. Raises `InvalidSchemaError`.
 
     ``text`` is a ``.proto`` file, or its descriptor in base64.
     """

@@ -1,4 +1,4 @@
-"""Protobuf, by Google's package (the ``protobuf`` extra)."""
+"""Protobuf, with Google's package (the ``protobuf`` extra)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ProtobufReader:
 
 
 class ProtobufWriter:
-    """Writes messages of one class, with a schema that includes its type, perhaps not as the first."""
+    """Writes messages of a class, with a schema that includes its type, perhaps not as the first."""
 
     def __init__(self, kind: Any, schema: Schema) -> None:
         self._kind = kind

@@ -237,7 +237,7 @@ class SchemaRegistry:
         return texts_of(content.get("messages") or []) or [f"it does not go with version {version} of {subject}"]
 
     async def compatibility(self, subject: str | None = None) -> str:
-        """Return the compatibility level of a subject, or the global one, which is its default."""
+        """Return the compatibility level of a subject, or the global level, which is the default of subjects."""
         where = () if subject is None else (subject,)
         query = {} if subject is None else {"defaultToGlobal": "true"}
         content = await self._ask("GET", "config", *where, query=query)

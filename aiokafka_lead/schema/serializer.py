@@ -17,10 +17,10 @@ from .source import SchemaSource, usable
 from .types import RegisteredSchema, Schema
 
 SubjectOf = Callable[[str, bool, str | None], str]
-"""Takes the topic, True for the key's schema, and the record's full name if there is one; returns the subject."""
+"""Takes the topic, True for the key's schema, and the record's full name or None; returns the subject."""
 
 Subject = Literal["topic", "record", "topic-record"] | SubjectOf
-"""A strategy by name, or a custom one."""
+"""The name of a strategy, or a custom strategy."""
 
 
 def subject_strategy(given: Any) -> SubjectOf:
@@ -55,7 +55,7 @@ T = TypeVar("T", contravariant=True)
 
 
 class Writer(Protocol):
-    """Writes values with one schema."""
+    """Writes values with a certain schema."""
 
     def write(self, value: Any, before: bytes) -> bytes:
         """Return the value's bytes, prefixed by ``before``. Raises `SchemaContentError`."""
@@ -149,13 +149,13 @@ class SchemaSerializer(Prepared, Generic[T]):
         return f"SchemaSerializer({self._registry!r})"
 
     async def encode(self, value: T, topic: str, *, is_key: bool = False) -> bytes:
-        """Return the bytes of one value, including the schema's id. Raises the registry's errors."""
+        """Return the bytes of a value, including the schema's id. Raises the registry's errors."""
         if self._in_headers:
             raise ConfigError('ids_in="headers" needs encode_with_headers()')
         return (await self.encode_with_headers(value, topic, is_key=is_key)).content
 
     async def encode_with_headers(self, value: T, topic: str, *, is_key: bool = False) -> WithHeaders:
-        """Return the bytes of one value, with the header that identifies its schema if ``ids_in`` is "headers"."""
+        """Return the bytes of a value, with the header that identifies its schema if ``ids_in`` is "headers"."""
         await self.ready(topic, is_key=is_key)
         made = self(value, SerializationContext(topic, (), is_key))
         return made if isinstance(made, WithHeaders) else WithHeaders(made, ())
@@ -180,7 +180,7 @@ class SchemaSerializer(Prepared, Generic[T]):
         return self._find_latest(topic, is_key, ready)
 
     def __call__(self, value: T, context: SerializationContext, /) -> bytes | WithHeaders:
-        """Return the bytes of one value; raise `SchemaNotReadyError` without a preceding `prepare`."""
+        """Return the bytes of a value; raise `SchemaNotReadyError` without a preceding `prepare`."""
         ready = self._ready.get((context.topic, context.is_key))
         if ready is None:
             text = f"the schema for {context.topic} has not been asked for: await ready({context.topic!r}), or send()"

@@ -201,7 +201,7 @@ def _seldom_said() -> Iterator[None]:
 
 
 async def _server_with_tls(text: str) -> str | None:
-    """Return a server that closed a plaintext connection and answers one with TLS, if the error mentions one.
+    """Return a server in the error's text that closed a plaintext connection and accepts TLS, or None.
 
     A retry cannot fix that. A closed connection alone is no proof, because a starting server also closes connections.
     """

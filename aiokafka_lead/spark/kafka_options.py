@@ -40,7 +40,7 @@ _PAIR = ("ssl.keystore.certificate.chain", "ssl.keystore.key")
 def tls_options(settings: Mapping[str, str]) -> dict[str, Any]:
     """Return the ``ssl_*`` options for the settings; without settings the system's authorities are used.
 
-    Raises ValueError, which names the setting, for stores of other kinds and for invalid ones.
+    Raises ValueError, which names the setting, for invalid stores and stores of other kinds.
     """
     for store in ("truststore", "keystore"):
         kind = settings.get(f"ssl.{store}.type", "PEM").strip().upper()
@@ -86,7 +86,7 @@ _JAAS_ESCAPED = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _MAYBE_EMPTY = {"client.id", "client.rack", "group.id", "group.remote.assignor"}
 """Settings that count as not set in Java if the text is empty."""
 _OF_MECHANISM = {"OAUTHBEARER": "sasl.oauthbearer.", "GSSAPI": "sasl.kerberos."}
-"""Prefixes of the settings that concern one SASL mechanism."""
+"""Prefixes of the settings that concern a single SASL mechanism."""
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider", "Connect")
 """Words in the types of options that cannot be set from a text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -106,7 +106,7 @@ _KNOWN = {
 }
 """Options of sources and sinks, and options that Spark itself adds, in lower case."""
 KEY = f"{PREFIX}ssl.keystore.key"
-"""The one secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
+"""The only secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
 _mentioned: set[str] = set()
 """Ignored settings that this process has already logged."""
 

@@ -192,7 +192,7 @@ class Faults:
           partitions, each that the rule names (default: all) gets it; otherwise, or with ``whole``, the request.
         * ``garbage``: send these bytes instead of the answer, or the function's result for the answer's bytes.
         * ``throttle_time_ms``: report this throttle time, and mute the connection for it (KIP-219).
-        * ``hint``: name this leader instead of the current one.
+        * ``hint``: name this leader instead of the current leader.
         """
         check_all(_CHECKS, locals())
         if partition is not None and topic is None:

@@ -101,7 +101,7 @@ class EmbeddedSchemaRegistry:
         self._open.clear()
 
     def release(self) -> None:
-        """Answer the held requests, and all later ones."""
+        """Answer the held requests, and all later requests."""
         self._open.set()
 
     def asked(self, method: str, path: str) -> int:

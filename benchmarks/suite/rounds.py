@@ -142,7 +142,7 @@ def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namesp
 
 
 def measure(workload: Workload) -> Any | None:
-    """Measure one turn in a separate process; return None if it fails."""
+    """Measure a turn in a separate process; return None if it fails."""
     command = [sys.executable, "-m", "benchmarks.suite.worker", workload.to_json()]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "."]))}
     try:

@@ -80,7 +80,7 @@ class Log:
         self._batch = bytes(builder.build())
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Return whole batches from the batch that holds ``offset``, at least one."""
+        """Return at least one whole batch, beginning with the batch that contains ``offset``."""
         first = offset // self._per_batch
         last = min(first + max(1, max_bytes // len(self._batch)), -(-self.end // self._per_batch))
         chunk = bytearray(self._batch * (last - first))

@@ -27,7 +27,7 @@ WATCHED_S = 1.0
 class Failover:
     """One burst of moves, or none, and one death, under default options.
 
-    The cluster takes the dead broker for alive for ``noticed_after_s``.
+    The cluster considers the dead broker alive for ``noticed_after_s``.
     """
 
     def __init__(self, seed: int, noticed_after_s: float) -> None:

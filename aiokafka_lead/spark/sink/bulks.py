@@ -93,7 +93,7 @@ class RowError(Exception):
 
 
 class Bulk(NamedTuple):
-    """Records for one topic, in row order, and for one partition or for partitions chosen by their keys."""
+    """Records for a topic, in row order, and for a partition or for partitions chosen by their keys."""
 
     topic: str
     partition: int | None

@@ -32,7 +32,7 @@ class KafkaBatchReader(DataSourceReader):
         return partitions_of(find_ranges(self.options, self.parsed), self.parsed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of one task."""
+        """Return the records of a task."""
         from .task import read_ranges
 
         # Spark invents a partition if there is none.

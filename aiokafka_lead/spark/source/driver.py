@@ -65,7 +65,7 @@ class Doubts:
         unread: Collection[TopicPartition] = (),
         refusals: Mapping[str, object] = MappingProxyType({}),
     ) -> Settled:
-        """Compare the found ends with the known ones.
+        """Compare the found ends with the known ends.
 
         ``now`` is in monotonic seconds. ``unread`` are no longer selected; ``refusals`` has brokers' errors about
         missing topics. Another topic id in ``found`` must already be confirmed.

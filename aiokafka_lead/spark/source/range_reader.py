@@ -247,7 +247,7 @@ class RangeReader:
         return first[tp], (await self._consumer.end_offsets([tp]))[tp]
 
     async def _ask(self, question: Awaitable[T]) -> T | None:
-        """Return the answer, or None if brokers cannot give one at the moment.
+        """Return the answer, or None if brokers cannot answer at the moment.
 
         Raises TimeoutError after ``timeout_ms`` without any progress.
         """

@@ -28,7 +28,7 @@ RECORDS_PER_CORE = 10
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """Offsets of one partition from ``start`` to before ``until``."""
+    """Offsets of a partition from ``start`` to before ``until``."""
 
     topic: str
     partition: int
@@ -152,7 +152,7 @@ _LOCAL = re.compile(r"(?:spark\.master=|--master[ =])local(?:\[(\d+|\*)(?:,\s*\d
 
 
 class RangePartition(InputPartition):
-    """The ranges that one Spark task reads."""
+    """The ranges that a Spark task reads."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
         super().__init__(None)

@@ -48,7 +48,7 @@ SAMPLED_PARTITIONS, SAMPLED_OFFSETS = 4, 100
 def capped(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limit: int
 ) -> dict[TopicPartition, int]:
-    """Return ends with at most ``limit`` offsets in total, distributed in proportion to the available ones.
+    """Return ends with at most ``limit`` offsets in total, in proportion to the available offsets.
 
     Every partition gets a share if the limit allows that; otherwise partitions take turns. Partitions that ``starts``
     lacks keep their end.
@@ -98,7 +98,7 @@ def waits(available: int, least: int | None, since_last_ms: float | None, longes
 
 
 WORK_S = 1.0
-"""Maximum work of a task in seconds, by the last micro-batch: its duration times its tasks counts as its work."""
+"""Maximum work of a task in seconds. The work of the last micro-batch is its duration times its number of tasks."""
 
 SLOWER = 1.25
 """Fewer tasks are given up if a micro-batch takes this many times as long as with more tasks."""
@@ -357,7 +357,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- in tasks ----------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of one task."""
+        """Return the records of a task."""
         from .task import read_ranges
 
         assert isinstance(partition, RangePartition)
@@ -368,7 +368,7 @@ class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright
     """A reader that has read a micro-batch while planning it, until it passes the rows to Spark with the plan.
 
     The micro-batch then needs no Python task. PySpark takes rows only from its class for simple sources, which can
-    neither limit micro-batches nor report their lag. A reader therefore has this class only for this one call.
+    neither limit micro-batches nor report their lag. A reader therefore has this class only for this call.
     """
 
     def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # noqa: N802

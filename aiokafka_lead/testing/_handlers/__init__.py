@@ -1,4 +1,4 @@
-"""The handlers of the APIs: one module for an API, or for a family of APIs."""
+"""The handlers of the APIs: a module for each API, or for a family of APIs."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def write_txn_markers(context: RequestContext, request: WriteTxnMarkersRequest) 
 
 
 def _write_marker(context: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> int:
-    """Append one marker; return the code of any error."""
+    """Append a marker; return the code of any error."""
     engine = context.engine
     try:
         raise_for_code(context.fault_code(topic, index))

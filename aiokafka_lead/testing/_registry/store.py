@@ -65,7 +65,7 @@ class Stored:
 
 @dataclass
 class Subject:
-    """Versions by number; deleted ones keep their numbers."""
+    """Versions by number; deleted versions keep their numbers."""
 
     versions: dict[int, int] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)

@@ -78,7 +78,7 @@ class Connection(Protocol):
 
 
 class RequestContext:
-    """One request at one broker."""
+    """A request at a broker."""
 
     __slots__ = ("_rules", "_struck", "api_version", "client_id", "connection", "engine", "node")
 

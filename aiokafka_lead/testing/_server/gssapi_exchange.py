@@ -15,7 +15,7 @@ _OFFER = b"\x01\0\0\0"
 
 
 class GssapiExchange:
-    """The server's side of one authentication."""
+    """The server's side of an authentication."""
 
     ends_at = math.inf
 

@@ -35,7 +35,7 @@ naming.show_in("aiokafka_lead.testing.security_controls", DelegationToken)
 
 
 class ScramExchange:
-    """The server's side of one authentication."""
+    """The server's side of an authentication."""
 
     ends_at = math.inf
 
@@ -154,7 +154,7 @@ class _Exchange(Protocol):
 
 
 class Authentication:
-    """The authentication of one connection, and the resulting session."""
+    """The authentication of a connection, and the resulting session."""
 
     def __init__(self, options: SaslOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""Timers on any event loop: one task for all of them."""
+"""Timers on any event loop, with a single task for all."""
 
 from __future__ import annotations
 

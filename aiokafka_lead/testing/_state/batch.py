@@ -84,7 +84,7 @@ class StoredBatch:
 
 
 def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> BatchHeader:
-    """Check a produce request's records as a broker does: one whole batch of format 2, with a correct CRC.
+    """Check a produce request's records as a broker does: a single whole batch of format 2, with a correct CRC.
 
     Raises the error of a broker's answer (Java: ``ProduceRequest.validateRecords``, ``LogValidator.validateBatch``).
     """

@@ -84,7 +84,7 @@ naming.show_in("aiokafka_lead.testing", TelemetryPush)
 
 
 class Wanted(NamedTuple):
-    """The metrics that one client should push."""
+    """The metrics that a client should push."""
 
     subscription_id: int
     metrics: tuple[str, ...]
@@ -92,7 +92,7 @@ class Wanted(NamedTuple):
 
 
 class _Instance:
-    """A client at one broker."""
+    """A client at a broker."""
 
     __slots__ = ("got_ms", "pushed_ms", "terminating", "version", "wanted")
 

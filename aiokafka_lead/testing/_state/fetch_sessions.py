@@ -118,7 +118,7 @@ WHOLE_LOOK_EVERY_S = 0.5
 
 
 class FetchSession:
-    """One consumer's session at one broker.
+    """A consumer's session at a broker.
 
     A fetch examines the partitions with changes, and all of them twice a second.
     """
@@ -186,7 +186,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The sessions of one broker, at most ``slots``: beyond that, the longest idle session is evicted."""
+    """The sessions of a broker, at most ``slots``: beyond that, the longest idle session is evicted."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots

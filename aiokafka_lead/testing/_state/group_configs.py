@@ -63,7 +63,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
 
 
 class ShareSettings(NamedTuple):
-    """Settings of one share group. ``reset``: see `reset_time_ms`."""
+    """Settings of a share group. For ``reset``, see `reset_time_ms`."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int

@@ -80,7 +80,7 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """The producers of one partition, by id."""
+    """The producers of a partition, by id."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}

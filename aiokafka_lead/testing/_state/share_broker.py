@@ -83,7 +83,7 @@ class ShareWorld(NamedTuple):
 
 
 class ShareBroker:
-    """Sessions and partitions of one broker."""
+    """Sessions and partitions of a broker."""
 
     def __init__(self, node_id: int, world: ShareWorld) -> None:
         self.node_id = node_id

@@ -73,7 +73,7 @@ class SharePartition(InFlightRecords):
         self.settled(changed)
 
     def _said(self, member_id: str, said: AcknowledgedBatch) -> Iterable[tuple[int, int, Delivery, Acknowledge]]:
-        """Yield the records of an acknowledgement, with its type. Raises an error for an invalid one."""
+        """Yield the records of an acknowledgement, with its type. Raises an error if it is invalid."""
         if said.last < self.start_offset:
             return
         for batch in self._named(said):

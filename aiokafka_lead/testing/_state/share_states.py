@@ -23,7 +23,7 @@ class SavedDelivery(NamedTuple):
 
 
 class ShareState:
-    """The saved state of one share partition."""
+    """The saved state of a share partition."""
 
     __slots__ = ("completed", "deliveries", "leader_epoch", "start_offset")
 

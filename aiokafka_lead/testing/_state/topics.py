@@ -14,7 +14,7 @@ NO_LEADER = -1
 
 
 class PartitionView(NamedTuple):
-    """A partition in metadata at one moment."""
+    """A partition in metadata at a certain time."""
 
     number: int
     leader_id: int
@@ -25,7 +25,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic in metadata at one moment."""
+    """A topic in metadata at a certain time."""
 
     name: str
     topic_id: UUID

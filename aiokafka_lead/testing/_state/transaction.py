@@ -81,7 +81,7 @@ END_V2_RETRY: _EndTable = {
 
 
 class Transaction:
-    """The coordinator's state of one transactional id."""
+    """The coordinator's state of a transactional id."""
 
     __slots__ = (
         "epoch",

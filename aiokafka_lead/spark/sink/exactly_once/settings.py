@@ -163,7 +163,7 @@ def _prefix(options: Mapping[str, str], streaming: bool) -> str:
 
 
 def _place(path: str) -> str:
-    """Return a canonical spelling of a checkpoint's location, by the rules of Hadoop's Path."""
+    """Return a canonical spelling of a checkpoint's location, with the rules of Hadoop's Path."""
     scheme, colon, rest = path.partition(":")
     if not colon or "/" in scheme:
         scheme, rest = "", path

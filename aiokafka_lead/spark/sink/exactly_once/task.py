@@ -73,7 +73,7 @@ class ExactlyOnceError(Exception):
 
 
 class TransactionsLostError(Exception):
-    """The cluster aborted part of a decision before it could be committed: those rows are lost."""
+    """The cluster aborted part of a decision before it could be committed. The rows of this part are lost."""
 
 
 NAMELESS = "without a name"

@@ -193,7 +193,7 @@ class _Dialling:
         return max(0.001, self.deadline - time.monotonic())
 
     def connect(self, endpoint: tuple[str, int], *_: Any) -> socket.socket:
-        """Connect like `socket.create_connection`, but try other addresses first if an address has been silent."""
+        """Connect like `socket.create_connection`, with a part of the time for each address, and the best first."""
         search = self._search
         if search is None:
             infos = socket.getaddrinfo(*endpoint, type=socket.SOCK_STREAM)

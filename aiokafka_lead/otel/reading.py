@@ -257,8 +257,7 @@ class RecordsLoop(Loop):
 
 
 class BatchesLoop(Loop):
-    """Called by a loop with each batch. A batch has a span for receiving, and a span for processing until the next step.
-    """
+    """Called by a loop with each batch, which has spans for receiving and for processing."""
 
     __slots__ = ()
 

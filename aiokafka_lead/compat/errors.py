@@ -188,7 +188,7 @@ ProducerFenced = native.ProducerFencedError
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """Return the class of a broker's error code: `NoError` for 0, and `UnknownError` or a subclass for unknown codes."""
+    """Return the class of a broker's error code: `NoError` for 0, `UnknownError` or a subclass for unknown codes."""
     return NoError if error_code == 0 else native.error_for_code(error_code)
 
 

@@ -304,7 +304,7 @@ class Brokers:
         return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
 
     def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
-        """Return the best broker for a request that any broker can answer; None if all are in backoff, or none is known.
+        """Return the best broker for a request that any can answer; None if all are in backoff, or none is known.
 
         As in Java, it is the ready node with the fewest requests in flight, otherwise a connecting node, otherwise a
         node that can be connected. Ties are broken at random, so that clients spread over brokers. Nodes in doubt come

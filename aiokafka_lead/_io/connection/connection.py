@@ -212,7 +212,7 @@ class Connection:
             raise late from None
 
     async def exchange(self, request: Request[R], version: int) -> R:
-        """Send a request before the connection is ready; return the response. Raises TimeoutError after `patience_s`."""
+        """Send a request before the connection is ready; return the response. TimeoutError after `patience_s`."""
         if self.closed_by is not None:
             raise self._not_ready()
         answer: _Answer = _Answer()

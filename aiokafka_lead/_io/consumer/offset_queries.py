@@ -54,12 +54,11 @@ class OffsetQueries:
     async def offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float, *, read_committed: bool | None = None
     ) -> dict[TopicPartition, ListedOffset]:
-        """Return each partition's first offset at or after the timestamp (special ones: see `reset_policy`).
+        """Return each partition's first offset at or after the timestamp; see `reset_policy` for special timestamps.
 
-        ``read_committed`` None: as the consumer reads.
-
-        Raises `UnknownTopicOrPartitionError` if several answers of the cluster agree on that, an error that a retry
-        would not help against, and `RequestTimedOutError` with the last failure.
+        ``read_committed`` defaults to the consumer's isolation level. Raises `UnknownTopicOrPartitionError` if several
+        answers agree that a partition does not exist, errors that cannot be retried, and `RequestTimedOutError` with
+        the last failure.
         """
         deadline = Deadline(timeout_ms)
         for name in {tp.topic for tp in timestamps}:

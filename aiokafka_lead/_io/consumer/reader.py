@@ -187,7 +187,7 @@ class Reader(Generic[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return the buffered records of these partitions, waiting for the first if there are none.
 
-        ``due`` returns how many of a chunk's next records may be taken; the rest stay in the buffer. If it returns fewer
+        ``due`` returns how many of a chunk's next records may be taken; the rest stay in the buffer. If that is fewer
         than all, ``wanted`` must no longer contain the partition.
         """
         deadline = Deadline(timeout_ms)
@@ -282,7 +282,7 @@ class Reader(Generic[K, V]):
             raise
 
     async def _is_ready(self, chunk: Chunk, limit: int | None, within_s: float) -> bool:
-        """Deserialize the chunk's next records. Return False if other tasks have run, so that the chunk may be outdated.
+        """Deserialize the chunk's next records. Return False if other tasks have run and may have changed the chunk.
 
         No record is handed out meanwhile.
         """

@@ -94,7 +94,7 @@ class Coordinators:
         return None if inquiry is None else inquiry.node_id
 
     def doubted_since(self, kind: CoordinatorKind, key: str) -> float | None:
-        """Return the time (``time.monotonic()``) since which no coordinator has served this key; None unless in doubt."""
+        """Return the time (monotonic) since which no coordinator has served this key; None unless in doubt."""
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.doubted_since(time.monotonic())
 

@@ -92,7 +92,7 @@ class SendCall:
     _timestamp_ms: Any
     _headers: Any
     _fresh: bool
-    """True if it neither began nor was closed."""
+    """True until the call has begun or is closed."""
     _coroutine: Coroutine[Any, Any, Delivery] | None
     """Coroutine of the class's method, if this one continues as that."""
 

@@ -32,8 +32,8 @@ class ShareRecords:
         come_back: Callable[[], None],
         more: Callable[[], Coroutine[Any, Any, Record | None]],
     ) -> None:
-        """``come_back`` accepts the records handed out. ``more`` does so, too, and waits for the next record; it returns
-        None at the end."""
+        """``come_back`` accepts the records handed out. ``more`` does so, too, and waits for the next record; it
+        returns None at the end."""
         self._at_hand = at_hand
         self._delivered = delivered
         self._come_back = come_back

@@ -133,8 +133,8 @@ class Asking:
     ) -> KafkaError | None:
         """Repeat a request until it is accepted or ``wanted`` returns False. Return None, or the final error.
 
-        ``lost`` is called for each lost response. ``hopeless`` is called after a retriable refusal with the node id, and
-        returns an error if the refusal will persist.
+        ``lost`` is called for each lost response. ``hopeless`` is called with the node id after a retriable refusal,
+        and returns an error if the refusal will persist.
         """
         failures, since = 0, time.monotonic()
         while wanted():

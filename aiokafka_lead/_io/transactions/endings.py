@@ -165,7 +165,7 @@ class ConsumedParts:
         """Time of the latest end of an uncommitted transaction (``time.monotonic()``)."""
 
     def take(self, consumed: Consumed, fate: Fate) -> TransactionPart:
-        """Return a consumer's part of the transaction. Raises `CommitFailedError`, after which the transaction fails."""
+        """Return a consumer's part of the transaction. Raises `CommitFailedError`, which fails the transaction."""
         part = consumed._transaction_part()
         self._parts.setdefault(fate, []).append(part)
         if part.source not in self._sources:

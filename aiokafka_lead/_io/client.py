@@ -36,7 +36,7 @@ R = TypeVar("R", bound=Response)
 C = TypeVar("C", bound=ClientConfig)
 
 LAST_PUSH_WITHIN_S = 1.0
-"""Time limit of the last push of metrics when a client is stopped."""
+"""Time limit of the last push of metrics in a stop; half of the stop's remaining time if that is less."""
 
 
 class Client(Life["Client"]):

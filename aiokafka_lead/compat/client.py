@@ -1,4 +1,4 @@
-"""`AIOKafkaClient`: connections and metadata, also those of another client."""
+"""`AIOKafkaClient`, which also gives access to a producer's or consumer's connections and metadata."""
 
 from __future__ import annotations
 

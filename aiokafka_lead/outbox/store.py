@@ -1,4 +1,4 @@
-"""SQL statements of a relay. All times are those of the database's clock.
+"""SQL statements of a relay. The database's clock determines all times.
 
 A transaction that writes begins with a write. SQLite waits for the lock in the first statement, but fails at once if a
 later statement needs it.

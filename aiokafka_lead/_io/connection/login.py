@@ -140,7 +140,7 @@ def new_login(config: ClientConfig, tasks: Spawner) -> Login:
 
 
 MAX_SASL_ROUNDS = 16
-"""Limit of messages; no mechanism needs as many."""
+"""Maximum number of exchanges; all mechanisms need fewer."""
 
 _SASL_VERSION = 1
 """SaslHandshake 1 puts the mechanism's messages into SaslAuthenticate requests (KIP-152); 0 sent them bare."""

@@ -105,8 +105,7 @@ class Coordinators:
         return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 
     def ready(self, kind: CoordinatorKind, key: str) -> Connection | None:
-        """Return a connection to the coordinator that can send a request now; None if `connection` would have to wait.
-        """
+        """Return a connection to the coordinator that can send a request now; None if `connection` would have to wait."""
         node_id = self.known(kind, key)
         connection = None if node_id is None else self._client.brokers.ready(node_id, self._client.coordinator_lane)
         return connection if connection is not None and connection.can_send() else None

@@ -111,7 +111,7 @@ class Intake:
         """Returns ``_expected`` while the producer's event loop runs; otherwise returns another object or raises."""
         self._expected: object = None
         self._known: dict[str, object] | None = None
-        """Has the event loop's thread under ``_key`` while the loop runs; None for loops that do not store it."""
+        """Dict with the event loop's thread under ``_key`` while the loop runs; None if the loop does not store it."""
         self._key = ""
 
     def start(

@@ -400,5 +400,5 @@ class ExactlyOnceRun:
 
 
 def _never(record: Record) -> bool:
-    """Return False: no record waits for a retry topic."""
+    """Return False: no records wait in retry topics."""
     return False

@@ -80,7 +80,7 @@ class Facade:
     def unregister_metric_from_subscription(
         self, name: str, *, attributes: Mapping[str, str | int] | None = None
     ) -> None:
-        """Stop pushing a metric. The next push may still call its function. An unknown metric is ignored."""
+        """Stop pushing a metric, after at most one more call of its function. An unknown metric is ignored."""
         key = _key(name, attributes)
         self._client.check()
         self._client.application_metrics.unregister(key)

@@ -108,7 +108,7 @@ class Life(Generic[L]):
     """
 
     parent: L | None
-    """Client whose connections are used; None for a client with its own connections."""
+    """Client whose connections this client uses; None if it does not share connections."""
     children: set[L]
     """Started clients that use the connections of this client."""
 

@@ -191,7 +191,7 @@ class Waiter(Generic[T]):
 
 
 class Signal:
-    """Wakes the one task that waits for it. Setting it several times before a wait has the effect of setting it once.
+    """Wakes the task that waits for it. Setting it several times before a wait has the effect of setting it once.
 
     A wait does not suspend if the signal is set. A loop that may set the signal itself each time must let other tasks
     run elsewhere.

@@ -37,7 +37,7 @@ class BlockingCalls:
         self._most = at_once + max_lost
         self._threads = _Threads(f"kafka {called}")
         self.running = 0
-        """Number of calls that have not returned, including abandoned ones."""
+        """Number of calls that have not returned, including abandoned calls."""
 
     @property
     def full(self) -> bool:

@@ -160,7 +160,7 @@ class SamplingRules:
         return self._drops_remote if context.is_remote else self._drops_local
 
     def _look(self) -> None:
-        # A tracer created before its provider was set delegates to another one.
+        # A tracer created before its provider was set delegates to another tracer.
         sampler = getattr(getattr(self._tracer, "_tracer", self._tracer), "sampler", None)
         if sampler is self._sampler:
             return
@@ -186,7 +186,7 @@ def current_getter() -> Callable[[], object]:
 
 
 def is_suppressed(context: Context) -> bool:
-    """Return True if the application suppresses tracing here, as exporters do for their own requests."""
+    """Return True if the application suppresses tracing here, as exporters do for the requests they send."""
     return bool(context.get(_SUPPRESSED) or context.get("suppress_instrumentation"))
 
 

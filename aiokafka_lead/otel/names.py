@@ -124,7 +124,7 @@ class _Setter(Setter[list[Header]]):
 
 class _Getter(Getter[Sequence[Header]]):
     def get(self, carrier: Sequence[Header], key: str) -> list[str] | None:
-        # If a record was forwarded with its original headers, the last one is the latest.
+        # If a record was forwarded with its original headers, the last header of a name is the latest.
         found = [value.decode(errors="replace") for name, value in carrier if name == key and value is not None]
         return found[-1:] or None
 

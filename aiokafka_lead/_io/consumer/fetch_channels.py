@@ -1,4 +1,4 @@
-"""Channels for fetches: a consumer's own connections, or fetches merged with other consumers of the client."""
+"""Channels for fetches: a consumer's connections, or fetches merged with other consumers of the client."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FetchChannels(Protocol):
 
     @property
     def held_for_s(self) -> float:
-        """Maximum time in seconds for which brokers hold a fetch without records."""
+        """Maximum time in seconds for which a fetch without records stays in flight."""
         ...
 
     def start(self, wake: Callable[[], None]) -> None:

@@ -49,7 +49,7 @@ class ReadListener(Protocol):
     """Notified of records handed out to the application, and when it requests more."""
 
     def returned(self, now: float) -> None:
-        """Handle that the application requests more records, and so is done with earlier ones."""
+        """Handle that the application requests more records, so that earlier records are done."""
 
     def watch(self, now: float) -> float | None:
         """Handle that the application waits; return the time at which to call `returned` again."""

@@ -81,7 +81,7 @@ class Readiness:
                     raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
 
     async def wait(self, deadline: Deadline, *, positions: bool = True) -> str | None:
-        """Wait for the starting positions; return None, or a description of what is missing at the deadline.
+        """Wait for the starting positions; return None, or a description of the missing step at the deadline.
 
         Without ``positions``, wait only until the partitions to read are known. Partitions that do not exist, or whose
         error reads raise, do not count. Raises the error of a failed consumer, or of its membership in the group.

@@ -105,7 +105,7 @@ class Coordinators:
         return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 
     def ready(self, kind: CoordinatorKind, key: str) -> Connection | None:
-        """Return a connection to the coordinator that can send a request now; None if `connection` would have to wait."""
+        """Return a connection to the coordinator that can send now; None if `connection` would have to wait."""
         node_id = self.known(kind, key)
         connection = None if node_id is None else self._client.brokers.ready(node_id, self._client.coordinator_lane)
         return connection if connection is not None and connection.can_send() else None
@@ -226,7 +226,7 @@ class Coordinators:
     # --- look-up -----------------------------------------------------------------------------------------------------
 
     async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: Deadline) -> None:
-        """Look up the coordinators of many keys in one request. Keys without an answer are looked up one by one later.
+        """Look up the coordinators of many keys in one request. Keys without an answer are looked up singly, later.
 
         Brokers before Kafka 2.8 accept one key at a time, and are not asked here.
         """

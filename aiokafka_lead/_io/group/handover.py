@@ -1,4 +1,4 @@
-"""Assigns and revokes partitions, and with them waits for records in hand, commits, and calls the listener."""
+"""Assigns and revokes partitions, which includes waits for records in hand, commits, and calls of the listener."""
 
 from __future__ import annotations
 

@@ -54,11 +54,11 @@ class Leases:
         return None
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """The application gets records from this position on."""
+        """Handle that records from this position on are handed out."""
         self._in_hand.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """The application gets these records one by one."""
+        """Handle that the chunk's records are handed out one by one."""
         self._in_hand.handing_out(chunk)
 
     # --- batches -----------------------------------------------------------------------------------------------------
@@ -196,11 +196,11 @@ class AutoCommit:
         return self._due_at
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """The application gets records from this position on."""
+        """Handle that records from this position on are handed out."""
         self._leases.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """The application gets these records one by one."""
+        """Handle that the chunk's records are handed out one by one."""
         self._leases.handing_out(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Standing:
 
     @property
     def stable(self) -> bool:
-        """True for a member unless it knows of a rebalance in progress."""
+        """True for a member without a known rebalance in progress."""
         return self.member.stable
 
     @property

@@ -63,7 +63,7 @@ def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]]
     of ``avoid`` comes last.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
-    least_loaded = brokers.least_loaded(avoid=set().union(*avoid))  # one that has a connection for this, if possible
+    least_loaded = brokers.least_loaded(avoid=set().union(*avoid))  # connected on the control lane, if possible
     return sorted(
         (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
         key=lambda node_id: (
@@ -141,7 +141,7 @@ def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> s
 
 
 def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
-    """Return the first error if all have the same class and cannot be retried, except a token provider's error."""
+    """Return the first error if all have the same class, which is `TokenProviderError` or is not retriable."""
     kinds = {type(error) for error in errors.values()}
     first = next(iter(errors.values()), None)
     if len(kinds) != 1 or first is None:

@@ -94,7 +94,7 @@ class SendCall:
     _fresh: bool
     """True until the call has begun or is closed."""
     _coroutine: Coroutine[Any, Any, Delivery] | None
-    """Coroutine of the class's method, if this one continues as that."""
+    """Coroutine of the class's method, once the call continues as that."""
 
     def __await__(self) -> SendCall:
         if self._coroutine is not None and inspect.getcoroutinestate(self._coroutine) == inspect.CORO_SUSPENDED:
@@ -115,7 +115,7 @@ class SendCall:
         return self._other().send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise the error at the point at which the call waits."""
+        """Raise the error where the call waits."""
         return self._other().throw(*error)
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ class Routing:
                 self.batches[topic] = BatchRoute(item, handle, route.max_records, route.max_wait_ms / 1000)
         only = [*self._single.values()] if routes.keys() == {None} else []
         self.handle: Handler = only[0] if only else self._by_topic()
-        """Called with each record without a handler of batches, and its transaction, if there is one."""
+        """Called with each record without a handler of batches, and with its transaction, if any."""
 
     async def send_letter(self, sender: Any, letter: Letter) -> Delivery:
         """Send a letter with a producer or a transaction. Creates its partition if the retry topic lacks it."""

@@ -281,7 +281,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._rewind()
 
     async def _commit_last(self, by: float = 0.0) -> None:
-        """Commit the finished records, since uncommitted ones are delivered again.
+        """Commit the finished records, which would be delivered again otherwise.
 
         Waits for an unreachable coordinator until ``by``, at most for the time limit of other commits, and at least for
         `LAST_COMMIT_WITHIN_S` unless the consumer is being stopped.

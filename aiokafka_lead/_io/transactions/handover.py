@@ -78,7 +78,8 @@ class TransactionEnds:
     async def end(self, opened: Iterable[OpenTransaction], *, commit: bool, within_ms: float) -> dict[str, Ended]:
         """Commit or abort all these transactions; return the results by transactional id. Can be repeated safely.
 
-        If the coordinator has not answered in time, the error is `RequestTimedOutError` and the outcome is unknown.
+        Commits are sent as possible repetitions. If the coordinator has not answered in time, the error is
+        `RequestTimedOutError` and the outcome is unknown.
         """
         ended: dict[str, Ended] = {}
         at_once = anyio.CapacityLimiter(ENDS_AT_ONCE)

@@ -50,7 +50,7 @@ _ENDABLE = (Phase.OPEN, Phase.FAILED, Phase.STORED)
 """Phases in which a transaction can be aborted."""
 
 AWAIT_SENT_S = 2.0
-"""Time for which an abort waits for pending responses, if a new epoch makes up for missing ones."""
+"""Time for which an abort waits for pending responses, if a new epoch makes missing responses harmless."""
 
 
 class TransactionGate:
@@ -203,7 +203,7 @@ class Transactions:
             await self._get_ready(deadline)
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
-                # Partitions of an earlier transaction could count as part of this one.
+                # Partitions of an earlier transaction could count as part of this transaction.
                 self._endings.carry_out(self.state.renewal())
                 await self._get_ready(deadline)
             state = self.state

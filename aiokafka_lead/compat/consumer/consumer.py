@@ -217,7 +217,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         return self._subscription.topics
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions, after `stop` the last ones."""
+        """Return the assigned partitions; after `stop`, the last assignment."""
         return self._partitions()
 
     def _partitions(self) -> set[TopicPartition]:

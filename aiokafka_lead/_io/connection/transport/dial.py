@@ -23,7 +23,7 @@ from .errors import connect_error
 S = TypeVar("S")
 
 ATTEMPT_DELAY_S = 0.25
-"""Head start of an address before the next one is tried in parallel (RFC 8305, section 5)."""
+"""Head start of an address before the next address is tried in parallel (RFC 8305, section 5)."""
 
 PORT_MAX = 65_535
 HOST_CHARACTERS = 253

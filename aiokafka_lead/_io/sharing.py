@@ -80,7 +80,7 @@ class _SharedConnection:
 
 
 class SharedBrokers:
-    """`Brokers` for one of several clients. Other methods are those of `Brokers`."""
+    """`Brokers` for one of several clients. Its other attributes come from `Brokers`."""
 
     def __init__(self, brokers: Brokers, calls: OwnCalls) -> None:
         self._brokers = brokers
@@ -125,7 +125,7 @@ def _no_connection(node_id: int, lane: AnyLane = Lane.DATA) -> None:
 
 
 class SharedMetadata:
-    """`MetadataActor` for one of several clients. Other methods are those of `MetadataActor`.
+    """`MetadataActor` for one of several clients. Its other attributes come from `MetadataActor`.
 
     After `open`, its topics are kept in the metadata, together with the other clients' topics.
     """

@@ -153,7 +153,7 @@ class Commits:
     def membership(
         self, topics: Iterable[str] | None = None, at: ClusterSnapshot | None = None
     ) -> ConsumerGroupMetadata:
-        """Return the current membership, with the ids of ``topics`` (all read topics) in the snapshot ``at`` (latest)."""
+        """Return the current membership, with the ids of topics (None: all read topics) in the snapshot ``at``."""
         snapshot = at or self.snapshot
         names = self._positions.by_topic if topics is None else topics
         ids = {name: topic_id for name in names if (topic_id := snapshot.topic_id(name)) != NO_TOPIC_ID}

@@ -43,7 +43,7 @@ class GroupCoordinator:
     async def ask(
         self, request: Request[Any], timeout_s: float, *, held: bool = False
     ) -> tuple[Any, KafkaError | None]:
-        """Send a request; return the response and the error, one of which is None.
+        """Send a request; return the response, or None and the error.
 
         With ``held``, the coordinator answers when all members have joined, so another connection is used.
         """

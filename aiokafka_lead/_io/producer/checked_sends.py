@@ -182,7 +182,7 @@ class CheckedSends:
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Record:
-        """Check and serialize a record with awaited serializers. Raises if the producer has become unusable meanwhile."""
+        """Check and serialize a record with awaited serializers. Raises if the producer is unusable afterwards."""
         name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         key_bytes = await self._serializers.await_key(key, name, pairs)

@@ -388,7 +388,7 @@ class WorkersRun(ABC, Generic[S, R]):
         self._settle(slot, record, error, self._attempt(slot, record, error))
 
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
-        """Judge a record whose handler has raised this error in its ``attempts``-th attempt, and carry out the verdict."""
+        """Judge a record whose handler has raised this error in its ``attempts``-th attempt; carry out the verdict."""
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
             return

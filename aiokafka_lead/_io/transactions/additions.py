@@ -59,7 +59,7 @@ class LastEnd:
         over: Callable[[int], None],
         look_by: Callable[[float], None],
     ) -> None:
-        """``over`` is called with the number of the waiting transaction, and ``look_by`` with the time to call `look`."""
+        """``over`` is called with the number of the waiting transaction, ``look_by`` with the time to call `look`."""
         self._transactional_id = transactional_id
         self._asking = asking
         self._pace = pace

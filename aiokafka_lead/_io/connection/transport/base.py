@@ -22,7 +22,7 @@ class TransportHandler(Protocol):
         """Handle that all data has gone to the operating system, after the transport was ``paused``."""
 
     def on_closed(self, error: KafkaError, /) -> None:
-        """Handle the end of the connection or an invalid stream. Called at most once, and not after `Transport.close`."""
+        """Handle the end of the connection or an invalid stream. Called once at most, not after `Transport.close`."""
 
 
 class Transport(Protocol):

@@ -103,7 +103,7 @@ class CoordinatorInquiry(Inquiry):
         self._suspect: int | None = None
         """The coordinator that refused last, or is silent. Other brokers are asked if it still is the coordinator."""
         self._insists = False
-        """True if the suspect may wrongly consider itself the coordinator; it is then asked last, even without doubt."""
+        """True if the suspect may wrongly consider itself the coordinator: it is asked last, even without doubt."""
 
     def found(self, informant: int, node_id: int) -> None:
         """Record the coordinator that a broker has named."""

@@ -69,7 +69,7 @@ class LeaderEpochs:
         return () if memory is None else memory.pins.keys() | memory.suspects.keys()
 
     def pinned_brokers(self) -> Iterator[Broker]:
-        """Yield leaders of hints that Metadata has not confirmed. If a node occurs twice, its latest address is last."""
+        """Yield the leaders of hints that Metadata has not confirmed; of two addresses of a node, the later is last."""
         for memory in self._topics.values():
             for _, broker in memory.pins.values():
                 if broker is not None:

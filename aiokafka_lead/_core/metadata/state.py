@@ -72,7 +72,7 @@ class MetadataState:
         return all(node_id < 0 for node_id in self.snapshot.brokers)
 
     def outsiders(self) -> dict[int, Broker]:
-        """Return the bootstrap servers whose address is no known broker's: they may lead to brokers with newer views."""
+        """Return the bootstrap servers at addresses of no known broker: they may lead to brokers with newer views."""
         taken = {broker.endpoint for broker in self.snapshot.brokers.values()}
         servers = self.bootstrap_brokers
         return {node_id: server for node_id, server in servers.items() if server.endpoint not in taken}

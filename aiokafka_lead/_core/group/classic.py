@@ -199,7 +199,7 @@ class ClassicMember:
             self._come_back = True
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """Handle the refusal of a commit like that of a heartbeat.
+        """Handle the refusal of a commit like a refused heartbeat.
 
         Between JoinGroup and SyncGroup do nothing: a commit is refused then because the group has no assignment yet.
         """

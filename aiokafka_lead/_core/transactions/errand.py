@@ -52,7 +52,7 @@ class TransactionVersion:
         """True if these features include KIP-890."""
 
     def v2(self, offers: Iterable[ApiVersions]) -> bool:
-        """Return True if the next transaction should follow KIP-890. ``offers`` are those of the connected brokers."""
+        """Return True if the next transaction should follow KIP-890. ``offers`` come from the connected brokers."""
         offered = list(offers)
         if len(offered) != len(self._offered) or not all(map(is_, offered, self._offered)):
             self._offered = offered

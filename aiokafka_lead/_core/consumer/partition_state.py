@@ -148,15 +148,15 @@ class PartitionState:
         self.reset_policy: ResetPolicy | None = None
         """In RESETTING: the target."""
         self.base: Position | None = None
-        """Position up to which everything is committed, as far as known; or else the start of reading."""
+        """Position up to which all records are committed, as far as known; otherwise the start of reading."""
         self._position: Position | None = None
         self._touch = touch
         self._on_settle = on_settle
 
         self.chunk: Chunk | None = None
-        """Decoded records that are being handed out, which then determine the position."""
+        """Decoded records that are being handed out. While set, they determine the position."""
         self.fetched: list[FetchedData] = []
-        """Answers not yet fully handed out, in offset order. A few at most: a deque takes ten times the memory."""
+        """Answers not yet fully handed out, in offset order. A deque would take ten times the memory for these few."""
         self.buffered_bytes = 0
         """The size of ``fetched``, as received."""
         self.queued = False

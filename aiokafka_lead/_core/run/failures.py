@@ -14,7 +14,7 @@ FRAMES = 10
 """Number of innermost frames of a traceback that are kept."""
 
 CHAIN = 20
-"""Maximum number of errors of a chain that are looked at."""
+"""Maximum number of errors of a chain that are examined."""
 
 PYDANTIC, MSGSPEC = "pydantic_core._pydantic_core.ValidationError", "msgspec.ValidationError"
 QUOTING = {PYDANTIC, MSGSPEC}

@@ -1,7 +1,7 @@
 """Recognises peers that do not speak Kafka by their first bytes.
 
-A client that interprets foreign bytes as a frame's length reads nonsense: the ``HTTP`` of a web server is 1.2 GB, a TLS
-alert 352 MB. Both are far more common than a broker with a frame of that size, so they deserve a clear error.
+A client that interprets foreign bytes as a frame's length gets a wrong length: the ``HTTP`` of a web server means
+1.2 GB, a TLS alert 352 MB. Both are far more common than a broker with a frame of that size, so they get a clear error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from ...errors import FrameTooLargeError, KafkaError, MalformedMessageError, NotKafkaError
 
 HANDSHAKE_MAX_BYTES = 1024 * 1024
-"""No answer before a connection is ready comes near this: a Kerberos token has at most 64 KiB, ApiVersions a few."""
+"""Maximum size of answers before a connection is ready, far above real sizes: a Kerberos token has at most 64 KiB,
+ApiVersions a few KiB."""
 
 _SHOWN_BYTES = 40
 
@@ -58,7 +59,7 @@ def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
 
 
 def _shown(head: bytes) -> str:
-    """Return the first line with unprintable characters replaced: it is foreign, and ends up in logs."""
+    """Return the first line with unprintable characters replaced, because it is untrusted, and appears in logs."""
     line = head.splitlines()[0][:_SHOWN_BYTES] if head.splitlines() else b""
     return repr("".join(chr(byte) if 32 <= byte < 127 else "." for byte in line))
 

@@ -15,10 +15,10 @@ from ..types import CompressionType
 #
 # CRC-32C (Castagnoli), from the crc32c package's C extension, or in Python if that is not available.
 #
-# A zip of Python files, as Spark sends to executors, has no extensions. Python does some 10 MB/s.
+# A zip of Python files, as Spark sends to executors, has no extensions. Python reaches some 10 MB/s.
 #
-# Importing the package itself reads its version through ``importlib.metadata``, which brings in ``email`` and much
-# else: 30 ms and 5 MiB, more than the rest of this client takes.
+# Importing the package itself reads its version through ``importlib.metadata``, which imports ``email`` and many other
+# modules. This takes 30 ms and 5 MiB, more than all the rest of this client.
 
 
 Checksum = Callable[["bytes | bytearray | memoryview"], int]
@@ -79,7 +79,7 @@ LENGTH_AT = 8
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
-"""The CRC covers everything from this offset on, so base offset and leader epoch may change without it."""
+"""The CRC covers all bytes from this offset on, so base offset and leader epoch may change without it."""
 
 LOG_OVERHEAD = 12
 """Number of bytes that batch_length (or a legacy message's size) does not count."""

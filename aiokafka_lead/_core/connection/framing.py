@@ -17,9 +17,9 @@ from ...errors import KafkaError
 from .foreign import frame_length_error
 
 SCRATCH_BYTES = 32 * 1024
-"""Frames that fit are collected in the reused buffer, large enough for a TLS record or many small answers."""
+"""Size of the reused buffer, which collects frames that fit: a TLS record or many small answers do."""
 FIRST_SCRATCH_BYTES = 4 * 1024
-"""Its size until more arrives at once: an idle connection, of which a client may have hundreds, needs no more."""
+"""Size of the reused buffer until more bytes arrive at once: a client may have hundreds of idle connections."""
 
 FREED_BYTES = 8 * 1024 * 1024
 """Once a block of this size has been freed, glibc keeps up to twice as much freed memory for later use."""

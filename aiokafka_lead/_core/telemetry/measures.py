@@ -44,13 +44,13 @@ class Kind(Enum):
 
 
 class Measure(NamedTuple):
-    """One measure of this moment."""
+    """A measure at one moment."""
 
     kind: Kind
     name: str
-    """Without `PREFIX`."""
+    """Name without `PREFIX`."""
     total: float
-    """Since the start of the source; for LEVEL and HIGHEST the current value."""
+    """Total since the start of the source; for LEVEL and HIGHEST the current value."""
     times: int = 0
     """For SPREAD: the number of events."""
     peak: float = 0

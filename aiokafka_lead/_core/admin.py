@@ -73,7 +73,7 @@ def successes(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:
     if failed:
         first = outcomes[failed[0]]
         assert isinstance(first, KafkaError)
-        error = own_copy(first)  # the outcomes hold the first one, and an error must not hold itself
+        error = own_copy(first)  # a copy: the outcomes hold the first error, which must not hold itself
         error.outcomes = outcomes
         if len(outcomes) > 1:
             names = ", ".join(map(str, failed))

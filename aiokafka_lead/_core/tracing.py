@@ -28,7 +28,7 @@ class TracedClient(NamedTuple):
     """Returns the cluster's id, if known."""
     group_id: str | None = None
     consumed: Callable[[], Mapping[str, int]] = dict
-    """Returns the number of records that a consumer has handed out, by topic."""
+    """Returns each topic's number of records that a consumer has handed out."""
 
     @classmethod
     def of(

@@ -79,7 +79,7 @@ class BatchView:
         self.size_bytes = size_bytes
         """Size as received, including the header."""
         self._payload = payload
-        # Older formats are decompressed before they are converted to this one.
+        # Older formats are decompressed before they are converted to format 2.
         self._compressed = codec != 0 and self.magic == 2
         self._max_decompressed_bytes = max_decompressed_bytes
         self._failure: BatchTooLargeError | CorruptRecordError | None = None

@@ -153,15 +153,15 @@ class ControlType(IntEnum):
     COMMIT = 1
     """The producer's transaction was committed."""
     LEADER_CHANGE = 2
-    """KRaft's own log: a leader was elected."""
+    """KRaft's metadata log: a leader was elected."""
     SNAPSHOT_HEADER = 3
-    """KRaft's own log: the start of a snapshot."""
+    """KRaft's metadata log: the start of a snapshot."""
     SNAPSHOT_FOOTER = 4
-    """KRaft's own log: the end of a snapshot."""
+    """KRaft's metadata log: the end of a snapshot."""
     KRAFT_VERSION = 5
-    """KRaft's own log: the version of the quorum's protocol."""
+    """KRaft's metadata log: the version of the quorum's protocol."""
     KRAFT_VOTERS = 6
-    """KRaft's own log: the set of voters."""
+    """KRaft's metadata log: the set of voters."""
 
     @classmethod
     def _missing_(cls, value: object) -> ControlType:

@@ -1,7 +1,7 @@
 """Kafka's protocol: messages, their codecs, frames, and the negotiation of versions.
 
 The classes of an API are in a separate module, ``aiokafka_lead._wire.messages.<api>``, which callers import directly;
-this package imports none of these modules. The broker's side is imported on first use.
+this package imports no such module. The broker's side is imported on first use.
 """
 
 from __future__ import annotations

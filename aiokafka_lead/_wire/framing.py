@@ -2,7 +2,7 @@
 
 The header's version follows from the body's (KIP-482): flexible requests have header version 2 and flexible responses
 version 1, else 1 and 0. The only exception is the response to ApiVersions, whose header stays at version 0, because a
-client must be able to read it before it knows the broker's versions.
+client must be able to read it before it has the broker's versions.
 
 Compiled through ``framing.pxd`` if a compiler is available.
 """

@@ -198,7 +198,7 @@ class SizedWriters(dict[int, Callable[..., bytes]]):
         self._size = size
         self._kind = kind
         self._limit = limit
-        """The longest string that Kafka accepts, if this writes one."""
+        """Maximum length of a string in Kafka, if this object writes strings; else None."""
 
     def __missing__(self, count: int) -> Callable[..., bytes]:
         if self._limit is not None and count > self._limit:

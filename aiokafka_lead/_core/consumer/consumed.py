@@ -29,7 +29,7 @@ class TransactionPart(Protocol):
 
     @property
     def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The offset after the last record, by partition."""
+        """The offset after each partition's last record."""
         ...
 
     @property

@@ -84,7 +84,7 @@ def never_awaited(contents: Iterable[Any]) -> TypeError:
 
 
 def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -> Callable[[bytes], Any] | None:
-    """Return a function of the bytes only, bound to the context of one record if the deserializer takes one."""
+    """Return a function of the bytes only, bound to one record's context if the deserializer takes a context."""
     if one is None or not one.asks:
         return None if one is None else one.call
     return partial(_with_context, one.call, SerializationContext(topic, headers, is_key))

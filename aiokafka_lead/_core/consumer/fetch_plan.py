@@ -401,7 +401,7 @@ class FetchPlanner:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def closing(self) -> Iterator[tuple[int, SessionRequest]]:
-        """Yield the requests that close the sessions, by broker."""
+        """Yield each broker, and the request that closes its session."""
         for node_id, node in self._nodes.items():
             request = node.session.close()
             if request is not None:

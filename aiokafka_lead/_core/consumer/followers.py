@@ -46,13 +46,13 @@ class Followers:
         self.named: set[int] = set()
         """The followers that leaders have named so far."""
         self._connecting: dict[int, float] = {}
-        """Start of the wait for a connection, by follower."""
+        """Time at which the wait for each follower's connection began."""
         self._unreachable: dict[int, _Left] = {}
         self._refusals: dict[tuple[int, TopicPartition], Trust] = {}
         self._useless: dict[tuple[int, TopicPartition], _Left] = {}
         """Followers that came into doubt by their answers for one partition."""
         self._ignored: dict[int, set[tuple[int, TopicPartition]]] = {}
-        """Abandoned followers that were named again, by leader."""
+        """Abandoned followers that each leader has named again."""
 
     # --- reaching them -----------------------------------------------------------------------------------------------
 

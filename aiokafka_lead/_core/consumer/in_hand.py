@@ -27,7 +27,7 @@ class InHand:
 
     def __init__(self, on_release: Callable[[], None] = _nothing) -> None:
         self._many: dict[TopicPartition, Position] = {}
-        """Positions before the records that were handed out together, by partition."""
+        """Each partition's position before the records that were handed out together."""
         self._one_by_one: Chunk | None = None
         """The chunk being iterated over; the last record taken is in hand."""
         self._covered: int | None = None
@@ -39,7 +39,7 @@ class InHand:
         self._stored: dict[TopicPartition, Position] = {}
         """Latest committed positions."""
         self._in_transactions: dict[object, Mapping[TopicPartition, OffsetAndMetadata]] = {}
-        """Offsets in unfinished transactions, by part."""
+        """Offsets of each part of an unfinished transaction."""
         self._uncommitted: dict[TopicPartition, frozenset[object]] = {}
         """Partitions taken away since the last transaction with records that were neither committed nor part of a
         transaction, and the parts that existed then."""
@@ -258,7 +258,7 @@ class PollInterval:
         self._waiting = True
 
     def look(self, mark: object, now: float) -> None:
-        """Detect progress of iteration, which hands out records silently, by a new ``mark`` such as their number."""
+        """Detect progress of iteration, which hands out records silently, from a new ``mark`` such as their number."""
         if mark != self._mark:
             self._mark = mark
             self._progressed_at = now

@@ -39,7 +39,7 @@ PATIENCE_S = 0.002
 """Seconds for which the session's next request waits for the asks of consumers that have just been answered."""
 
 VIRTUAL_SESSION_ID = 1
-"""The session id in answers to asks: each consumer has its own session with the merger."""
+"""The session id in answers to asks: each consumer has a separate session with the merger."""
 
 
 class MergedFetches:

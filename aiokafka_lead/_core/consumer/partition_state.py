@@ -276,7 +276,7 @@ class PartitionState:
             self._fetch_from(FetchEvent.REWIND, offset, leader_epoch)
 
     def log_replaced(self) -> None:
-        """Handle a recreated topic: no offset or epoch of the old log is valid in the new one.
+        """Handle a recreated topic: no offset or epoch of the old log is valid in the new log.
 
         Buffered records are still handed out. The next fetch requests an offset beyond any log, so that the broker
         reports it as out of range, and ``auto_offset_reset`` decides.

@@ -36,7 +36,7 @@ class Positions:
         self._on_settle = on_settle
         """Called when a partition has got a position, or an error instead, or is no longer read."""
         self._companions: Mapping[str, Sequence[str]] = {}
-        """Topics whose partitions accompany a topic's partitions, by topic."""
+        """For each topic, the topics whose partitions accompany its partitions."""
         self._accompanying: frozenset[str] = frozenset()
 
     def _touch(self, state: PartitionState) -> None:

@@ -53,15 +53,15 @@ class Prefetch:
         """Applied to the held records; a reader awaits deserializers that are coroutine functions."""
         self._queue: deque[PartitionState] = deque()
         self._holders: dict[PartitionState, None] = {}
-        """Partitions with data here, including paused ones."""
+        """Partitions with data here, including paused partitions."""
         self._reports: dict[Hashable, KafkaError] = {}
-        """Errors to raise once, by subject."""
+        """Each subject's error to raise once."""
         self._chunks_bytes = 0
         """Sizes of the partitions' chunks."""
         self._loading: PartitionState | None = None
         """The last partition with a batch that is decompressed elsewhere, and that it may hold decompressed by now."""
         self._loaded: dict[str, int] = {}
-        """Number of records put into chunks, or handed out as batches, minus dropped ones; by topic."""
+        """Each topic's number of records put into chunks, or handed out as batches, minus dropped records."""
 
     @property
     def records_taken(self) -> int:
@@ -69,7 +69,7 @@ class Prefetch:
         return sum(self.records_by_topic().values())
 
     def records_by_topic(self) -> dict[str, int]:
-        """Return the number of records that have been handed out, by topic."""
+        """Return each topic's number of records that have been handed out."""
         taken = dict(self._loaded)
         for state in list(self._holders):
             if state.chunk is not None:
@@ -269,7 +269,7 @@ class Prefetch:
         return None
 
     def raise_report(self) -> None:
-        """Raise a reported error, if there is one."""
+        """Raise a reported error, if any."""
         if self._reports:
             raise self._reports.pop(next(iter(self._reports)))
 

@@ -103,7 +103,7 @@ AWAITS = {
     Phase.STABLE: "a rebalance, since the subscription changed",
     Phase.LEAVING: "to leave, and to join again",
 }
-"""Event that the first assignment for the present subscription waits for, by phase."""
+"""For each phase, the event that the first assignment for the present subscription waits for."""
 AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions it assigns as the group's leader"
 """Event that a leader's first assignment waits for before it has assigned."""
 
@@ -274,7 +274,7 @@ class ClassicSchedule:
         self.retry_at = 0.0
         """Earliest time to ask to join again."""
         self.heartbeat_at = 0.0
-        """Time of the next heartbeat, unless one is in flight."""
+        """Time of the next heartbeat, unless a heartbeat is in flight."""
         self.heartbeat_out = False
         self._probes = 0
         """Remaining number of early heartbeats."""

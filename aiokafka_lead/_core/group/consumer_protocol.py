@@ -433,6 +433,6 @@ class ConsumerProtocolMember(HeartbeatMember):
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def _resolved(self) -> Mapping[TopicPartition, UUID]:
-        """Return the target by name. Brokers match patterns against internal topics, too, so those may be left out."""
+        """Return the target by name. Brokers match patterns against internal topics, too, so these may be left out."""
         excluded = self._subscription.by_pattern and self._config.exclude_internal_topics
         return self._target.resolved(internal=not excluded)

@@ -242,7 +242,7 @@ class Target:
         self._learn_names(owned)
 
     def forget(self) -> None:
-        """Forget the target until the coordinator sends one."""
+        """Clear the target until the coordinator sends another."""
         self.known = False
         self._partitions = {}
 
@@ -447,7 +447,7 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def _forget_told(self) -> None:
-        """Send all fields with the next heartbeat: the last one may have been lost."""
+        """Send all fields with the next heartbeat, because the last heartbeat may have been lost."""
 
     @abstractmethod
     def _fenced(self, error: KafkaError, now: float) -> None:

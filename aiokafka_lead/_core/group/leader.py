@@ -26,7 +26,7 @@ class Fit:
     """Compares a member's assignment with the topics it joined with.
 
     The coordinator gives a returning static member its former assignment without a rebalance, even if its subscription
-    has changed (KIP-345, KAFKA-12759). Such a member would get no partitions of its new topics, and keep partitions of
+    has changed (KIP-345, KAFKA-12759). The member would get no partitions of its new topics, and keep partitions of
     topics that it no longer reads, until the group rebalances for another reason. So it requests a rebalance, once for
     each subscription: a misfit after that comes from the group's leader, and requests would never end. Java requests a
     rebalance if the assignment has topics to which the member is not subscribed (the end of

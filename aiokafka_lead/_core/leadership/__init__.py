@@ -36,7 +36,7 @@ Producer
         epoch gets requests at a bounded rate. (KIP-580)
     14. Batches are requeued in the order of their sequences. Only the next sequence is sent, and a batch that was sent
         never gets another sequence. (KIP-98)
-    15. A partition's batches are not sent to the new leader while earlier ones are in flight to the old leader. Late
+    15. A partition's batches are not sent to the new leader while earlier batches are in flight to the old leader. Late
         answers of the old leader count: success completes the batch, a retriable error requeues it at once. A broker
         with much other work gets one request at a time, so that a refused request does not delay others
         (`RequestWindow`).

@@ -12,7 +12,7 @@ FIRST_PRODUCE_WITH_HINTS = 10
 """First version of Produce whose answers name leaders."""
 
 FIRST_FETCH_WITH_HINTS = 16
-"""First version of Fetch whose answers have ``NodeEndpoints``. Earlier ones may name a leader, but not its address."""
+"""First version of Fetch whose answers have ``NodeEndpoints``. Earlier ones may name a leader without address."""
 
 
 class _CurrentLeader(Protocol):

@@ -81,7 +81,7 @@ class Patience(Trust):
         return True
 
     def sent(self, now: float, leader_epoch: int) -> bool:
-        """Record a try of this leader epoch, the only one in flight; return True if it is a free retry."""
+        """Record the only try in flight, of this leader epoch; return True if it is a free retry."""
         free = self.skipped(now, leader_epoch)
         self._sent_at = now
         self._note(leader_epoch)

@@ -1,7 +1,7 @@
 """Reads a broker's description of the cluster in small steps.
 
-Reading an answer about thousands of topics takes longer than an event loop may be blocked. Topics whose bytes equal
-those in the last answer, usually nearly all, are not read again.
+Reading an answer about thousands of topics takes longer than an event loop may be blocked. Topics with the same
+bytes as in the last answer, usually nearly all, are not read again.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ REWIND_ANSWERS = 10
 """Number of consecutive answers with an epoch older than the known epoch after which the older epoch is believed."""
 
 REWIND_AFTER_S = 5.0
-"""Minimum age of the first of those answers: a single lagging broker may answer many times in a moment."""
+"""Minimum age in seconds of the first of these answers: a single lagging broker may answer many times in a moment."""
 
 
 class _Suspect:
@@ -45,7 +45,7 @@ class _Suspect:
 
 
 class _Memory:
-    """The pins and suspects of one topic, by partition."""
+    """The pins and suspects of one topic's partitions."""
 
     __slots__ = ("pins", "suspects")
 
@@ -176,9 +176,9 @@ class TopicMerger:
     def __init__(self, epochs: LeaderEpochs) -> None:
         self._epochs = epochs
         self._missing: dict[str, int] = {}
-        """Number of consecutive answers without a known topic, by name."""
+        """Each known topic's number of consecutive answers without it."""
         self._retired: dict[str, tuple[UUID, float]] = {}
-        """Former topic id, and the time until which answers about it are considered late, by name."""
+        """Each topic's former id, and the time until which answers about that id are considered late."""
 
     def forget(self, name: str) -> None:
         """Drop everything remembered about an unused topic."""

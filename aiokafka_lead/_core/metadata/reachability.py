@@ -47,7 +47,7 @@ class NodeState(Enum):
     CONNECTING = "connecting"
     """A connection is being opened."""
     CONNECTABLE = "connectable"
-    """There is no connection; one may be opened now."""
+    """There is no connection; it may be opened now."""
     BACKOFF = "backoff"
     """The backoff after a failed try or a lost connection has not ended, or the node is unknown."""
 
@@ -177,7 +177,7 @@ class Reachability:
             addresses.stayed()
 
     def in_doubt(self, endpoint: Endpoint, now: float) -> bool:
-        """Return True if other brokers should be asked before the one at this address."""
+        """Return True if other brokers should be asked before the broker at this address."""
         evasions = self._evasions.get(endpoint)
         return evasions is not None and evasions.in_doubt(now, self._patience_s)
 

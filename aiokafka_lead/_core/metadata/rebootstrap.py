@@ -98,7 +98,7 @@ class RebootstrapPolicy:
         """Number of bootstraps since a broker other than a bootstrap server last answered."""
         self._not_before = -math.inf
         self._misled: set[Endpoint] = set()
-        """Addresses that have led to another broker since they last led to the right one."""
+        """Addresses that have led to another broker since they last led to the right broker."""
         self.is_misled = False
         """True if an address was found to mislead since the last bootstrap, so that another bootstrap is due."""
         self._strangers_since: float | None = None

@@ -36,7 +36,7 @@ WITNESSES = 5
 large cluster would connect to all of its brokers while it elects a leader, or lacks replicas."""
 
 ELECTIONS_TAKE_S = 30.0
-"""Longest time of an election, if one is possible. A dead broker is noticed after 9 s by default."""
+"""Longest time in seconds of a possible election. A dead broker is noticed after 9 s by default."""
 
 
 class Reason(NamedTuple):

@@ -25,7 +25,7 @@ TOPICS_A_STEP = 64
 """Number of topics merged in one step."""
 
 MergedAhead: TypeAlias = Mapping[str, tuple[TopicMetadata | None, MergedTopic]]
-"""Known and merged metadata of a topic, by name."""
+"""Known and merged metadata by topic name."""
 
 
 class Applied(NamedTuple):
@@ -64,7 +64,7 @@ class MetadataState:
         self._answered: Mapping[int, Broker] = {}
         """The brokers of the last answer, without brokers known only from hints."""
         self._left: dict[int, tuple[str, int]] = {}
-        """Addresses that brokers left while they were suspect there, by node id."""
+        """For each node id, the address that the broker left while it was suspect there."""
 
     @property
     def bootstrapping(self) -> bool:
@@ -246,7 +246,7 @@ class MetadataState:
     def _apply_hint(
         self, hint: LeaderHint, moved: dict[tuple[str, int], PartitionMetadata], leaders: dict[int, Broker]
     ) -> HintOutcome:
-        """Judge a hint; an accepted one is added to ``moved``."""
+        """Judge a hint; add it to ``moved`` if it is accepted."""
         if self._hint_policy == "off":
             return HintOutcome.POLICY
         if hint.error_code not in HINT_ERRORS or hint.leader_id < 0 or hint.leader_epoch < 0:

@@ -1,4 +1,4 @@
-"""Tracks the topics that the client needs, and decides when to look up unknown and missing ones."""
+"""Tracks the topics that the client needs, and decides when to look up unknown and missing topics."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Lookup:
         self.answers = 0
         """Number of consecutive answers without it."""
         self.denials: dict[int, Trust] = {}
-        """Brokers that did not know it."""
+        """Brokers that denied it."""
         self.waiters = 0
         """Number of calls that wait for it."""
         self.missed_since = 0.0
@@ -66,7 +66,7 @@ class TopicsInUse:
         self._kept: Counter[str] = Counter()
         """Kept topics, and the number of their users."""
         self._expires: dict[str, float] = {}
-        """Expiry times of used topics, by name."""
+        """Expiry times by name of used topics."""
         self._used: set[str] = set()
         """Topics used since the last `expire`. A set without times, because reading the clock in `use` is too slow."""
         self._lookups: dict[str, _Lookup] = {}

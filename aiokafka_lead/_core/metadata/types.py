@@ -133,7 +133,7 @@ class ClusterSnapshot:
         """Names by topic id, of topics with an id."""
         self._topics = _frozen(topics)
         self._moved = _frozen(moved)
-        """Partitions that replace those in ``_topics``, by topic and partition."""
+        """Partitions by topic and number that replace the entries in ``_topics``."""
 
     @property
     def topics(self) -> MappingProxyType[str, TopicMetadata]:
@@ -306,7 +306,7 @@ class Moved:
 
 
 MetadataListener: TypeAlias = Callable[[ClusterSnapshot, Moved], None]
-"""Called with each new snapshot, and its difference from the previous one."""
+"""Called with each new snapshot, and its difference from the previous snapshot."""
 
 
 class _Listener:

@@ -35,7 +35,7 @@ appended the batch, but was replaced before the followers had it, answers NOT_LE
 
 
 class BatchAnswers:
-    """Settles the batches that `Accumulator.drain` handed out, and expired ones."""
+    """Settles the batches that `Accumulator.drain` handed out, and expired batches."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
         """Settle batches of ``accumulator``. ``explain`` describes a node's problem, for errors of expired batches."""

@@ -155,7 +155,7 @@ class PartitionQueue:
         # fixed when the queue is made
         self.topic = topic
         self.partition = partition
-        # by the accumulator when batches come and go out, by the answers when they are done
+        # by the accumulator when batches are opened and sent, by the answers when they are done
         self.batches: list[ProducerBatch] = []
         """Usually one or two batches. A deque would take ten times the memory, for perhaps thousands of queues."""
         self.depth = 0
@@ -167,7 +167,7 @@ class PartitionQueue:
         self.in_flight = 0
         """Number of batches that await an answer, including batches given up since."""
         self.in_flight_node = NO_LEADER
-        """The node that these were sent to; never more than one."""
+        """The only node that these batches were sent to."""
         # by the accumulator when metadata changes
         self.leader_id = NO_LEADER
         """The leader by metadata; kept up to date while there are batches."""
@@ -188,7 +188,7 @@ class PartitionQueue:
         self.acked_sequence = 0
         """The sequence after the highest acknowledged sequence."""
         self.gap = False
-        """True if a batch was certainly not appended: later batches restart once all earlier ones are resolved."""
+        """True if a batch was certainly not appended: later batches restart once all earlier batches are resolved."""
         self.unresolved = False
         """True if a batch was given up that may or may not have been appended."""
         self.proven_node = NO_LEADER

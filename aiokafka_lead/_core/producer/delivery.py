@@ -4,8 +4,8 @@ There is no future per record: all records of a batch share a `BatchOutcome`, an
 an index. A future is created only if a delivery is awaited before its batch is done.
 
 Hot: compiled through ``delivery.pxd`` if a compiler is available, else plain Python. When compiled, `Delivery` and
-`RecordRun` are not tracked by the garbage collector (see setup.py), because each unacknowledged record may have one. So
-neither may be part of a permanent cycle. Until its outcome is settled, the producer keeps it alive; after that, the
+`RecordRun` are not tracked by the garbage collector (see setup.py), because every unacknowledged record may have one.
+So neither may be part of a permanent cycle. Until its outcome is settled, the producer keeps it alive; after that, the
 outcome refers only to plain values, and to errors of which only copies are raised.
 """
 

@@ -150,7 +150,7 @@ class Places(NamedTuple):
     """Index of the owner by partition; None for a transaction, whose requests are never joined."""
 
     def keep_out(self, other: Places) -> bool:
-        """Return True if another owner's request could not have joined this one."""
+        """Return True if another owner's request could not have joined this request."""
         mine, theirs = self.owners, other.owners
         if self.numbers is None or other.numbers is None:
             return any(owner not in theirs for owner in mine)
@@ -272,9 +272,9 @@ class Outbox:
         self._held: Counter[Hashable] = Counter()
         """Number of waiting requests by owner."""
         self._on_first: Counter[Hashable] = Counter()
-        """Number of requests in flight on the first connection, by owner."""
+        """Each owner's number of requests in flight on the first connection."""
         self._beside: Counter[Hashable] = Counter()
-        """Number of requests in flight on additional connections, by owner."""
+        """Each owner's number of requests in flight on additional connections."""
         self._contenders: set[Hashable] = set()
         """Owners whose requests could not be joined while the broker was slow."""
         self._latest = Places([], None)

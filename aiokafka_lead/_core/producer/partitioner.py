@@ -68,7 +68,7 @@ class StickyChooser:
         self._rack = rack
 
     def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
-        """Return a partition of the topic, which has at least one."""
+        """Return a partition of the topic, which must have partitions."""
         if self._adaptive:
             self._survey(topic)
         pool: Sequence[int] = self._near(topic, snapshot) or range(topic.count)

@@ -93,7 +93,7 @@ def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
 
 
 def build_batches(batches: Sequence[ProducerBatch], transactional: bool = False) -> None:
-    """Compress and stamp the batches, as `produce_request` does for those not built yet."""
+    """Compress and stamp the batches, so that `produce_request` need not."""
     for batch in batches:
         _built(batch, transactional)
 

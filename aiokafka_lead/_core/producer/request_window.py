@@ -8,7 +8,7 @@ TCP Vegas: requests that wait at the broker take longer than the quickest reques
 
 A broker with much other work gets one request at a time (rule 15 of leadership). A second request would only save the
 round trip, which is short compared to that work. And after a leader move, both requests have to be refused before a
-batch may be sent to the new leader. Such a broker is recognised by several slow answers in a row. A single slow answer
+batch may be sent to the new leader. This is recognised from several slow answers in a row. A single slow answer
 or a pause of the broker affects one answer only, and if this client itself is late, answers arrive together. A distant
 broker behind a near proxy is slow, too, but serves requests concurrently. If no answer has been quick yet, the broker
 gets two requests at times to find out.

@@ -49,7 +49,7 @@ class Schedule:
         self._timers: list[tuple[float, int, PartitionQueue]] = []
         """Heap of partitions to examine again; an entry whose time is not the queue's ``wake_at`` is void."""
         self._expiries: list[tuple[float, int, PartitionQueue]] = []
-        """Heap of partitions with batches, by the earliest time at which the oldest batch may expire."""
+        """Heap of partitions with batches, with the earliest time at which the oldest batch may expire."""
         self._timer_count = 0
         """Distinguishes timers of the same instant."""
 

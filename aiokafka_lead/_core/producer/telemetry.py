@@ -23,7 +23,7 @@ class ProducerTelemetry:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return the transactional id, if there is one."""
+        """Return the transactional id, if any."""
         return () if self._transactional_id is None else (("transactional_id", self._transactional_id),)
 
     def measures(self) -> list[Measure]:

@@ -69,11 +69,11 @@ class TransactionalSequencing(IdempotentSequencing):
         self.on_failure: Callable[[KafkaError], None] = _ignore_error
         """Called when records of the transaction are given up."""
         self._touching: dict[int, dict[PartitionQueue, None]] = {}
-        """Partitions whose first batch of the transaction awaits its answer, by broker."""
+        """Each broker's partitions whose first batch of the transaction awaits its answer."""
         self._waiting: dict[PartitionQueue, None] = {}
         """Partitions that wait for the answers to such batches, or are held."""
         self._touch_at = 0.0
-        """Time at which the next broker may get such a batch although another broker has not answered."""
+        """Time at which the next broker may get a first batch although another broker has not answered."""
 
     # --- the transaction ----------------------------------------------------------------------------------------------
 

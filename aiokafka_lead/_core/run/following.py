@@ -50,7 +50,7 @@ class _Origin(NamedTuple):
 
 
 class _Waiting:
-    """Records of one key in retry topics, by their origins."""
+    """Records of one key in retry topics, with their origins."""
 
     __slots__ = ("_copies", "_heap")
 
@@ -102,9 +102,9 @@ class _Family:
         self.scans = {TopicPartition(name, state.tp.partition): Scan() for name in names}
         """Scans that are not complete. No partition of the family is handled meanwhile."""
         self.waiting: dict[bytes, _Waiting] = {}
-        """Records that wait, by key."""
+        """Waiting records by key."""
         self.taken_to: dict[str, int] = dict.fromkeys(names, 0)
-        """Offset after the last record taken to be handled, by retry topic."""
+        """Each retry topic's offset after the last record taken to be handled."""
 
     def add(self, key: bytes, origin: _Origin, place: _Place) -> Undo:
         """Note that a record waits at this place; return a function that undoes the note."""
@@ -136,7 +136,7 @@ class Following:
     def __init__(self, topics: RetryTopics) -> None:
         self._topics = topics
         self._families: dict[TopicPartition, _Family] = {}
-        """Families, by each of their partitions."""
+        """Families by each of their partitions."""
 
     # --- assignment --------------------------------------------------------------------------------------------------
 

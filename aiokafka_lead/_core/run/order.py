@@ -27,9 +27,9 @@ class Lanes:
         self.parallel = True
         """True if two records may be handled at once."""
         self.line: deque[Record] = deque()
-        """The partition's next records, by offset."""
+        """The partition's next records, in offset order."""
         self.heavy: dict[int, int] = {}
-        """Weights above 1, by offset."""
+        """Weights above 1 by offset."""
         self.ready: deque[Record] = deque()
         """Pending records that may be handled now. A record that is removed is later put back, or `finished`."""
         self.aside: deque[Record] = deque()
@@ -132,7 +132,7 @@ class KeyLanes(Lanes):
         self._begun = -1
         """Offset of the last record that left `line` to be handled, or of a later record that is done."""
         self._waiting: dict[bytes, deque[Record] | None] = {}
-        """Records that wait behind the held record, by key; None if there are none."""
+        """Each key's records that wait behind the held record; None if there are none."""
         self._spent: dict[bytes, float] = {}
         """Seconds that handlers have taken by key, in the present window."""
         self._before: dict[bytes, float] = {}

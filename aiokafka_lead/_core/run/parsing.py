@@ -66,7 +66,7 @@ _JSON = (b"{", b"[", b'"')
 
 
 class _Library(NamedTuple):
-    """Parsers of one type, by pydantic or msgspec."""
+    """Parsers of one type, from pydantic or msgspec."""
 
     from_json: Parse
     from_python: Parse

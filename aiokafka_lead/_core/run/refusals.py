@@ -70,7 +70,7 @@ class Refusals:
         return min(left_s, self._backoff.delay_s(self._count))
 
     def passed(self, now: float) -> None:
-        """Note a success: the refusals have passed if the last one is `CALM_S` ago."""
+        """Note a success: the refusals have passed if the last refusal is `CALM_S` ago."""
         if self._count and now >= self._latest + CALM_S:
             lasted_s = self._latest - self._since
             self._log.warning("run() is no longer refused: there were %d refusals in %.1f s", self._count, lasted_s)

@@ -20,7 +20,7 @@ class _Partition(Protocol):
 
     @property
     def attempts(self) -> dict[int, int]:
-        """Number of times handlers have raised, by the offset of a record in hand."""
+        """Number of times that handlers have raised for each record in hand, by offset."""
         ...
 
 

@@ -56,7 +56,7 @@ class PartitionWork:
         self.committed = start
         """The group's committed position, as far as known."""
         self.attempts: dict[int, int] = {}
-        """Number of times handlers have raised, by the offset of a record in hand."""
+        """Number of times that handlers have raised for each record in hand, by offset."""
         self.handled = 0
         """Number of its records that handlers are working on."""
         self.queued = False
@@ -140,7 +140,7 @@ class Work:
         self._on_calm = on_calm
         """Called when the last handler of a closed partition's records has ended."""
         self._wanted_room = -1
-        """Weight in hand at which a waiting task is notified; -1 without one."""
+        """Weight in hand at which a waiting task is notified; -1 if no task waits."""
         self._mean_weight = 8.0
         """Mean weight of the records taken last; the initial guess keeps the first taking small."""
         self.in_hand = 0
@@ -441,10 +441,10 @@ class Work:
     # --- giving up ---------------------------------------------------------------------------------------------------
 
     def wind_up(self, partition: PartitionWork) -> None:
-        """Take no more records of the partition, and hand out only records before those that were begun.
+        """Take no more records of the partition, and hand out only records before the records that were begun.
 
         A commit never passes an unfinished record: all records after it are delivered again. So it is useful to handle
-        the records before those that were begun, but not the records after a failed record.
+        the records before these, but not the records after a failed record.
         """
         self._settle()
         if partition.closed:

@@ -60,7 +60,7 @@ TABLES = _table(
     refused=[(mark | SENT, LOST) for mark in UNSENT],
     lost=[(mark, LOST) for mark in (OPEN, *UNSENT, *(mark | SENT for mark in UNSENT))],
 )
-"""Tables for ``bytes.translate``, by event."""
+"""Each event's table for ``bytes.translate``."""
 
 _UNSENT_RUN = re.compile(b"[" + bytes(UNSENT) + b"]+")
 _HELD_RUN = re.compile(b"[" + bytes((OPEN, *UNSENT)) + b"]+")
@@ -79,7 +79,7 @@ class AcquiredRange(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Consecutive marks, by index; the end is exclusive."""
+    """Indices of consecutive marks; the end is exclusive."""
 
     start: int
     end: int
@@ -134,7 +134,7 @@ class Acquired:
         self.gone_at = gone_at
         """Time from which the locks certainly do not hold, unless renewed: counted from the answer."""
         self.renewed: dict[int, tuple[float, float]] = {}
-        """``expires_at`` and ``gone_at`` of records with a renewed lock, by index."""
+        """``expires_at`` and ``gone_at`` by index, of records with a renewed lock."""
         self.dirty = False
         """True while `Exchange` lists it as having acknowledgements to send."""
         self.error: KafkaError | None = None

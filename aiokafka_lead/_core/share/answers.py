@@ -38,7 +38,7 @@ MOVED = frozenset((NotLeaderOrFollowerError.code, FencedLeaderEpochError.code))
 """Errors of a partition with a new leader, which does not have the old leader's locks."""
 
 STALE = MOVED | {KafkaStorageError.code}
-"""Errors of a partition that has a new leader, or will get one."""
+"""Errors of a partition that has a new leader, or will get a new leader."""
 
 
 class Arrived(NamedTuple):

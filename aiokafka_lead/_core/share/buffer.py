@@ -111,7 +111,7 @@ class ShareBuffer:
         return sum(data.left for data in self._answers) + sum(map(len, self._returned)) + len(self.at_hand)
 
     def handed_out(self) -> dict[str, int]:
-        """Return the number of records that the application got, by topic."""
+        """Return each topic's number of records that the application got."""
         waiting = Counter[str]()
         for records in self._returned:
             waiting[records[0].topic] += len(records)

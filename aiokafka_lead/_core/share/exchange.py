@@ -66,11 +66,11 @@ class Exchange:
         """Called when acknowledgements of a partition have an outcome."""
         self._counters = counters
         self._acquired: list[Acquired] = []
-        """Acquired records that are neither settled nor lost, by answer."""
+        """Each answer's acquired records, unless all are settled or lost."""
         self._dirty: list[Acquired] = []
-        """Acquired records with acknowledgements to send, by answer."""
+        """Each answer's acquired records with acknowledgements to send."""
         self._limits: dict[TopicPartition, int] = {}
-        """Maximum number of acknowledgements in a request, by partition, after the broker refused a request's."""
+        """Each partition's maximum number of acknowledgements in a request, after the broker refused several."""
 
     # --- acquired records ---------------------------------------------------------------------------------------------
 

@@ -60,9 +60,9 @@ class Jobs:
         self._slots: set[JobSlot] = set()
         """Slots with a record."""
         self._kept_back: list[tuple[float, int, Record]] = []
-        """Heap of records to be released, by due time."""
+        """Heap of records to be released, with their due times."""
         self._postponed: list[tuple[float, int, Record]] = []
-        """Heap of records to be handed out again, by due time."""
+        """Heap of records to be handed out again, with their due times."""
         self._sequence = count()
 
     # --- handing out ---

@@ -180,7 +180,7 @@ class SharePlanner:
         return found
 
     def _wanted(self, exchange: Exchange, now: float, *, fetching: bool) -> dict[SharedPartition, PlacedPartition]:
-        """Return the partitions to fetch from a broker now; without ``fetching``, those that have not begun."""
+        """Return the partitions to fetch from a broker now; only those not begun unless ``fetching``."""
         return {
             partition.key: partition
             for partition in self._placed(exchange.node_id)

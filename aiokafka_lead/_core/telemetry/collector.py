@@ -22,7 +22,7 @@ _OF_THE_MOMENT = (Kind.LEVEL, Kind.HIGHEST)
 
 
 class Instant(NamedTuple):
-    """A point in time, by both clocks."""
+    """A point in time on both clocks."""
 
     monotonic_s: float
     unix_ns: int

@@ -220,7 +220,7 @@ class ApplicationSource:
         return self._resource()
 
     def measures(self) -> Iterator[Measure]:
-        """Yield the current value, if there is one."""
+        """Yield the current value, if any."""
         try:
             value = _finite(self._measure())
         except Exception as error:  # of the application's code

@@ -85,5 +85,5 @@ def decompress(codec: str, data: bytes | memoryview, max_bytes: int) -> bytes:
     try:
         return module.decompress(data, max_bytes)
     except module.ERRORS as error:
-        # Neither of the errors caught before is in ERRORS.
+        # `BatchTooLargeError` and `CorruptRecordError`, which the module raises itself, are not in ERRORS.
         raise CorruptRecordError(f"a batch compressed with {codec} cannot be decompressed: {error}") from error

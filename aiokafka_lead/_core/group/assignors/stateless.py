@@ -140,7 +140,7 @@ class RoundRobinAssignor:
 
 
 def _takers(wants: Sequence[bool]) -> list[int]:
-    """Return for each member, by index, the first from there on that wants the topic. At least one must want it."""
+    """Return for each member, by index, the first from there on that wants the topic. At least one member must."""
     takers = [0] * len(wants)
     following = wants.index(True)
     for seat in reversed(range(len(wants))):

@@ -143,7 +143,7 @@ def _near(assignment: Assignment, topics: TopicPartitions, racks: Mapping[str, s
 class Balance:
     """Assignment under construction; ``racks`` by member id, empty to ignore racks.
 
-    Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``, whose topics have at least one.
+    Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``, whose topics have at least one partition.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Balance:
         self._held: list[dict[str, list[int]]] = [{} for _ in self._members]
         """Each member's partitions by topic, the partitions that it owned before first."""
         self._kept: list[dict[str, int]] = [{} for _ in self._members]
-        """Each member's number of partitions that it owned before, by topic."""
+        """Each member's number of partitions of each topic that it owned before."""
         self._racks = [racks.get(member.member_id) for member in self._members]
         self._has_racks = bool(racks)
         self.topics = frozenset[str]().union(*wanted)

@@ -88,7 +88,7 @@ class RecordLoop(Protocol):
 
 
 class BatchLoop(Protocol):
-    """A loop over batches; ``began`` is the time at which the application requested one (``time.time_ns()``)."""
+    """A loop over batches; ``began`` is the time at which the batch was requested (``time.time_ns()``)."""
 
     def __call__(self, batch: Any, began: int, /) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Tracks the sends that a tracer need not see.
+"""Tracks the sends for which the tracer need not be called.
 
 Hot: compiled through ``unsampled.pxd`` if a compiler is available, else plain Python.
 """

@@ -1,4 +1,4 @@
-"""Recognises peers that do not speak Kafka by their first bytes.
+"""Recognises peers with other protocols than Kafka's from their first bytes.
 
 A client that interprets foreign bytes as a frame's length gets a wrong length: the ``HTTP`` of a web server means
 1.2 GB, a TLS alert 352 MB. Both are far more common than a broker with a frame of that size, so they get a clear error.
@@ -29,7 +29,7 @@ _GREETINGS = (
 
 
 def recognise(head: bytes) -> str | None:
-    """Describe the protocol of a connection's first bytes and its remedy, or return None if it is unknown."""
+    """Return a description of the protocol of these first bytes, and a remedy; None if it is unknown."""
     if len(head) >= 3 and head[0] in _TLS_RECORDS and head[1] == 3 and head[2] <= 4:
         return (
             f"the answer is a TLS {_TLS_RECORDS[head[0]]}: this listener uses TLS, "

@@ -67,7 +67,7 @@ class Reading:
         state.move(*to)
 
     def seek(self, state: PartitionState, to: Position) -> None:
-        """Continue from a position set by the application; `go_back` does not return to earlier commits then."""
+        """Continue from a position set by the application, which is the start of reading from now on: see `go_back`."""
         state.base = None
         self.move(state, to)
 

@@ -54,7 +54,7 @@ OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdErr
 
 
 class ClassicMember:
-    """`GroupMember` that speaks JoinGroup and SyncGroup.
+    """`GroupMember` that uses JoinGroup and SyncGroup.
 
     Invariant: ``_asked`` is the only request in flight, and its answer concerns the present phase.
     """

@@ -150,7 +150,7 @@ def _by_topic(owned: Mapping[TopicPartition, UUID]) -> list[RequestTopicPartitio
 
 
 class ConsumerProtocolMember(HeartbeatMember):
-    """`GroupMember` that speaks ConsumerGroupHeartbeat.
+    """`GroupMember` that uses ConsumerGroupHeartbeat.
 
     Invariant: ``epoch`` is positive exactly in JOINED and RELEASING.
     """

@@ -27,7 +27,7 @@ from .types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, Broker, PartitionMetadata, 
 
 
 REWIND_ANSWERS = 10
-"""Number of consecutive answers with an epoch older than the known epoch after which the older epoch is believed."""
+"""Number of consecutive answers with an epoch older than the known epoch after which the older epoch is accepted."""
 
 REWIND_AFTER_S = 5.0
 """Minimum age in seconds of the first of these answers: a single lagging broker may answer many times in a moment."""

@@ -47,7 +47,7 @@ class _Lookup:
         self.missed_since = 0.0
         """Time of the first answer without it. Valid if ``answers`` is not 0."""
         self.warned = False
-        """True if it is believed to be missing, and the log may have said so."""
+        """True if it counts as missing, and a warning may have been logged."""
 
 
 class TopicsInUse:

@@ -28,7 +28,7 @@ FIRST_OF_TRANSACTIONS_V2 = 12
 _LAST_WITH_NAMES = FIRST_WITH_IDS - 1
 
 _ASIDE_BYTES = 8 * 1024
-"""Size from which on a slow codec takes longer than a round trip to another thread, a third of a millisecond."""
+"""Size from which on a slow codec takes at least as long as a round trip to another thread, a third of a ms."""
 
 
 class SentBatches(NamedTuple):

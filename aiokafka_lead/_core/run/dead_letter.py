@@ -25,11 +25,11 @@ DEAD_LETTER_HEADERS = tuple(
         "frames",
     )
 )
-"""Headers of a dead letter besides its record's own. All are UTF-8 text.
+"""Headers added to the record's in a dead letter. All are UTF-8 text.
 
-They give the record's place and its number of attempts. They name the exception by its qualified class name, its
-message (at most 2,000 characters) and the innermost frames of its traceback, each a line "file:number in function".
-These two are empty if the letter would otherwise be larger than the topic allows.
+They give the record's place and its number of attempts, and the exception's qualified class name, its message (at most
+2,000 characters) and the innermost frames of its traceback, each a line "file:number in function". The message and the
+frames are empty if the dead letter would otherwise be too large for its topic.
 """
 
 MESSAGE_CHARACTERS = 2_000
@@ -43,9 +43,9 @@ def dead_letter_headers(
     *,
     brief: bool = False,
 ) -> list[Header]:
-    """Return the record's headers, followed by the cause. A record that was a dead letter before has both causes.
+    """Return the record's headers, followed by the failure's. A former dead letter has both failures.
 
-    With ``brief``, the message and the frames are empty, since a topic does not take the letter otherwise.
+    With ``brief``, the message and the frames are empty.
     """
     error = blamed(error)
     cause: tuple[object, ...] = (

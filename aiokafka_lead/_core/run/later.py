@@ -194,8 +194,8 @@ class RetryTopics:
     def _parted(self, record: Record) -> tuple[Sequence[Header], Mapping[str, bytes]]:
         """Return the original record's headers, and the headers that were added for its present retry topic.
 
-        The added headers begin with the last "retry.topic", and those of tracing may follow. The original record may
-        have headers with these names, too, for example if another program copied it from a retry topic.
+        The added headers begin with the last "retry.topic"; a tracer's headers may follow. The original record may have
+        headers with these names, too, for example if another program copied it from a retry topic.
         """
         headers, said = record.headers, dict[str, bytes]()
         if record.topic not in self._levels:

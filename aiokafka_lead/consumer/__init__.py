@@ -103,7 +103,8 @@ class Consumer(ConsumerBase[K, V]):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop fetching and close every connection, within ``timeout_ms`` (10000) regardless of the brokers.
 
-        Iterations end; other waiting calls raise `ClientClosedError`. May be called again. With ``group_id`` and
+        Iterations end; other waiting calls raise `ClientClosedError`. May be called again. In a handler of `run`, it
+        returns at once, and `run` returns when the consumer has stopped. With ``group_id`` and
         ``enable_auto_commit``, it commits the records that the application has finished. The last record, batch or
         result of `getmany` counts only if an ``async with`` block ends without an error. A member then leaves its
         group, after ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345) keeps its place until
@@ -287,8 +288,8 @@ class Consumer(ConsumerBase[K, V]):
         Meanwhile only the records that ``order`` puts after its record wait. A handler has also failed if anything but
         `run` cancels its task. Records are deserialized just before they are handled.
 
-        When the consumer is stopped, possibly by a handler, `run` waits for running handlers for the timeout of `stop`
-        less its last quarter (at most 2 s), commits and returns. After `unsubscribe` it does the same, but waits for
+        When the consumer is stopped, `run` waits for running handlers for the timeout of `stop` less its last quarter
+        (at most 2 s), commits and returns. In a handler `stop` returns at once, and no other record begins. After `unsubscribe` it does the same, but waits for
         handlers as long as a rebalance does, or without a group until they end. When `run` is cancelled, handlers are
         cancelled, and all unfinished records are delivered again, even to a task that continues to read from this
         consumer.

@@ -234,8 +234,8 @@ class ShareConsumer(Facade, Generic[K, V]):
         locks expire. Deserializers run in the handler's task.
 
         When the consumer is stopped, waiting records are released, running handlers get the timeout of `stop` less its
-        last quarter (at most 2 s), and `run` returns. In a handler `stop` returns at once. It does the same after `unsubscribe`.
-        When `run` is cancelled, handlers are cancelled, and all their records are released.
+        last quarter (at most 2 s), and `run` returns. In a handler `stop` returns at once. It does the same after
+        `unsubscribe`. When `run` is cancelled, handlers are cancelled, and all their records are released.
 
         Raises `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not
         async, and any error that prevents a consumer from reading.

@@ -36,7 +36,7 @@ _REFUSALS = (
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-"""Errors that no retry of the record cures. Those of configurations are about arguments of `Producer.send`."""
+"""Errors that no retry of the record cures. `Producer.send` raises the first two for wrong arguments."""
 
 
 class NotPublishedError(Exception):

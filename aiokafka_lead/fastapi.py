@@ -307,7 +307,7 @@ class Kafka:
                 names = found
 
             routing_of(handler, transactional=exactly_once is not None, read=topics, subscribe=subscribe)
-            self._consuming.append(_Consuming(partial(make, names=names), handler, run, exactly_once))
+            self._consuming.append(_Consuming(lambda client: make(client, names), handler, run, exactly_once))
             return handler
 
         return register

@@ -84,7 +84,7 @@ def _first(group: BaseException) -> BaseException:
 
 
 async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: anyio.abc.TaskStatus[None]) -> None:
-    from .._io.signals import receiving  # not earlier, like anyio above
+    from .._signals import receiving  # not earlier, like anyio above
 
     with receiving(_heeded()) as signals:
         task_status.started()

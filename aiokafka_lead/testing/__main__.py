@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import anyio
 
-from .._io.signals import receiving
+from .._signals import receiving
 from ..errors import KafkaError
 from .cluster import EmbeddedCluster
 

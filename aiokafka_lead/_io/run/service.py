@@ -10,8 +10,8 @@ import anyio
 
 from ..._core.run.options import HandlingConfig
 from ..._options.logs import client_log
+from ..._signals import receiving
 from ...errors import IllegalStateError
-from ..signals import receiving
 from .probes import Page, json_page, serve_pages
 
 

@@ -289,10 +289,10 @@ class Consumer(ConsumerBase[K, V]):
         `run` cancels its task. Records are deserialized just before they are handled.
 
         When the consumer is stopped, `run` waits for running handlers for the timeout of `stop` less its last quarter
-        (at most 2 s), commits and returns. In a handler `stop` returns at once, and no other record begins. After
-        `unsubscribe` it does the same, but waits for handlers as long as a rebalance does, or without a group until
-        they end. When `run` is cancelled, handlers are cancelled, and all unfinished records are delivered again, even
-        to a task that continues to read from this consumer.
+        (at most 2 s), commits and returns. In a handler `stop` returns at once. After `unsubscribe` it does the same,
+        but waits for handlers as long as a rebalance does, or without a group until they end. When `run` is cancelled,
+        handlers are cancelled, and all unfinished records are delivered again, even to a task that continues to read
+        from this consumer.
 
         Raises `HandlerError` for a record whose ``retries`` are exhausted if there is no ``dead_letter_topic`` or its
         dead letter was refused, `ConfigTypeError` for a handler that has an unknown parameter or is not async (if

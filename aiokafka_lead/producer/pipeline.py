@@ -152,7 +152,7 @@ class TransactionPipeline(Generic[K, V]):
 
     @property
     def client_id(self) -> str:
-        """Name in brokers' logs and quotas, to which the pipeline's producers append ``-0``, ``-1`` and so on."""
+        """Name in brokers' logs and quotas. The pipeline's producers append ``-0``, ``-1`` and so on."""
         return self._config.client_id
 
     @property

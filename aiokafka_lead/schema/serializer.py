@@ -161,7 +161,10 @@ class SchemaSerializer(Prepared, Generic[T]):
         return made if isinstance(made, WithHeaders) else WithHeaders(made, ())
 
     async def ready(self, topic: str, *, is_key: bool = False) -> None:
-        """Request the schema of this topic's values, so that `Producer.send_nowait` can be used."""
+        """Look up (or register) the schema of this topic's values, or of its keys with ``is_key``, and wait for it.
+
+        `Producer.send_nowait` can be used afterwards. Raises the registry's errors.
+        """
         waiting = self.prepare((), (), topic, is_key)
         if waiting is not None:
             await waiting

@@ -65,11 +65,18 @@ class OffsetCalls:
             self._last[partition] = self._last[partition]._replace(position=offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the first offset of these partitions, or of all. Returns False if it was not found in time."""
+        """Continue from the first offset of these partitions (default: all assigned).
+
+        Returns False if the offsets were not found within ``request_timeout_ms``. Raises `IllegalStateError` if a
+        partition is not assigned, and AssertionError if none is.
+        """
         return await self._seek(self._native.seek_to_beginning, partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Continue from the end of these partitions, or of all. Returns False if it was not found in time."""
+        """Continue from the end offset of these partitions (default: all assigned).
+
+        Returns False and raises errors like `seek_to_beginning`.
+        """
         return await self._seek(self._native.seek_to_end, partitions)
 
     async def _seek(self, seek: Callable[..., Awaitable[None]], partitions: tuple[TopicPartition, ...]) -> bool:

@@ -155,7 +155,10 @@ class AIOKafkaProducer(Life):
         timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordMetadata | None:
-        """Send a record and wait for its acknowledgement; returns None with ``acks=0``."""
+        """Send a record, wait for its acknowledgement and return its `RecordMetadata`, or None with ``acks=0``.
+
+        Raises the errors of `send`, and the error of a record that was not stored.
+        """
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:

@@ -119,7 +119,10 @@ class Outbox:
         return name
 
     async def create(self, connection: Any) -> None:
-        """Create missing tables in the open transaction of ``connection``, of the same types as in `enqueue`."""
+        """Create missing tables in the open transaction of ``connection``.
+
+        ``connection`` and the errors are as in `enqueue`.
+        """
         transaction = transaction_of(connection)
         for statement in self.schema(transaction.dialect):
             await transaction.execute(statement, {})

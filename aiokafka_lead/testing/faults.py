@@ -40,7 +40,6 @@ class Fault:
 
     ``struck`` is the number of affected requests so far. `remove` ends the rule, and releases the requests that it
     holds.
-
     """
 
     api_key: int | None

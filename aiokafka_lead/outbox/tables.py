@@ -55,7 +55,7 @@ _DIALECTS = {
 
 
 def dialect_of(name: str) -> Dialect:
-    """Return the dialect of a database by SQLAlchemy's name; raises `ConfigError` if it is not supported."""
+    """Return the dialect of a database by SQLAlchemy's name. Raises `ConfigError` if it is not supported."""
     if name not in _DIALECTS:
         raise ConfigError(f"an outbox needs one of {', '.join(_DIALECTS)}, not {name}")
     return _DIALECTS[name]

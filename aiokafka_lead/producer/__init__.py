@@ -245,7 +245,7 @@ class Producer(Facade, Generic[K, V]):
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
-        """Commit the open transaction; returns when all of it is certain to count, atomically.
+        """Commit the open transaction atomically, and return when the commit is certain.
 
         Sends pending records and waits for them. Raises `TransactionAbortedError` if any record has failed, even if its
         delivery was not awaited: the transaction is aborted and may be repeated. Raises `ProducerFencedError` when

@@ -203,7 +203,7 @@ class SchemaRegistry:
         return await self._looked_up.get((subject, _SCHEMA("schema", schema), normalize))
 
     async def subjects(self, *, deleted: bool = False) -> list[str]:
-        """Return the subjects' names; with ``deleted``, also of subjects deleted but not permanently."""
+        """Return the names of the subjects; ``deleted`` includes subjects that were deleted, but not permanently."""
         return texts_of(await self._ask("GET", "subjects", query={"deleted": "true"} if deleted else {}))
 
     async def versions(self, subject: str) -> list[int]:

@@ -170,7 +170,7 @@ class OffsetCalls:
 
 
 def checked_partitions(partitions: tuple[Any, ...]) -> tuple[TopicPartition, ...]:
-    """Return the partitions; raises TypeError if any is not a `TopicPartition`."""
+    """Return the partitions. Raises TypeError if any is not a `TopicPartition`."""
     if not all(isinstance(p, TopicPartition) for p in partitions):
         raise TypeError("partitions must be TopicPartition namedtuples")
     return partitions

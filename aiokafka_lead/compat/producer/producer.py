@@ -95,7 +95,7 @@ class AIOKafkaProducer(Life):
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster; raises `KafkaConnectionError`. May be called again, also after a failure."""
+        """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure."""
         self._check_loop()
         if not self._native._client.running:
             await start_or_renew(self._native, self._renew)
@@ -115,7 +115,7 @@ class AIOKafkaProducer(Life):
     # --- records ------------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the topic's partitions; raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
+        """Return the topic's partitions. Raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
         return set(await self._native.partitions_for(topic))
 
     async def send(
@@ -215,7 +215,7 @@ class AIOKafkaProducer(Life):
     # --- transactions -------------------------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction; raises `IllegalOperation` without a ``transactional_id``."""
+        """Begin a transaction. Raises `IllegalOperation` without a ``transactional_id``."""
         self._ensure_transactional()
         await self._native.begin_transaction()
 

@@ -246,7 +246,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """Return the next record of these partitions, or of all. Raises `ConsumerStoppedError`.
+        """Return the next record of these partitions (default: all). Raises `ConsumerStoppedError` after `stop`.
 
         Like `getmany` and ``async for``, waits while there is no subscription or assignment.
         """

@@ -56,7 +56,10 @@ class OffsetCalls:
     # --- positions ----------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue from this offset. Raises ValueError, and `IllegalStateError` if the partition is not assigned."""
+        """Continue from this offset.
+
+        Raises ValueError for a negative offset, and `IllegalStateError` if the partition is not assigned.
+        """
         if type(offset) is not int or offset < 0:
             raise ValueError("Offset must be a positive integer")
         if self._last is None:
@@ -98,7 +101,10 @@ class OffsetCalls:
         return partitions
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record; waits until it is known."""
+        """Return the offset of the next record, waiting until it is known.
+
+        Raises `IllegalStateError` if the partition is not assigned.
+        """
         while True:
             if partition not in self._partitions():
                 raise IllegalStateError(f"Partition {partition} is not assigned")

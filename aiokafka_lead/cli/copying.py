@@ -79,7 +79,7 @@ async def copy(
             part.begin(consumer)
             with session.out.progress(wanted=True) as progress:
                 task = None if progress is None else progress.add_task(source, total=part.total)
-                async with writing(session, producer, at_offset, copied) as here:
+                async with writing(session, producer, at_offset, acknowledged=copied) as here:
                     while part.open:
                         records = await part.batch(consumer)
                         for record in records:

@@ -210,7 +210,12 @@ async def produce(
         number = 0
         with session.out.progress(wanted=not is_typed) as progress:
             task = None if progress is None else progress.add_task(f"to {topic}", total=None)
-            async with writing(session, producer, _line) as here:
+
+            def show(written: int) -> None:
+                if progress is not None and task is not None:
+                    progress.update(task, completed=written)
+
+            async with writing(session, producer, _line, progress=show) as here:
                 async for some in lines(longest):
                     for line in some:
                         number += 1
@@ -221,8 +226,6 @@ async def produce(
                             record[part] = await _by_schema(schema, record.get(part), topic, part, number)
                         await here.send(topic, record, number)
                     await here.keep_up()
-                    if progress is not None and task is not None:
-                        progress.update(task, completed=here.written)
     session.out.done(f"{topic}: {here.written} records", topic=topic, records=here.written)
 
 

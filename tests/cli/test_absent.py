@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from .conftest import CommandLine
@@ -72,6 +73,22 @@ def fixed() -> Iterator[ClusterThread]:
     with ClusterThread(EmbeddedCluster(1, auto_create_topics=False)) as made:
         made.create_topic("orders", 1)
         yield made
+
+
+def test_dead_letters_of_a_topic_that_is_gone_do_not_hold_up_the_others(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1, auto_create_topics=False)) as cluster:
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = cluster.bootstrap_servers
+        for topic in ("letters", "orders"):
+            cluster.create_topic(topic, 1)
+        for origin in ("ordres", "orders", "ordres"):
+            cli.fine("produce", "letters", "-H", f"{DEAD_LETTER_HEADERS[0]}={origin}", stdin=origin)
+        ran = cli("replay", "letters", "--json")
+        assert (ran.code, ran.err.count("there is no topic 'ordres'")) == (1, 1), ran.err
+        assert [(row["topic"], row["records"], row["written"]) for row in ran.json] == [
+            ("orders", 1, True),
+            ("ordres", 2, False),
+        ]
+        assert [record.value for record in cluster.records("orders")] == [b"orders"]
 
 
 def test_of_several_names_those_that_are_there_are_shown(cli: CommandLine, cluster: ClusterThread) -> None:

@@ -237,17 +237,16 @@ async def reset(
 ) -> None:
     """Move the offsets of a group without members. Shows the changes, and asks before it makes them."""
     target = _target(to)
+    how: dict[str, Any] = {"topics": topic, "dry_run": True, "timeout_ms": session.options["request_timeout_ms"]}
     async with session.admin() as admin:
         shares = await _is_share_group(admin, group)
         planned: dict[TopicPartition, tuple[int | None, int]] = {}
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         if shares:
-            starts = await admin.reset_share_group_offsets(group, target, topics=topic, dry_run=True)
+            starts = await admin.reset_share_group_offsets(group, target, **how)
             planned = {where: (change.before, change.after) for where, change in starts.items()}
         else:
-            for where, each in (
-                await admin.reset_consumer_group_offsets(group, target, topics=topic, dry_run=True)
-            ).items():
+            for where, each in (await admin.reset_consumer_group_offsets(group, target, **how)).items():
                 planned[where] = None if each.before is None else each.before.offset, each.after.offset
                 offsets[where] = each.after
         rows = [

@@ -134,6 +134,10 @@ async def lag(
 ) -> None:
     """Show how far groups are behind, by partition. Ends include all records, committed or not."""
     pause_s = pause(interval)
+    if count is not None and not watch:
+        raise ConfigError("--count needs --watch")
+    if watch and fail_above is not None and count is None:
+        raise ConfigError("--fail-above with --watch needs --count: the last look decides")
     async with session.admin() as admin:
         if not watch:
             found, failures = await lag_of_groups(admin, groups)

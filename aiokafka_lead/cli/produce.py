@@ -179,6 +179,12 @@ async def produce(
     headers = [_header(text) for text in header or ()]
     if input_json and (key_separator is not None or key is not None):
         raise ConfigError("--input-json excludes --key and --key-separator: a line says its own key")
+    if key is not None and key_separator is not None:
+        raise ConfigError("--key excludes --key-separator: each says where a key comes from")
+    if key_schema is not None and key is None and key_separator is None and not input_json:
+        raise ConfigError("--key-schema needs keys: --key, --key-separator or --input-json")
+    if register and key_schema is None and value_schema is None:
+        raise ConfigError("--register needs --value-schema or --key-schema")
     if key_separator == "":
         raise ConfigError("--key-separator is empty: a line cannot be parted there")
     separator = None if key_separator is None else without_escapes("--key-separator", key_separator)

@@ -101,6 +101,29 @@ def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) 
     assert (ran.code, "schema_registry_url" in ran.err) == (2, True), ran.err
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("-b 127.0.0.1:1", "Missing command"),
+        ("groups lag g --count 2", "--count needs --watch"),
+        ("groups lag g --watch --fail-above 0", "needs --count"),
+        ("produce t -K : -k z", "excludes --key-separator"),
+        ("produce t --register", "--register needs"),
+        ("produce t --key-schema k.avsc", "--key-schema needs keys"),
+        ("consume t --json -f %v", "--json excludes --format"),
+        ("consume t -O t.parquet --json", "--output excludes"),
+        ("consume t -O t.parquet -f %v", "--output excludes"),
+        ("consume t -O t.parquet --value-as hex", "--output writes bytes"),
+        ("consume t --on-error skip", "--on-error needs"),
+        ("acls list -u alice", "must be a principal like 'User:alice'"),
+        ("acls remove -u alice -y", "must be a principal like 'User:alice'"),
+    ],
+)
+def test_options_without_an_effect_are_wrong(cli: CommandLine, command: str, said: str) -> None:
+    ran = cli(*command.split())
+    assert (ran.code, said in ran.err) == (2, True), ran
+
+
 def test_no_cluster_is_named(cli: CommandLine) -> None:
     cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = None
     ran = cli("topics", "list")
@@ -131,7 +154,7 @@ def test_the_program_and_its_version(cli: CommandLine) -> None:
 
     assert cli.fine("--version").out.strip() == aiokafka_lead.__version__
     run = subprocess.run(
-        [sys.executable, "-m", "aiokafka_lead.cli", "groups", "lag", "--help"],
+        [sys.executable, "-m", "aiokafka_lead", "groups", "lag", "--help"],
         capture_output=True,
         text=True,
         timeout=60,

@@ -107,7 +107,11 @@ def _other(session: Session, servers: str | None, profile: str | None) -> Sessio
     variable = f"{ENVIRONMENT_PREFIX}CONFIG"
     if variable in os.environ:
         environment[variable] = os.environ[variable]
-    return session.beside(options_of(servers=servers, profile=profile, settings=(), environment=environment, ask=None))
+    return session.beside(
+        options_of(
+            servers=servers, profile=profile, settings=(), environment=environment, ask=None, note=session.out.note
+        )
+    )
 
 
 async def _cluster_id(session: Session) -> str | None:

@@ -114,6 +114,7 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
                 settings=[*common["option"], *([] if proxy is None else [f"proxy_url={proxy}"])],
                 environment=os.environ,
                 ask=_ask if common["ask_password"] else None,
+                note=out.note,
             )
             session = Session(options, out, seconds("--timeout", common["timeout"]))
             async with anyio.create_task_group() as beside:

@@ -28,6 +28,7 @@ def options(path: Path, *settings: str, profile: str | None = None, **environmen
         settings=settings,
         environment={"AIOKAFKA_LEAD_CONFIG": str(path), **environment},
         ask=None,
+        note=pytest.fail,
     )
 
 
@@ -66,6 +67,8 @@ def test_what_the_command_line_does_not_take(tmp_path: Path, settings: tuple[str
         ('[profiles.x]\nsasl_plain_password = "s"', 0o644, "chmod 600"),
         ("[profiles]\nx = 1", 0o600, "must be a table"),
         ("profiles = 1", 0o600, "'profiles' must be a table"),
+        ("[profile.x]\nlinger_ms = 1\n[profiles.x]", 0o600, "'profile' is outside the tables"),
+        ('client_id = "c"\n[profiles.x]', 0o600, "'client_id' is outside the tables"),
     ],
 )
 def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expected: str) -> None:
@@ -73,6 +76,17 @@ def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expe
     write(path, text, mode)
     with pytest.raises(ConfigError, match=expected):
         options(path, profile="x")
+
+
+def test_variables_that_are_empty_or_misspelt(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    write(path, '[profiles.default]\nbootstrap_servers = "a:1"\nlinger_ms = 1\n')
+    empty = dict.fromkeys(("AIOKAFKA_LEAD_BOOTSTRAP_SERVERS", "AIOKAFKA_LEAD_LINGER_MS", "AIOKAFKA_LEAD_PROFILE"), "")
+    assert options(path, **empty) == {"bootstrap_servers": "a:1", "linger_ms": 1}
+    cli.environment["AIOKAFKA_LEAD_SASL_USERNAME"] = "ann"
+    said, *_ = cli.fine("topics", "list").err.splitlines()
+    assert said.startswith("AIOKAFKA_LEAD_SASL_USERNAME has no effect")
+    assert "'AIOKAFKA_LEAD_SASL_PLAIN_USERNAME'" in said
 
 
 def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:

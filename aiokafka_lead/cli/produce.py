@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, SchemaContentError
+from ..errors import ConfigError, SchemaContentError, SchemaNotFoundError
 from .failures import Failed
 from .json_text import member_of, read_json
 from .names import close_to
@@ -246,6 +246,9 @@ async def _by_schema(schema: FromJson, content: bytes | None, topic: str, part: 
         return await schema.encode(content, topic, is_key=part == "key")
     except SchemaContentError as error:
         raise Failed(f"line {number}: the {part} does not fit its schema: {error}") from None
+    except SchemaNotFoundError as error:
+        error.add_note("--register registers the schema of a file")
+        raise
 
 
 def _header(text: str) -> tuple[str, bytes]:

@@ -110,9 +110,13 @@ def test_files_are_utf_8_in_any_locale(cli: CommandLine, tmp_path: Path) -> None
 
 
 def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) -> None:
-    write(tmp_path / "config.toml", "[profiles.default]\nschema_registry_url = 5\n")
-    ran = cli("consume", "t", "--value-as", "schema")
-    assert (ran.code, "schema_registry_url" in ran.err) == (2, True), ran.err
+    for url, said in (
+        ("5", "schema_registry_url"),
+        ('"localhost:8081"', "schema_registry_url must begin with http:// or"),
+    ):
+        write(tmp_path / "config.toml", f"[profiles.default]\nschema_registry_url = {url}\n")
+        ran = cli("consume", "t", "--value-as", "schema")
+        assert (ran.code, said in ran.err) == (2, True), ran.err
 
 
 @pytest.mark.parametrize(

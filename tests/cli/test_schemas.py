@@ -56,6 +56,7 @@ def test_avro_in_and_out(with_registry: CommandLine, cluster: ClusterThread, tmp
     ran = cli("produce", "avro", "--value-schema", str(schema), stdin='{"id": 1, "at": 1000}')
     assert ran.code != 0
     assert "avro-value" in ran.err
+    assert "--register registers" in ran.err
     line = '{"id": 1, "at": 1000}'
     cli.fine("produce", "avro", "--value-schema", str(schema), "--register", stdin=f"{line}\n{line}\n")
     cli.fine("produce", "avro", "-K", ":", "--value-schema", "latest", stdin='k:{"id": 2, "at": 0}')

@@ -85,8 +85,8 @@ class _Refusals:
 
     def refused(self, address: str, error: KafkaConnectionError, /) -> None:
         cause = error.__cause__
-        coded = isinstance(cause, OSError) and cause.errno
-        self._reasons.append(os.strerror(cause.errno).lower() if coded else error.message)
+        code = cause.errno if isinstance(cause, OSError) else None
+        self._reasons.append(os.strerror(code).lower() if code else error.message)
 
     def __str__(self) -> str:
         """Each reason once."""

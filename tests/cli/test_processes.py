@@ -8,13 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
-from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
+from aiokafka_lead.testing import ClusterThread
 
 from ..suites import crossed
 from .conftest import CommandLine
@@ -34,17 +31,6 @@ def topic(cli: CommandLine, cluster: ClusterThread) -> str:
     cli.fine("consume", name, "-g", name, "-n", "1")
     cli.fine("acls", "add", "-u", "User:ann", "-o", "read", "-r", "topic", "-n", name)
     return name
-
-
-@contextmanager
-def begun(cli: CommandLine, *arguments: str) -> Iterator[Any]:
-    """Begin a command with pipes, unbuffered; kill it if the test fails before its end."""
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen([*PROGRAM, *arguments], env=environment(cli), bufsize=0, **pipes) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def environment(cli: CommandLine) -> dict[str, str]:
@@ -98,36 +84,6 @@ def test_ctrl_c_ends_a_wait_for_input(cli: CommandLine, cluster: ClusterThread, 
         assert re.fullmatch(
             rb"(1 records were written|0 records were written, and perhaps 1 more)\n", process.stderr.read()
         )
-
-
-def test_a_refused_record_ends_a_wait_for_input(cli: CommandLine, cluster: ClusterThread) -> None:
-    cluster.create_topic("small", 1, configs={"max.message.bytes": "200"})
-    with begun(cli, "produce", "small") as process:
-        process.stdin.write(b"1\n")
-        while not cluster.records("small"):
-            time.sleep(0.01)
-        process.stdin.write(b"x" * 1000 + b"\n")
-        assert process.wait(PATIENCE_S) == 1
-        first, *_, last = process.stderr.read().decode().splitlines()
-        assert first.startswith("error: line 2: "), first
-        assert last == "1 records were written; 1 failed"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM])
-def test_an_error_is_reported_before_brokers_that_are_away_return(cli: CommandLine, number: int) -> None:
-    with ClusterThread(EmbeddedCluster(1)) as cluster:
-        cluster.create_topic("away", 1)
-        with begun(cli, "produce", "away", "--input-json", "-b", cluster.bootstrap_servers) as process:
-            process.stdin.write(b'{"value": 1}\n')
-            while not cluster.records("away"):
-                time.sleep(0.01)
-            cluster.stop_broker(1)
-            process.stdin.write(b'{"value": 2}\nno JSON\n')
-            while not (line := process.stderr.readline()).startswith(b"error: line 3 is not JSON"):
-                assert line
-            process.send_signal(number)
-            assert process.wait(PATIENCE_S) == 128 + number
-            assert process.stderr.read().endswith(b"1 records were written, and perhaps 1 more\n")
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,12 @@ async def lag(
     count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many looks, with --watch.")] = None,
     fail_above: Annotated[
         int | None,
-        typer.Option("--fail-above", metavar="N", min=0, help="Exit code 5 if a group's lag in all is larger."),
+        typer.Option(
+            "--fail-above",
+            metavar="N",
+            min=0,
+            help="Exit code 5 if a group's lag in all is larger, with --watch at the last look.",
+        ),
     ] = None,
 ) -> None:
     """Show how far groups are behind, by partition. Ends include all records, committed or not."""

@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from ..admin import AclBinding, AclBindingFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType
+from ..admin.acls import principal as parsed_principal
 from ..errors import ConfigError
 from .registering import add
 from .session import Session
@@ -57,6 +58,8 @@ def _filter(
     operation: str | None,
     pattern: str | None,
 ) -> AclBindingFilter:
+    if principal is not None:
+        parsed_principal("--principal", principal)  # a wrong one matches no rule
     return AclBindingFilter(
         _member(AclResourceType, "--resource", resource, AclResourceType.ANY),
         name,

@@ -35,6 +35,8 @@ def make_app() -> typer.Typer:
         if version:
             typer.echo(__version__)
             raise typer.Exit
+        if context.invoked_subcommand is None:
+            context.fail("Missing command.")
         context.obj = shared
 
     own = [each for each in inspect.signature(program, eval_str=True).parameters.values() if each.name != "shared"]

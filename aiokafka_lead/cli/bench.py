@@ -12,8 +12,9 @@ import anyio
 import typer
 
 from ..admin import AdminClient, NewTopic
-from ..errors import UnknownTopicOrPartitionError
+from ..errors import KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
+from .failures import exit_code, sentence
 from .registering import Compression, add
 from .session import Session
 
@@ -46,7 +47,7 @@ async def bench(
             read_s, read = await _read(session, topic, partitions, records)
         finally:
             with anyio.CancelScope(shield=True):
-                await _delete(admin, topic)
+                await _delete(session, admin, topic)
     facts = {
         "records": records,
         "bytes_each": size,
@@ -62,21 +63,23 @@ async def bench(
         session.out.rows([{"what": name, "value": value} for name, value in facts.items()], ["what", "value"], "")
 
 
-async def _delete(admin: AdminClient, topic: str) -> None:
+async def _delete(session: Session, admin: AdminClient, topic: str) -> None:
     try:
         await admin.delete_topics([topic], timeout_ms=10_000)
     except UnknownTopicOrPartitionError:
         pass  # it was not created
+    except KafkaError as error:  # not raised, because an earlier error says more
+        session.fail(f"{topic} is left: {sentence(error)}", exit_code(error))
 
 
 async def _led(admin: Any, topic: str, partitions: int) -> None:
     """Wait until the topic exists, with a leader for each partition."""
     while True:
         try:
-            described = (await admin.describe_topics([topic]))[topic]
+            described = (await admin.describe_topics([topic]))[topic].partitions
         except UnknownTopicOrPartitionError:
-            continue
-        if sum(partition.leader_id >= 0 for partition in described.partitions) == partitions:
+            described = ()
+        if sum(partition.leader_id >= 0 for partition in described) == partitions:
             return
         await anyio.sleep(0.05)
 

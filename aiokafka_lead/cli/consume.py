@@ -232,6 +232,15 @@ async def consume(
     for option, name in (("--key-as", key_as), ("--value-as", value_as)):
         if name not in (*FORMS, SCHEMA_FORM):
             raise ConfigError(f"{option} takes {', '.join(FORMS)} or {SCHEMA_FORM}, not {name!r}")
+    by_schema = SCHEMA_FORM in (key_as, value_as)
+    if on_error != _ON_ERROR[0] and not by_schema:
+        raise ConfigError(f"--on-error needs --key-as {SCHEMA_FORM} or --value-as {SCHEMA_FORM}")
+    if session.out.as_json and form != _AS_TEXT:
+        raise ConfigError("--json excludes --format")
+    if output is not None and (session.out.as_json or form != _AS_TEXT):
+        raise ConfigError("--output excludes --json and --format: the columns of a file are fixed")
+    if output is not None and not {key_as, value_as} <= {"text", SCHEMA_FORM}:
+        raise ConfigError(f"--output writes bytes as they are, or with --value-as {SCHEMA_FORM} as JSON")
     committed = committed or session.options.get("isolation_level") == "read_committed"
     wanted = matching(key_match, value_match, header_match or (), where or (), in_bytes=match_bytes)
     selection = _Selection(session, wanted, on_error, key_as == SCHEMA_FORM, value_as == SCHEMA_FORM)

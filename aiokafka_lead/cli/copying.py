@@ -79,7 +79,7 @@ async def copy(
             part.begin(consumer)
             with session.out.progress(wanted=True) as progress:
                 task = None if progress is None else progress.add_task(source, total=part.total)
-                async with writing(session, producer, at_offset, copied) as here:
+                async with writing(session, producer, at_offset, acknowledged=copied) as here:
                     while part.open:
                         records = await part.batch(consumer)
                         for record in records:
@@ -107,7 +107,11 @@ def _other(session: Session, servers: str | None, profile: str | None) -> Sessio
     variable = f"{ENVIRONMENT_PREFIX}CONFIG"
     if variable in os.environ:
         environment[variable] = os.environ[variable]
-    return session.beside(options_of(servers=servers, profile=profile, settings=(), environment=environment, ask=None))
+    return session.beside(
+        options_of(
+            servers=servers, profile=profile, settings=(), environment=environment, ask=None, note=session.out.note
+        )
+    )
 
 
 async def _cluster_id(session: Session) -> str | None:

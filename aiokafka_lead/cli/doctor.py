@@ -5,22 +5,27 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import socket
 import ssl
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
 import typer
+from anyio.abc import SocketStream
+from anyio.streams.tls import TLSStream
 
 from .._core.metadata.types import Broker, ClusterSnapshot
+from .._io.connection.transport.anyio_transport import AnyioTransport
+from .._io.connection.transport.dial import AddressInfo, race, resolve
 from ..admin import AdminClient, ConfigResource, ConfigResourceType, TopicDescription
 from ..config import ClientConfig
 from ..errors import (
     ClusterAuthorizationFailedError,
     InvalidRequestError,
+    KafkaConnectionError,
     KafkaError,
     MisroutedConnectionError,
     SaslAuthenticationFailedError,
@@ -69,33 +74,30 @@ class Findings(list[Finding]):
 _PATIENCE_S = 5.0
 
 
-async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a name. Raises OSError."""
+class _Refusals:
+    """Errors of a name's addresses."""
+
+    def __init__(self) -> None:
+        self._reasons: list[str] = []
+
+    def begin(self, address: str, /) -> None:
+        pass
+
+    def refused(self, address: str, error: KafkaConnectionError, /) -> None:
+        cause = error.__cause__
+        code = cause.errno if isinstance(cause, OSError) else None
+        self._reasons.append(os.strerror(code).lower() if code else error.message)
+
+    def __str__(self) -> str:
+        """Each reason once."""
+        return ", ".join(dict.fromkeys(self._reasons))
+
+
+async def connect(addresses: Mapping[str, AddressInfo], refusals: _Refusals) -> SocketStream:
+    """Connect to one of the addresses. Raises `KafkaConnectionError` or TimeoutError."""
     with anyio.fail_after(_PATIENCE_S):
-        found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-async def connect_ms(host: str, port: int) -> float:
-    """Return the time that a TCP connection takes. Raises OSError, including TimeoutError."""
-    began = time.perf_counter()
-    with anyio.fail_after(_PATIENCE_S):
-        stream = await anyio.connect_tcp(host, port)
-    elapsed = (time.perf_counter() - began) * 1000
-    await stream.aclose()
-    return elapsed
-
-
-def why(error: OSError) -> str:
-    """Describe why a connection failed: each reason once, if a name has several addresses."""
-    if isinstance(error, TimeoutError):
-        return "no answer"
-    cause = error.__cause__ or error
-    causes = cause.exceptions if isinstance(cause, BaseExceptionGroup) else (cause,)
-    reasons = [
-        os.strerror(each.errno).lower() if isinstance(each, OSError) and each.errno else str(each) for each in causes
-    ]
-    return ", ".join(dict.fromkeys(reasons))
+        _, stream = await race(addresses, AnyioTransport.connect, AnyioTransport.drop, refusals)
+    return stream
 
 
 async def speaks_tls(host: str, port: int) -> bool:
@@ -105,12 +107,15 @@ async def speaks_tls(host: str, port: int) -> bool:
     context.verify_mode = ssl.CERT_NONE  # no data is sent here: the only question is if it is TLS
     try:
         with anyio.fail_after(_PATIENCE_S):
-            stream = await anyio.connect_tcp(host, port, tls=True, ssl_context=context, tls_standard_compatible=False)
-            await anyio.aclose_forcefully(stream)
+            stream = await connect(await resolve(host, port), _Refusals())
+            try:
+                await TLSStream.wrap(stream, hostname=host, ssl_context=context, standard_compatible=False)
+            finally:
+                await anyio.aclose_forcefully(stream)
     except ssl.SSLError as error:
         # An alert comes from a peer that speaks TLS, which for example requires a client certificate.
         return "ALERT" in str(error).upper()
-    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, TimeoutError):
+    except (OSError, KafkaConnectionError, anyio.EndOfStream, anyio.BrokenResourceError, TimeoutError):
         return False
     return True
 
@@ -254,23 +259,35 @@ def _spoken(config: ClientConfig) -> str:
 
 async def _reachable(where: str, host: str, port: int, called: str, findings: Findings) -> bool:
     try:
-        addresses = await resolve(host, port)
-    except OSError as error:
+        with anyio.fail_after(_PATIENCE_S):
+            addresses = await resolve(host, port)
+    except (KafkaConnectionError, TimeoutError) as error:
         findings.error(
-            f"{called} {where}: the name {host} does not resolve: {error}",
+            f"{called} {where}: the name {host} does not resolve: {_unresolved(error)}",
             "check the spelling, the DNS server and the search domain; `getent hosts` must find it here",
         )
         return False
+    refusals = _Refusals()
+    began = time.perf_counter()
     try:
-        elapsed = await connect_ms(host, port)
-    except OSError as error:
+        stream = await connect(addresses, refusals)
+    except (KafkaConnectionError, TimeoutError):
         findings.error(
-            f"{called} {where} ({', '.join(addresses)}): it cannot be connected to: {why(error)}",
+            f"{called} {where} ({', '.join(addresses)}): it cannot be connected to: {str(refusals) or 'no answer'}",
             "start the broker if it is down; else check the port, and what filters between here and there",
         )
         return False
+    elapsed = (time.perf_counter() - began) * 1000
+    await stream.aclose()
     findings.ok(f"{called} {where}: {', '.join(addresses)}, connected in {elapsed:.0f} ms")
     return True
+
+
+def _unresolved(error: KafkaConnectionError | TimeoutError) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no name server has answered within {_PATIENCE_S:g} s"
+    cause = error.__cause__
+    return cause.strerror if isinstance(cause, OSError) and cause.strerror else error.message
 
 
 async def _cluster(session: Session, admin: AdminClient, findings: Findings, seconds: float) -> None:

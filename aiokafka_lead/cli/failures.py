@@ -83,3 +83,10 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, KafkaError) and not isinstance(error, (ConfigError, ConfigTypeError)):
         text = f"{type(error).__name__}: {text}"
     return "\n".join([text, *getattr(error, "__notes__", ())])
+
+
+def single(error: BaseException) -> BaseException:
+    """Return the first error of task groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -129,11 +129,20 @@ async def lag(
     count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many looks, with --watch.")] = None,
     fail_above: Annotated[
         int | None,
-        typer.Option("--fail-above", metavar="N", min=0, help="Exit code 5 if a group's lag in all is larger."),
+        typer.Option(
+            "--fail-above",
+            metavar="N",
+            min=0,
+            help="Exit code 5 if a group's lag in all is larger, with --watch at the last look.",
+        ),
     ] = None,
 ) -> None:
     """Show how far groups are behind, by partition. Ends include all records, committed or not."""
     pause_s = pause(interval)
+    if count is not None and not watch:
+        raise ConfigError("--count needs --watch")
+    if watch and fail_above is not None and count is None:
+        raise ConfigError("--fail-above with --watch needs --count: the last look decides")
     async with session.admin() as admin:
         if not watch:
             found, failures = await lag_of_groups(admin, groups)
@@ -237,17 +246,16 @@ async def reset(
 ) -> None:
     """Move the offsets of a group without members. Shows the changes, and asks before it makes them."""
     target = _target(to)
+    how: dict[str, Any] = {"topics": topic, "dry_run": True, "timeout_ms": session.options["request_timeout_ms"]}
     async with session.admin() as admin:
         shares = await _is_share_group(admin, group)
         planned: dict[TopicPartition, tuple[int | None, int]] = {}
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         if shares:
-            starts = await admin.reset_share_group_offsets(group, target, topics=topic, dry_run=True)
+            starts = await admin.reset_share_group_offsets(group, target, **how)
             planned = {where: (change.before, change.after) for where, change in starts.items()}
         else:
-            for where, each in (
-                await admin.reset_consumer_group_offsets(group, target, topics=topic, dry_run=True)
-            ).items():
+            for where, each in (await admin.reset_consumer_group_offsets(group, target, **how)).items():
                 planned[where] = None if each.before is None else each.before.offset, each.after.offset
                 offsets[where] = each.after
         rows = [

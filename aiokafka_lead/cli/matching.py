@@ -36,6 +36,9 @@ _CONDITION = re.compile(
     r"\s*(?P<operator>==|!=|<=|>=|=~|<|>)\s*(?P<value>(?![=<>~]).*?)\s*",
     re.DOTALL,
 )
+_WORD = re.compile(r"[^\s'\"`=<>!~&|()\[\]{},;]+")
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
+_NUMBERS = ("partition", "offset", "timestamp_ms")
 _STEP = re.compile(r"\.([^\s.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 
 
@@ -89,7 +92,12 @@ def condition(text: str) -> Wanted:
         raise ConfigError(f"--where: {text!r} is no condition like value.amount > 10: PATH, one of {_known()}, VALUE")
     read = _root(found["root"])
     steps: list[str | int] = [_step(*groups) for groups in _STEP.findall(found["path"])]
-    compare = _comparison(found["operator"], found["value"])
+    operator, value = found["operator"], found["value"]
+    if found["root"] in (*_NUMBERS, "topic") and steps:
+        raise ConfigError(f"--where: there is nothing inside {found['root']}")
+    if found["root"] in _NUMBERS and operator != "=~" and not _is_number(_wanted(value)):
+        raise ConfigError(f"--where: {found['root']} is a number, and {value!r} is none")
+    compare = _matches(value) if operator == "=~" else _comparison(operator, value)
 
     def agrees(record: Record) -> bool:
         return compare(_at(read(record), steps))
@@ -111,7 +119,7 @@ def _root(name: str) -> Callable[[Record], Any]:
         return lambda record: _content(record.key if name == "key" else record.value)
     if name == "headers":
         return lambda record: {header: _content(content) for header, content in record.headers}
-    if name in ("topic", "partition", "offset", "timestamp_ms"):
+    if name in ("topic", *_NUMBERS):
         return lambda record: getattr(record, name)
     raise ConfigError(f"--where: {name!r} is none of key, value, headers, topic, partition, offset, timestamp_ms")
 
@@ -142,22 +150,52 @@ def _at(found: Any, steps: Sequence[str | int]) -> Any:
     return found
 
 
+def _matches(text: str) -> Callable[[Any], bool]:
+    """Return a function that searches for an expression, which may be in double quotes, as JSON or as it is."""
+    quoted = len(text) > 1 and text[0] == text[-1]
+    if quoted and text[0] == "'":
+        raise ConfigError(f"--where: write the expression {text} without quotes, or in double quotes")
+    expression = text
+    if quoted and text[0] == '"':
+        found = _json(text, None)
+        expression = found if isinstance(found, str) else text[1:-1]
+    try:
+        search = re.compile(expression).search
+    except re.error as error:
+        raise ConfigError(f"--where: {text!r} is no regular expression: {error}") from None
+    return lambda found: found is not None and search(_text(found)) is not None
+
+
+def _wanted(text: str) -> Any:
+    """Return the value of JSON, or a word; raise `ConfigError` for anything else, which would match nothing."""
+    try:
+        return exact_json(text)
+    except ValueError:
+        pass
+    if text in _PYTHON:
+        raise ConfigError(f'--where: {text} is no JSON: write {_PYTHON[text]}, or "{text}" for a text')
+    if _WORD.fullmatch(text):
+        return text
+    as_json = json.dumps(text[1:-1] if text[:1] == text[-1:] == "'" else text, ensure_ascii=False)
+    raise ConfigError(
+        f"--where: {text!r} is neither JSON nor a word: write {as_json} for a text, and one --where for each condition"
+    )
+
+
 def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
-    if operator == "=~":
-        try:
-            search = re.compile(_text(_json(text, text))).search
-        except re.error as error:
-            raise ConfigError(f"--where: {text!r} is no regular expression: {error}") from None
-        return lambda found: found is not None and search(_text(found)) is not None
     compare = _OPERATORS[operator]
-    wanted = _json(text, text)
+    wanted = _wanted(text)
+    word = wanted if isinstance(wanted, str) else text
+    if operator not in ("==", "!=") and not isinstance(wanted, str) and not _is_number(wanted):
+        raise ConfigError(f"--where: {operator} takes a number or a text, not {text}")
 
     def agrees(found: Any) -> bool:
         if _is_number(wanted) and _is_number(number := _json(found, found) if isinstance(found, str) else found):
             return compare(number, wanted)  # decimals of Avro and long integers of Protobuf are text in JSON
         if operator in ("==", "!="):
             # A number may be meant as a word, for example an id in a key.
-            return compare(found, wanted) if type(found) is type(wanted) else compare(_text(found), text)
+            comparable = found is None or wanted is None or type(found) is type(wanted)
+            return compare(found, wanted) if comparable else compare(_text(found), word)
         return isinstance(found, str) and isinstance(wanted, str) and compare(found, wanted)
 
     return agrees

@@ -9,10 +9,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from .._records.record import ConsumerRecord
-from ..admin import AdminClient, OffsetSpec
+from ..admin import AdminClient, OffsetSpec, outcomes_of
 from ..consumer import Consumer
-from ..errors import ConfigError
+from ..errors import ConfigError, KafkaError
+from ..errors.shown import some_of
 from ..types import TopicPartition
+from .failures import ExitCode, exit_code, sentence
 from .names import described_topics
 from .session import Session
 
@@ -137,66 +139,101 @@ async def part_of(
     """
     async with session.admin() as admin:
         described = await described_topics(session, admin, topics)
-        partitions = [
-            TopicPartition(topic.name, each.partition)
+        leaders = {
+            TopicPartition(topic.name, each.partition): each.leader_id
             for topic in described.values()
             for each in topic.partitions
             if numbers is None or each.partition in numbers
-        ]
-        there = {where.partition for where in partitions}
+        }
+        there = {where.partition for where in leaders}
         missing = [number for number in numbers or () if number not in there]
         if missing:
             raise ConfigError(f"--partition: {', '.join(described)} has no partition {missing[0]}")
-        ends = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.LATEST)), committed)
-        first = await _beginnings(admin, partitions, offset, ends)
-        return Part(first, None if until is None else await _endings(admin, partitions, until, ends))
+        reading = _Reading(session, admin, leaders)
+        ends = await reading.named(OffsetSpec.LATEST, committed=committed)
+        first = await _beginnings(reading, offset, ends)
+        last = None if until is None else await _endings(reading, until, ends)
+        first = {where: first[where] for where in reading.partitions}
+        return Part(first, last and {where: last[where] for where in reading.partitions})
+
+
+class _Reading:
+    """The partitions to read, without those whose offsets are unavailable, which it reports."""
+
+    def __init__(self, session: Session, admin: AdminClient, leaders: Mapping[TopicPartition, int]) -> None:
+        self.partitions = list(leaders)
+        self._session = session
+        self._admin = admin
+        none = "there is no leader"  # a request would wait for one
+        self._leave_out({where: (none, ExitCode.FAILED) for where, leader in leaders.items() if leader < 0})
+
+    async def named(self, spec: OffsetSpec, *, committed: bool = False) -> dict[TopicPartition, int]:
+        """Return the offset of each partition; leave out those without an answer."""
+        found = await self.offsets(int(spec), committed=committed)
+        return {where: offset or 0 for where, offset in found.items()}
+
+    async def offsets(self, at: int, *, committed: bool = False) -> dict[TopicPartition, int | None]:
+        """The same at a time, or None if there is no later record."""
+        if not self.partitions:
+            return {}
+        found = await outcomes_of(
+            self._admin.list_offsets(
+                dict.fromkeys(self.partitions, at),
+                read_committed=committed,
+                timeout_ms=self._session.options["request_timeout_ms"],
+            )
+        )
+        errors = {where: each for where, each in found.items() if isinstance(each, KafkaError)}
+        self._leave_out({where: (sentence(error), exit_code(error)) for where, error in errors.items()})
+        return {
+            where: None if each is None else each.offset
+            for where, each in found.items()
+            if not isinstance(each, KafkaError)
+        }
+
+    def _leave_out(self, reasons: Mapping[TopicPartition, tuple[str, ExitCode]]) -> None:
+        self.partitions = [where for where in self.partitions if where not in reasons]
+        for why in dict.fromkeys(reasons.values()):
+            names = [f"{where.topic}-{where.partition}" for where in sorted(reasons) if reasons[where] == why]
+            self._session.fail(f"not read: {some_of(names)}: {why[0]}", why[1])
 
 
 async def _beginnings(
-    admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
+    reading: _Reading, place: str, ends: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int]:
-    found = await _by_name_or_time(admin, partitions, place, ends)
+    found = await _by_name_or_time(reading, place, ends)
     if found is not None:
         return found
-    first = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
+    first = await reading.named(OffsetSpec.EARLIEST)
     if place in ("beginning", "earliest"):
         return first
     number = _number(place, "--offset takes beginning, end, an offset, -N or @TIME")
     if place.startswith("-"):
-        return {where: max(first[where], ends[where] + number) for where in partitions}
-    return {where: max(first[where], min(number, ends[where])) for where in partitions}
+        return {where: max(each, ends[where] + number) for where, each in first.items()}
+    return {where: max(each, min(number, ends[where])) for where, each in first.items()}
 
 
-async def _endings(
-    admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
-) -> Mapping[TopicPartition, int]:
-    found = await _by_name_or_time(admin, partitions, place, ends)
+async def _endings(reading: _Reading, place: str, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    found = await _by_name_or_time(reading, place, ends)
     if found is not None:
         return found
     usage = "--until takes end, an offset or @TIME"
     number = _number(place, usage)
     if place.startswith("-"):
         raise ConfigError(f"{usage}, not {place!r}")
-    return {where: min(number, ends[where]) for where in partitions}
+    return {where: min(number, each) for where, each in ends.items()}
 
 
 async def _by_name_or_time(
-    admin: AdminClient, partitions: Collection[TopicPartition], place: str, ends: Mapping[TopicPartition, int]
+    reading: _Reading, place: str, ends: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int] | None:
     """Return the offsets at ``end`` or ``@TIME``, which may be a start or an end; None for other places."""
     if place in ("end", "latest"):
         return ends
     if not place.startswith("@"):
         return None
-    found = await admin.list_offsets(dict.fromkeys(partitions, moment_ms(place[1:])))
-    return {where: ends[where] if at is None else min(at.offset, ends[where]) for where, at in found.items()}
-
-
-async def _offsets(
-    admin: AdminClient, at: Mapping[TopicPartition, int], committed: bool = False
-) -> dict[TopicPartition, int]:
-    found = await admin.list_offsets(at, read_committed=committed)
-    return {where: 0 if each is None else each.offset for where, each in found.items()}
+    found = await reading.offsets(moment_ms(place[1:]))
+    return {where: ends[where] if at is None else min(at, ends[where]) for where, at in found.items()}
 
 
 def _number(text: str, usage: str) -> int:

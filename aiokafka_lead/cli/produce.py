@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, SchemaContentError
+from ..errors import ConfigError, SchemaContentError, SchemaNotFoundError
 from .failures import Failed
 from .json_text import member_of, read_json
 from .names import close_to
@@ -179,6 +179,12 @@ async def produce(
     headers = [_header(text) for text in header or ()]
     if input_json and (key_separator is not None or key is not None):
         raise ConfigError("--input-json excludes --key and --key-separator: a line says its own key")
+    if key is not None and key_separator is not None:
+        raise ConfigError("--key excludes --key-separator: each says where a key comes from")
+    if key_schema is not None and key is None and key_separator is None and not input_json:
+        raise ConfigError("--key-schema needs keys: --key, --key-separator or --input-json")
+    if register and key_schema is None and value_schema is None:
+        raise ConfigError("--register needs --value-schema or --key-schema")
     if key_separator == "":
         raise ConfigError("--key-separator is empty: a line cannot be parted there")
     separator = None if key_separator is None else without_escapes("--key-separator", key_separator)
@@ -210,7 +216,12 @@ async def produce(
         number = 0
         with session.out.progress(wanted=not is_typed) as progress:
             task = None if progress is None else progress.add_task(f"to {topic}", total=None)
-            async with writing(session, producer, _line) as here:
+
+            def show(written: int) -> None:
+                if progress is not None and task is not None:
+                    progress.update(task, completed=written)
+
+            async with writing(session, producer, _line, progress=show) as here:
                 async for some in lines(longest):
                     for line in some:
                         number += 1
@@ -221,8 +232,6 @@ async def produce(
                             record[part] = await _by_schema(schema, record.get(part), topic, part, number)
                         await here.send(topic, record, number)
                     await here.keep_up()
-                    if progress is not None and task is not None:
-                        progress.update(task, completed=here.written)
     session.out.done(f"{topic}: {here.written} records", topic=topic, records=here.written)
 
 
@@ -237,6 +246,9 @@ async def _by_schema(schema: FromJson, content: bytes | None, topic: str, part: 
         return await schema.encode(content, topic, is_key=part == "key")
     except SchemaContentError as error:
         raise Failed(f"line {number}: the {part} does not fit its schema: {error}") from None
+    except SchemaNotFoundError as error:
+        error.add_note("--register registers the schema of a file")
+        raise
 
 
 def _header(text: str) -> tuple[str, bytes]:

@@ -28,6 +28,8 @@ _FIELDS = {
     for field in dataclasses.fields(kind)
 }
 _PROMPTED = "sasl_plain_password"
+_OTHERS = {f"{ENVIRONMENT_PREFIX}{name}" for name in ("CONFIG", "PROFILE", "TRACEBACK", "PURE", "WITHOUT")}
+"""Variables that are not options."""
 
 
 def profile_path(environment: Mapping[str, str]) -> Path:
@@ -46,13 +48,18 @@ def options_of(
     settings: Sequence[str],
     environment: Mapping[str, str],
     ask: Callable[[str], str] | None,
+    note: Callable[[str], None],
 ) -> dict[str, Any]:
     """Return the options of clients, including ``bootstrap_servers``; raise `ConfigError`."""
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
-    for name, field in _FIELDS.items():
-        text = environment.get(ENVIRONMENT_PREFIX + name.upper())
-        if text is not None:
-            options[name] = _value(name, text, field)
+    variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in _FIELDS}
+    for variable, name in variables.items():
+        text = environment.get(variable)
+        if text:  # templates of containers set variables to nothing
+            options[name] = _value(name, text, _FIELDS[name])
+    for variable in environment:
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in variables and variable not in _OTHERS:
+            note(f"{variable} has no effect: there is no such option{close_to(variable, variables)}")
     for setting in settings:
         name, separator, text = setting.partition("=")
         if not separator:
@@ -90,9 +97,14 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
             raise ConfigError(f"profile {name!r}: there is no file {path}")
         return {}
     try:
-        profiles = tomllib.loads(path.read_text("utf-8")).get("profiles", {})
+        content = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
+    profiles = content.pop("profiles", {})
+    if content:
+        raise ConfigError(
+            f"{path}: {next(iter(content))!r} is outside the tables [profiles.NAME], where options belong"
+        )
     if not isinstance(profiles, dict):
         raise ConfigError(f"{path}: 'profiles' must be a table of profiles")
     found = profiles.get(name or "default")

@@ -14,7 +14,7 @@ import typer
 
 from ..errors import ConfigError, KafkaError
 from ..types import CompressionType
-from .failures import ExitCode, Failed, exit_code, sentence
+from .failures import ExitCode, Failed, exit_code, sentence, single
 from .names import explained
 from .output import Output
 from .places import seconds
@@ -114,6 +114,7 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
                 settings=[*common["option"], *([] if proxy is None else [f"proxy_url={proxy}"])],
                 environment=os.environ,
                 ask=_ask if common["ask_password"] else None,
+                note=out.note,
             )
             session = Session(options, out, seconds("--timeout", common["timeout"]))
             async with anyio.create_task_group() as beside:
@@ -142,26 +143,31 @@ def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
         run(lambda: _drained(work, out))
     except Interrupted as signalled:
         patience_s = _LAST_WORDS_S
-        beside = None if signalled.__context__ is None else _single(signalled.__context__)
+        beside = None if signalled.__context__ is None else single(signalled.__context__)
         if isinstance(beside, Exception):  # the error of the clean-up at the signal
-            out.error(sentence(beside))
+            _report(beside, out)
         raise typer.Exit(signalled.code) from None
     except KeyboardInterrupt:
         patience_s = _LAST_WORDS_S
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except Exception as error:
-        cause = _single(error)
+        cause = single(error)
         if isinstance(cause, BrokenPipeError):
             raise typer.Exit(ExitCode.DONE) from None  # the program that reads the results needs no more of them
         if os.environ.get(f"{ENVIRONMENT_PREFIX}TRACEBACK"):
             raise
         if isinstance(cause, typer.Abort):
             cause = Failed("not confirmed: nothing was changed")
-        if str(cause) or not isinstance(cause, Failed):
-            out.error(sentence(cause))
+        _report(cause, out)
         raise typer.Exit(exit_code(cause)) from None
     finally:
         out.stderr.close(patience_s)
+
+
+def _report(error: BaseException, out: Output) -> None:
+    """Print the error, unless it was reported already."""
+    if str(error) or not isinstance(error, Failed):
+        out.error(sentence(error))
 
 
 async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
@@ -219,9 +225,3 @@ def _ask(prompt: str) -> str:
             return getpass.getpass(prompt)
         except EOFError:
             raise ConfigError("no password was given") from None
-
-
-def _single(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -56,6 +56,7 @@ async def replay(
     because letters are not removed.
     """
     counts: dict[str, int] = {}
+    absent: set[str] = set()
     skipped = 0
     part = await part_of(session, [topic], None, offset, until, committed=not uncommitted)
     async with session.consumer(**isolation(committed=not uncommitted)) as consumer, session.producer() as producer:
@@ -76,15 +77,22 @@ async def replay(
                         if target not in counts:
                             counts[target] = 0
                             if not dry_run:
-                                await topic_to_write(session, producer, target)
+                                try:
+                                    await topic_to_write(session, producer, target)
+                                except Failed as error:
+                                    absent.add(target)
+                                    session.fail(f"{error}: its letters are left out", error.code)
                         counts[target] += 1
-                        if not dry_run:
+                        if not dry_run and target not in absent:
                             place = TopicPartition(topic, record.partition), record.offset
                             await here.send(target, _life(record, death, keep_partition), place)
                     await here.settle()
                     if progress is not None and task is not None:
                         progress.advance(task, len(records))
-    rows = [{"topic": name, "records": count, "written": not dry_run} for name, count in sorted(counts.items())]
+    rows = [
+        {"topic": name, "records": count, "written": not dry_run and name not in absent}
+        for name, count in sorted(counts.items())
+    ]
     session.out.rows(rows, ["topic", "records", "written"], f"{topic}: no such dead letters")
     if skipped:
         session.out.note(f"{skipped} records were left out")

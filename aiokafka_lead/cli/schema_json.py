@@ -8,7 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any
 
 from ..errors import SchemaContentError
@@ -17,6 +19,10 @@ from .json_text import exact_json, read_json
 
 _BRANCH = "-type"
 """Member with the record's name in a union of several records, as in fastavro. No field of Avro can have this name."""
+
+_DEFAULTS = "always_print_fields_with_no_presence"
+_WELL_KNOWN = "google.protobuf"
+"""Package of messages that may have another form than an object."""
 
 _NUMBERS = (int, float, Decimal)
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -50,7 +56,7 @@ def _of_message(message: Any) -> Any:
     from google.protobuf.json_format import MessageToDict
 
     def whole(message: Any) -> Any:
-        return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=message.DESCRIPTOR.file.pool)
+        return MessageToDict(message, descriptor_pool=message.DESCRIPTOR.file.pool, **_json_options())
 
     try:
         return whole(message)
@@ -65,6 +71,16 @@ def _of_message(message: Any) -> Any:
         return whole(rest) | shown
     except Exception:
         return {field.name: _of_inner(content) for field, content in rest.ListFields()} | shown
+
+
+@cache
+def _json_options() -> dict[str, Any]:
+    from google.protobuf.json_format import MessageToDict
+
+    options = {"preserving_proto_field_name": True}
+    if _DEFAULTS in signature(MessageToDict).parameters:  # from 5.26 on
+        options[_DEFAULTS] = True  # a filter needs the values that no record contains
+    return options
 
 
 def _holds_messages(field: Any) -> bool:
@@ -86,6 +102,8 @@ def message_of(text: str, kind: Any) -> Any:
     """Return the Protobuf message of this class in a JSON text; raise `SchemaContentError`."""
     from google.protobuf.json_format import Parse, ParseError
 
+    if text.lstrip()[:1] in ("[", '"') and kind.DESCRIPTOR.file.package != _WELL_KNOWN:
+        raise SchemaContentError("a message is a JSON object")  # Protobuf takes an empty list for an empty message
     try:
         return Parse(text, kind(), descriptor_pool=kind.DESCRIPTOR.file.pool)
     except ParseError as error:

@@ -13,6 +13,7 @@ import anyio
 from .._options.checks import Checked, boolean, build, option, optional, path, text
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError, KafkaError, SchemaContentError, SchemaRegistryError
+from ..oidc.http import checked_url
 from ..schema import Schema, SchemaDeserializer, SchemaRegistry, SchemaSerializer
 from ..schema.framing import ID_SIZE, key_of
 from ..schema.resolved import ResolvedSchema
@@ -46,6 +47,7 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
     settings = build(RegistrySettings, {name: value for name, value in options.items() if name in names})
     if not settings.schema_registry_url:
         raise ConfigError("no schema registry is named: set schema_registry_url (--option, a profile, the environment)")
+    checked_url("schema_registry_url", settings.schema_registry_url, allow_http=True)  # by the name that users know
     user, password = settings.schema_registry_user, settings.schema_registry_password
     if (user is None) != (password is None):
         raise ConfigError("schema_registry_user and schema_registry_password go together")

@@ -61,8 +61,11 @@ async def describe_topics(session: Session, names: Names) -> None:
             for partition in topic.partitions
         }
         led = [where for where, partition in everything.items() if partition.leader_id >= 0]
-        first = await succeeded(session, admin, admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST)))
-        last = await succeeded(session, admin, admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST)))
+        timeout_ms = session.options["request_timeout_ms"]
+        first, last = [
+            await succeeded(session, admin, admin.list_offsets(dict.fromkeys(led, spec), timeout_ms=timeout_ms))
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+        ]
     rows = []
     for where, partition in everything.items():
         start, end = first.get(where), last.get(where)

@@ -10,12 +10,13 @@ from typing import Any, Generic, TypeVar
 import anyio
 
 from .._core.producer.delivery import Delivery
+from .._io.loop import Signal
 from ..admin import AdminClient, ConfigResource, ConfigResourceType
 from ..errors import ConfigError, ConfigTypeError, KafkaError
 from ..errors.shown import some_of
 from ..producer import Producer
 from ..types import TopicPartition
-from .failures import ExitCode, Failed, exit_code, sentence
+from .failures import ExitCode, Failed, exit_code, sentence, single
 from .names import missing_topic
 from .session import Session
 
@@ -41,25 +42,36 @@ async def writing(
     session: Session,
     producer: Producer[Any, Any],
     name: Callable[[P], str],
+    *,
     acknowledged: Callable[[P], None] = lambda source: None,
+    progress: Callable[[int], object] = lambda written: None,
 ) -> AsyncIterator[Writing[P]]:
     """Write records, and wait for all of them at the end. After an early end, report how many were written.
 
-    ``name`` names the source of a record, for example its line; ``acknowledged`` is called with that source once the
-    record is written.
+    A record that fails ends it immediately, whatever the block waits for. ``name`` names the source of a record, for
+    example its line. ``acknowledged`` is called with each source, in order, until a record fails; ``progress``
+    sometimes, with the number of records written.
     """
-    made = Writing(producer, name, acknowledged)
+    made = Writing(producer, name, acknowledged, progress)
     try:
-        yield made
-        await made.settle()
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(made.watch)
+            yield made
+            await made.settle()
+            beside.cancel_scope.cancel()
     except Exception as error:
-        await made.settle_all()
-        raise Failed(f"{sentence(error)}\n{made.written} records were written", exit_code(error)) from None
+        cause = single(error)
+        session.out.error(sentence(cause))  # not later: the other records may wait for brokers that are away
+        try:
+            await made.end()
+        finally:
+            made.collect()
+            session.out.note(made.report())
+        raise Failed(code=exit_code(cause)) from None
     except BaseException:  # a signal, or brokers that are away for too long
         made.collect()
         if made.written or made.pending:
-            doubtful = f", and perhaps {made.pending} more" if made.pending else ""
-            session.out.note(f"{made.written} records were written{doubtful}")
+            session.out.note(made.report())
         raise
 
 
@@ -73,17 +85,24 @@ class Writing(Generic[P]):
     """Records in flight, with their sources."""
 
     def __init__(
-        self, producer: Producer[Any, Any], name: Callable[[P], str], acknowledged: Callable[[P], None]
+        self,
+        producer: Producer[Any, Any],
+        name: Callable[[P], str],
+        acknowledged: Callable[[P], None],
+        progress: Callable[[int], object],
     ) -> None:
         self._producer = producer
         self._name = name
         self._acknowledged = acknowledged
+        self._progress = progress
         self._pending: deque[tuple[P, Delivery]] = deque()
+        self._sent = Signal()
+        self._settled = Signal()
         self.written = 0
 
     @property
     def pending(self) -> int:
-        """Number of sent records without an acknowledgement."""
+        """Number of sent records that `watch` has not counted as written."""
         return len(self._pending)
 
     async def send(self, topic: str, record: Mapping[str, Any], source: P) -> None:
@@ -93,21 +112,29 @@ class Writing(Generic[P]):
         except (ConfigError, ConfigTypeError, KafkaError) as error:
             raise self._failed(self._name(source), error) from None
         self._pending.append((source, delivery))
+        self._sent.set()
+
+    async def watch(self) -> None:
+        """Count acknowledged records, oldest first; raise `Failed` for one that has failed."""
+        while True:
+            while self._pending:
+                source, delivery = self._pending[0]
+                if not delivery.done():
+                    self._moved()
+                try:
+                    await delivery
+                except KafkaError as error:
+                    failed = self._refused() if error.collateral else []
+                    names = some_of([self._name(each) for each, _ in failed] or [self._name(source)])
+                    raise self._failed(names, failed[0][1] if failed else error) from None
+                self._count()
+            self._moved()
+            await self._sent.wait()
 
     async def settle(self, *, leave: int = 0) -> None:
-        """Wait for acknowledgements, oldest first, until ``leave`` are pending; raise `Failed` if a record failed."""
+        """Wait until ``leave`` are pending."""
         while len(self._pending) > leave:
-            source, delivery = self._pending[0]
-            try:
-                await delivery
-            except KafkaError as error:
-                failed = self._refused() if error.collateral else []
-                self._pending.popleft()
-                names = some_of([self._name(each) for each, _ in failed] or [self._name(source)])
-                raise self._failed(names, failed[0][1] if failed else error) from None
-            self._pending.popleft()
-            self.written += 1
-            self._acknowledged(source)
+            await self._settled.wait()
 
     async def keep_up(self) -> None:
         """Wait until at most `_IN_FLIGHT` deliveries are pending."""
@@ -115,19 +142,33 @@ class Writing(Generic[P]):
 
     def collect(self) -> None:
         """Count acknowledged records, without waiting."""
-        while self._pending and self._pending[0][1].done():
-            source, delivery = self._pending.popleft()
-            if delivery.exception() is None:
-                self.written += 1
-                self._acknowledged(source)
+        while self._pending and self._pending[0][1].done() and self._pending[0][1].exception() is None:
+            self._count()
 
-    async def settle_all(self) -> None:
-        """Wait for all acknowledgements, despite failures."""
-        while self._pending:
+    async def end(self) -> None:
+        """Wait until each record is acknowledged or has failed."""
+        for _, delivery in self._pending:
             try:
-                await self.settle()
-            except Failed:
-                continue
+                await delivery
+            except KafkaError:
+                pass
+
+    def report(self) -> str:
+        """Return a sentence about the numbers of records."""
+        done = [delivery for _, delivery in self._pending if delivery.done()]
+        failed = sum(delivery.exception() is not None for delivery in done)
+        doubtful = len(self._pending) - len(done)
+        text = f"{self.written + len(done) - failed} records were written"
+        return text + (f", and perhaps {doubtful} more" if doubtful else "") + (f"; {failed} failed" if failed else "")
+
+    def _count(self) -> None:
+        source, _ = self._pending.popleft()
+        self.written += 1
+        self._acknowledged(source)
+
+    def _moved(self) -> None:
+        self._progress(self.written)
+        self._settled.set()
 
     def _refused(self) -> list[tuple[P, KafkaError]]:
         """Return the records that brokers have refused, without the other records of their batches."""

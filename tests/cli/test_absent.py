@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from .conftest import CommandLine
@@ -72,6 +73,46 @@ def fixed() -> Iterator[ClusterThread]:
     with ClusterThread(EmbeddedCluster(1, auto_create_topics=False)) as made:
         made.create_topic("orders", 1)
         yield made
+
+
+def test_dead_letters_of_a_topic_that_is_gone_do_not_hold_up_the_others(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1, auto_create_topics=False)) as cluster:
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = cluster.bootstrap_servers
+        for topic in ("letters", "orders"):
+            cluster.create_topic(topic, 1)
+        for origin in ("ordres", "orders", "ordres"):
+            cli.fine("produce", "letters", "-H", f"{DEAD_LETTER_HEADERS[0]}={origin}", stdin=origin)
+        ran = cli("replay", "letters", "--json")
+        assert (ran.code, ran.err.count("there is no topic 'ordres'")) == (1, 1), ran.err
+        assert [(row["topic"], row["records"], row["written"]) for row in ran.json] == [
+            ("orders", 1, True),
+            ("ordres", 2, False),
+        ]
+        assert [record.value for record in cluster.records("orders")] == [b"orders"]
+
+
+def test_a_partition_without_a_leader_does_not_hide_the_others(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(2)) as cluster:
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = cluster.bootstrap_servers
+        for topic in ("half", "away", "copy"):
+            cluster.create_topic(topic, assignments=[[1] if topic == "copy" else [2], [1]])
+        cli.fine("produce", "half", "--partition", "1", "-H", f"{DEAD_LETTER_HEADERS[0]}=copy", stdin="1\n2\n")
+        cluster.stop_broker(2)
+        for command in (
+            "consume half -o beginning --until end --json",
+            "consume half -o -5 -n 2 --json",
+            "consume half --until @0s --json",
+            "copy half copy --json",
+            "replay half --to copy --json",
+        ):
+            ran = cli(*command.split())
+            assert (ran.code, ran.err.splitlines()[0]) == (1, "error: not read: half-0: there is no leader"), command
+            assert '"half"' in ran.out or '"copy"' in ran.out, command
+        assert cluster.end_offset("copy", 0) + cluster.end_offset("copy", 1) == 4
+        ran = cli("consume", "away", "--partition", "0", "--until", "end")
+        assert (ran.code, ran.out) == (1, "")
+        reset = cli("groups", "reset", "idle", "-t", "half", "--to", "end", "--dry-run", "-X", "request_timeout_ms=500")
+        assert (reset.code, "half-0: it has no leader" in reset.err) == (3, True), reset.err
 
 
 def test_of_several_names_those_that_are_there_are_shown(cli: CommandLine, cluster: ClusterThread) -> None:

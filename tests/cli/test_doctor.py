@@ -13,6 +13,8 @@ from anyio.from_thread import start_blocking_portal
 
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
+from ..io.late_names import LateNames
+from ..names import resolving
 from ..proxies import proxy
 from .conftest import CommandLine, Ran
 
@@ -169,6 +171,17 @@ def test_nobody_listens_and_nobody_is_called_so(doctor: Doctor) -> None:
         found = doctor.error(f"127.0.0.1:{closed.getsockname()[1]}")
     assert found["what"].endswith("cannot be connected to: connection refused")
     assert "DNS" in doctor.error("nowhere.invalid:9092")["cure"]
+
+
+def test_name_servers_that_are_silent(doctor: Doctor, cli: CommandLine) -> None:
+    silent = LateNames(silent=True)
+    with resolving(silent):
+        try:
+            assert doctor.error("kafka.test:9092")["what"].endswith("no name server has answered within 5 s")
+            assert cli("topics", "list", "-b", "kafka.test:9092", "--timeout", "300ms").code == 3
+            assert (silent.lookups["kafka.test"] > 1, silent.answered) == (True, 0)
+        finally:
+            silent.come()
 
 
 def test_configs(cli: CommandLine, cluster: ClusterThread) -> None:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import pyarrow.parquet
 import pytest
 
-from aiokafka_lead.testing import ClusterThread
+from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from ..suites import crossed
 from .conftest import CommandLine
@@ -70,6 +70,12 @@ def wait_for_question(process: subprocess.Popen[bytes]) -> None:
     said = b""
     while b"[y/N]:" not in said:
         said += os.read(process.stderr.fileno(), 4096)
+
+
+def type_line(process: subprocess.Popen[bytes], line: bytes) -> None:
+    assert process.stdin is not None
+    process.stdin.write(line + b"\n")
+    process.stdin.flush()
 
 
 def in_shell(cli: CommandLine, command: str) -> subprocess.CompletedProcess[str]:
@@ -147,6 +153,38 @@ def test_a_signal_ends_a_question(cli: CommandLine, cluster: ClusterThread, numb
         process.send_signal(number)
         assert process.wait(PATIENCE_S) == code
     assert name in cluster.topic_names()
+
+
+def test_a_refused_record_ends_a_wait_for_input(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("small", 1, configs={"max.message.bytes": "200"})
+    with begun(cli, "produce", "small", stdin=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        type_line(process, b"1")
+        wait_for(lambda: cluster.end_offset("small"))
+        type_line(process, b"x" * 1000)
+        assert process.wait(PATIENCE_S) == 1
+        first, *_, last = process.stderr.read().decode().splitlines()
+        assert first.startswith("error: line 2: "), first
+        assert last == "1 records were written; 1 failed"
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS[:1])
+def test_an_error_is_reported_though_brokers_stay_away(cli: CommandLine, number: int, code: int) -> None:
+    with ClusterThread(EmbeddedCluster(1)) as cluster:
+        cluster.create_topic("away", 1)
+        command = ("produce", "away", "--input-json", "-b", cluster.bootstrap_servers)
+        with begun(cli, *command, stdin=subprocess.PIPE) as process:
+            assert process.stderr is not None
+            type_line(process, b'{"value": 1}')
+            wait_for(lambda: cluster.end_offset("away"))
+            cluster.stop_broker(1)
+            type_line(process, b'{"value": 2}')
+            type_line(process, b"no JSON")
+            while not (line := process.stderr.readline()).startswith(b"error: line 3 is not JSON"):
+                assert line
+            process.send_signal(number)
+            assert process.wait(PATIENCE_S) == code
+            assert process.stderr.read().endswith(b"1 records were written, and perhaps 1 more\n")
 
 
 def test_an_input_that_another_program_has_made_non_blocking(cli: CommandLine, cluster: ClusterThread) -> None:

@@ -28,6 +28,7 @@ def options(path: Path, *settings: str, profile: str | None = None, **environmen
         settings=settings,
         environment={"AIOKAFKA_LEAD_CONFIG": str(path), **environment},
         ask=None,
+        note=pytest.fail,
     )
 
 
@@ -66,6 +67,8 @@ def test_what_the_command_line_does_not_take(tmp_path: Path, settings: tuple[str
         ('[profiles.x]\nsasl_plain_password = "s"', 0o644, "chmod 600"),
         ("[profiles]\nx = 1", 0o600, "must be a table"),
         ("profiles = 1", 0o600, "'profiles' must be a table"),
+        ("[profile.x]\nlinger_ms = 1\n[profiles.x]", 0o600, "'profile' is outside the tables"),
+        ('client_id = "c"\n[profiles.x]', 0o600, "'client_id' is outside the tables"),
     ],
 )
 def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expected: str) -> None:
@@ -73,6 +76,17 @@ def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expe
     write(path, text, mode)
     with pytest.raises(ConfigError, match=expected):
         options(path, profile="x")
+
+
+def test_variables_that_are_empty_or_misspelt(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    write(path, '[profiles.default]\nbootstrap_servers = "a:1"\nlinger_ms = 1\n')
+    empty = dict.fromkeys(("AIOKAFKA_LEAD_BOOTSTRAP_SERVERS", "AIOKAFKA_LEAD_LINGER_MS", "AIOKAFKA_LEAD_PROFILE"), "")
+    assert options(path, **empty) == {"bootstrap_servers": "a:1", "linger_ms": 1}
+    cli.environment["AIOKAFKA_LEAD_SASL_USERNAME"] = "ann"
+    said, *_ = cli.fine("topics", "list").err.splitlines()
+    assert said.startswith("AIOKAFKA_LEAD_SASL_USERNAME has no effect")
+    assert "'AIOKAFKA_LEAD_SASL_PLAIN_USERNAME'" in said
 
 
 def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:
@@ -96,9 +110,36 @@ def test_files_are_utf_8_in_any_locale(cli: CommandLine, tmp_path: Path) -> None
 
 
 def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) -> None:
-    write(tmp_path / "config.toml", "[profiles.default]\nschema_registry_url = 5\n")
-    ran = cli("consume", "t", "--value-as", "schema")
-    assert (ran.code, "schema_registry_url" in ran.err) == (2, True), ran.err
+    for url, said in (
+        ("5", "schema_registry_url"),
+        ('"localhost:8081"', "schema_registry_url must begin with http:// or"),
+    ):
+        write(tmp_path / "config.toml", f"[profiles.default]\nschema_registry_url = {url}\n")
+        ran = cli("consume", "t", "--value-as", "schema")
+        assert (ran.code, said in ran.err) == (2, True), ran.err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("-b 127.0.0.1:1", "Missing command"),
+        ("groups lag g --count 2", "--count needs --watch"),
+        ("groups lag g --watch --fail-above 0", "needs --count"),
+        ("produce t -K : -k z", "excludes --key-separator"),
+        ("produce t --register", "--register needs"),
+        ("produce t --key-schema k.avsc", "--key-schema needs keys"),
+        ("consume t --json -f %v", "--json excludes --format"),
+        ("consume t -O t.parquet --json", "--output excludes"),
+        ("consume t -O t.parquet -f %v", "--output excludes"),
+        ("consume t -O t.parquet --value-as hex", "--output writes bytes"),
+        ("consume t --on-error skip", "--on-error needs"),
+        ("acls list -u alice", "must be a principal like 'User:alice'"),
+        ("acls remove -u alice -y", "must be a principal like 'User:alice'"),
+    ],
+)
+def test_options_without_an_effect_are_wrong(cli: CommandLine, command: str, said: str) -> None:
+    ran = cli(*command.split())
+    assert (ran.code, said in ran.err) == (2, True), ran
 
 
 def test_no_cluster_is_named(cli: CommandLine) -> None:
@@ -131,7 +172,7 @@ def test_the_program_and_its_version(cli: CommandLine) -> None:
 
     assert cli.fine("--version").out.strip() == aiokafka_lead.__version__
     run = subprocess.run(
-        [sys.executable, "-m", "aiokafka_lead.cli", "groups", "lag", "--help"],
+        [sys.executable, "-m", "aiokafka_lead", "groups", "lag", "--help"],
         capture_output=True,
         text=True,
         timeout=60,

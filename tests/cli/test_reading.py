@@ -82,6 +82,9 @@ RECORD: ConsumerRecord[Any, Any] = ConsumerRecord(
         ("value.name != ann", False),
         ("value.name < bob", True),
         ("value.name =~ ^a", True),
+        (r'value.name =~ "^\w+$"', True),
+        (r'value.name =~ "^\\w+$"', True),
+        ("value.name =~ [n,m]", True),
         ("value.items[0].id == 7", True),
         ("value.items[1].id == null", True),
         ('value["a.b"] == true', True),
@@ -90,6 +93,9 @@ RECORD: ConsumerRecord[Any, Any] = ConsumerRecord(
         ("value.missing > 0", False),
         ("key == 007", True),
         ("key == 7", False),
+        ('key == "007"', True),
+        ('value.items[0].id == "7"', True),
+        ('value.missing == "null"', False),
         ("headers.kind == order", True),
         ("headers.raw != null", True),
         ("partition == 3", True),
@@ -102,9 +108,24 @@ def test_conditions(text: str, agrees: bool) -> None:
     assert condition(text)(RECORD) is agrees
 
 
-@pytest.mark.parametrize("text", ["value", "value >> 1", "valeu > 1", "value =~ (", "> 1", ""])
-def test_conditions_that_are_none(text: str) -> None:
-    with pytest.raises(ConfigError, match="--where"):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *((text, "") for text in ("value", "value >> 1", "valeu > 1", "value =~ (", "> 1", "")),
+        ("value.amount > 9 and value.name == ann", "one --where for each condition"),
+        ("value.name == 'ann'", 'write "ann"'),
+        ("value.name =~ '^a'", "without quotes"),
+        ("value.name ==", 'write ""'),
+        ("value.none == None", "write null"),
+        ('value["a.b"] != False', "write false"),
+        ('value["a.b"] > false', "takes a number or a text"),
+        ("timestamp_ms > @1h", "timestamp_ms is a number"),
+        ("offset == first", "offset is a number"),
+        ("partition[0] == 1", "nothing inside partition"),
+    ],
+)
+def test_conditions_that_are_none(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"--where.*{said}"):
         condition(text)
 
 

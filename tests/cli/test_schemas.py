@@ -56,6 +56,7 @@ def test_avro_in_and_out(with_registry: CommandLine, cluster: ClusterThread, tmp
     ran = cli("produce", "avro", "--value-schema", str(schema), stdin='{"id": 1, "at": 1000}')
     assert ran.code != 0
     assert "avro-value" in ran.err
+    assert "--register registers" in ran.err
     line = '{"id": 1, "at": 1000}'
     cli.fine("produce", "avro", "--value-schema", str(schema), "--register", stdin=f"{line}\n{line}\n")
     cli.fine("produce", "avro", "-K", ":", "--value-schema", "latest", stdin='k:{"id": 2, "at": 0}')
@@ -87,7 +88,7 @@ def test_protobuf_in_and_out_without_generated_modules(
         "message Order { int64 id = 1; bytes seal = 2; google.protobuf.Timestamp at = 3; }"
         "message Gone { message Why { string text = 1; } Why why = 1; }"
     )
-    lines = ['{"id": "1", "seal": "/wA=", "at": "2025-01-01T00:00:00Z"}', '{"id": "9007199254740993"}']
+    lines = ['{"id": "1", "seal": "/wA=", "at": "2025-01-01T00:00:00Z"}', '{"id": "9007199254740993", "seal": ""}']
     for topic in ("proto", "proto-again"):
         cluster.create_topic(topic, 1)
         cli.fine("produce", topic, "--value-schema", str(schema), "--register", stdin="\n".join(lines))
@@ -106,12 +107,15 @@ def test_protobuf_in_and_out_without_generated_modules(
         (("latest#mart.Nothing",), gone, "mart.Order, mart.Gone, mart.Gone.Why"),
         (("latest",), '{"id": "x"}', "line 1: the value does not fit its schema"),
         (("latest",), '{"nope": 1}', "nope"),
+        (("latest",), "[]", "line 1: the value does not fit its schema: a message is a JSON object"),
     ):
         ran = cli("produce", "proto", "--value-schema", *options, stdin=line)
         assert ran.code in (1, 2)
         assert said in ran.err.replace("\n", " ")
     filtered = cli.fine("consume", "proto", *ALL, "--value-as", "schema", "--where", "value.id > 9007199254740992")
     assert filtered.lines == lines[1:]
+    filtered = cli.fine("consume", "proto-again", *ALL, "--value-as", "schema", "--where", 'value.seal == ""')
+    assert filtered.lines == lines[1:] * 2
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ class LateNames(Names):
     def __init__(self, *, silent: bool = False) -> None:
         super().__init__()
         self.lookups: Counter[str] = Counter()
+        self.answered = 0
+        """Number of silent look-ups that have ended."""
         self._come = threading.Event()
         self._silent = silent
 
@@ -48,6 +50,7 @@ class LateNames(Names):
         self.lookups[name] += 1
         if self._silent:
             self._come.wait(SILENCE_S)
+            self.answered += 1
         return ["127.0.0.1"] if self._come.is_set() else []
 
     def come(self) -> None:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import AdminClient, Consumer, Producer
-from aiokafka_lead.errors import BootstrapResolutionError
+from aiokafka_lead.errors import BootstrapResolutionError, KafkaError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..names import Names, resolving
@@ -86,3 +86,25 @@ async def test_kip_909_a_name_server_that_does_not_answer_is_waited_for(names: N
                 await admin.stop()
             finally:
                 silent.come()
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_program_ends_while_name_servers_are_silent(backend: str) -> None:
+    silent = LateNames(silent=True)
+
+    async def main() -> None:
+        for kind in (Producer, Consumer, AdminClient):
+            with pytest.raises(KafkaError):
+                await kind(bootstrap_servers="kafka.test:9092").start(timeout_ms=50)
+            client = kind(bootstrap_servers="kafka.test:9092")
+            await client.start(wait=False)
+            while silent.lookups["kafka.test"] % 2:  # noqa: ASYNC110 - it has no event
+                await anyio.sleep(0.01)
+            await client.stop()
+
+    with resolving(silent):
+        try:
+            anyio.run(main, backend=backend)
+            assert (silent.lookups["kafka.test"], silent.answered) == (6, 0)
+        finally:
+            silent.come()

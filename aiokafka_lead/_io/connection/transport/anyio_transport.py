@@ -55,7 +55,9 @@ class AnyioTransport:
     async def connect(address: AddressInfo) -> SocketStream:
         """Return a connected stream. Raises OSError."""
         try:
-            connected = await anyio.connect_tcp(*address[1][:2])
+            host, port, *more = address[1]
+            scope = f"%{more[1]}" if more and more[1] else ""  # of a link-local address
+            connected = await anyio.connect_tcp(host + scope, port)
         except OSError as error:
             # The operating system's error is the cause of anyio's.
             raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None

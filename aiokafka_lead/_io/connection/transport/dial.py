@@ -10,14 +10,17 @@ import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar
 
 import anyio
+from anyio.lowlevel import RunVar
 
 from ....errors import KafkaConnectionError
 from ....errors.shown import shown
 from ...loop import uninterrupted
+from ...threads import BlockingCalls
 from .errors import connect_error
 
 S = TypeVar("S")
@@ -28,6 +31,11 @@ ATTEMPT_DELAY_S = 0.25
 PORT_MAX = 65_535
 HOST_CHARACTERS = 253
 """Maximum length of a DNS name (RFC 1035)."""
+
+_AT_ONCE = 16
+"""Number of names that are looked up at the same time in an event loop."""
+
+_look_ups: RunVar[BlockingCalls] = RunVar("aiokafka_lead look-ups")
 
 AddressInfo = tuple[socket.AddressFamily, Any]
 """Family of a socket, and the argument of its ``connect``."""
@@ -48,11 +56,25 @@ async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
     """
     check_endpoint(host, port)
     try:
-        infos = _numeric(host, port) or await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = _numeric(host, port) or await _looked_up(host, port)
     except (OSError, UnicodeError) as error:
         raise connect_error(error) from error
     families = [[info for info in infos if info[0] == family] for family in dict.fromkeys(info[0] for info in infos)]
     return {info[4][0]: (info[0], info[4]) for info in chain(*zip_longest(*families)) if info is not None}
+
+
+async def _looked_up(host: str, port: int) -> list[Any]:
+    """Ask the operating system's resolver.
+
+    If name servers are silent, it blocks for up to a minute, and nothing can interrupt it. ``asyncio.run`` would wait
+    for a thread of the event loop's own executor that long.
+    """
+    try:
+        calls = _look_ups.get()
+    except LookupError:
+        calls = BlockingCalls("look-ups of names", _AT_ONCE)
+        _look_ups.set(calls)
+    return await calls.run(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
 
 
 def check_endpoint(host: str, port: int) -> None:
@@ -65,7 +87,7 @@ def check_endpoint(host: str, port: int) -> None:
 
 
 def _numeric(host: str, port: int) -> list[Any]:
-    """Return the address of a numeric host, without the event loop's resolver thread; an empty list for a name."""
+    """Return the address of a numeric host, without a thread; an empty list for a name."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):

@@ -41,20 +41,21 @@ class NamedRecord(dict[str, Any]):
 def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False) -> Any:
     """Return the content of a model, a dataclass, a struct or a numpy number; None for other values.
 
-    Dataclasses and structs (msgspec, attrs) are converted one level deep, and so are pydantic's models with
-    ``keep_classes``. Raises `SchemaContentError` if a model refuses.
+    Dataclasses and structs (msgspec, attrs) are converted one level deep, pydantic's models and dataclasses as pydantic
+    dumps them; with ``keep_classes`` their dicts have the names of their classes, as `NamedRecord`. Raises
+    `SchemaContentError` if a model refuses.
     """
     kind = type(value)
     if kind in _LEAVES or inspect.isclass(value):
         return None
+    mode: Any = "json" if for_json else "python"
     try:
-        if is_model_class(kind):
-            if keep_classes and not getattr(kind, "__pydantic_root_model__", False):
-                names = {
-                    name: each.serialization_alias or each.alias or name for name, each in kind.model_fields.items()
-                }
-                return {names.get(name, name): content for name, content in value}
-            return value.model_dump(mode="json" if for_json else "python", by_alias=True)
+        if is_model_class(kind) or hasattr(kind, _SERIALIZER):
+            if is_model_class(kind):
+                dumped = value.model_dump(mode=mode, by_alias=True)
+            else:  # a dataclass of pydantic's
+                dumped = kind.__pydantic_serializer__.to_python(value, mode=mode, by_alias=True)
+            return _with_classes(value, dumped) if keep_classes else dumped
         if dataclasses.is_dataclass(value):
             return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         if hasattr(kind, "__struct_encode_fields__"):  # msgspec
@@ -71,6 +72,50 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
         raise SchemaContentError("the value's content cannot be taken out of it", reason) from error
     return None
 
+
+def _with_classes(value: Any, dumped: Any) -> Any:
+    """Return pydantic's dump of a value, in which the dict of each model and dataclass has the name of its class."""
+    kind = type(value)
+    if getattr(kind, "__pydantic_root_model__", False):
+        return _with_classes(value.root, dumped)
+    if isinstance(dumped, (list, tuple)):
+        if not isinstance(value, Collection) or len(value) != len(dumped):
+            return dumped
+        return type(dumped)([_with_classes(*pair) for pair in zip(value, dumped, strict=True)])
+    if not isinstance(dumped, dict):
+        return dumped
+    if isinstance(value, Mapping):
+        content = {key: _with_classes(value.get(key), inner) for key, inner in dumped.items()}
+        return NamedRecord(value.record_name, content) if isinstance(value, NamedRecord) else content
+    if is_model_class(kind):
+        dumped = _dumped_by_own_class(value, dumped)
+        fields = {each.serialization_alias or each.alias or name: name for name, each in kind.model_fields.items()}
+        fields |= {each.alias or name: name for name, each in kind.model_computed_fields.items()}
+    elif dataclasses.is_dataclass(kind):
+        fields = {field.name: field.name for field in dataclasses.fields(kind)}
+    else:
+        return dumped
+    content = {}
+    for name, inner in dumped.items():
+        nested = isinstance(inner, (dict, list, tuple))
+        content[name] = _with_classes(getattr(value, fields.get(name, name), None), inner) if nested else inner
+    return NamedRecord(kind.__name__, content)
+
+
+def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
+    """Return a model's dump by its own class, if pydantic has dumped it by a base class, with which it is annotated.
+
+    The name of its class chooses the branch of a union, whose fields the base class lacks.
+    """
+    written = [name for name, each in type(value).model_fields.items() if not each.exclude]
+    if len(dumped) < len(written):
+        bases = (each for each in type(value).__mro__[1:] if getattr(each, "__pydantic_complete__", False))
+        if any(dumped == each.__pydantic_serializer__.to_python(value, by_alias=True) for each in bases):
+            return value.model_dump(by_alias=True)
+    return dumped
+
+
+_SERIALIZER = "__pydantic_serializer__"
 
 _NUMBERS = ("b", "i", "u", "f")
 """numpy's kinds of numbers."""

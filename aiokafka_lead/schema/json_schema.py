@@ -1,4 +1,4 @@
-"""JSON Schema, by jsonschema (the ``jsonschema`` extra)."""
+"""JSON Schema, with the package jsonschema (the ``jsonschema`` extra)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AS_THEY_ARE = (str, bool, int)
 _NO_NUMBER = "JSON has no such number"
 
 _WHOLE_DIGITS = 18
-"""Maximum number of digits of a `Decimal` that becomes an integer: any client can read it."""
+"""Maximum number of digits of a `Decimal` that becomes an integer, so that any client can read it."""
 
 
 def jsonable(value: Any) -> Any:
@@ -79,7 +79,7 @@ def _jsonable(value: Any, path: str) -> Any:
         return _jsonable(content, path)
     if isinstance(value, Collection) and not isinstance(value, (bytes, bytearray, memoryview)):
         items: list[Any] = []
-        for inner in value:  # and not a comprehension, which would be one frame more
+        for inner in value:  # not a comprehension, which would add a frame
             items.append(_jsonable(inner, f"{path}[{len(items)}]"))
         return items
     raise _refused(path, value, "JSON has no such value")
@@ -218,7 +218,7 @@ class JsonReader:
     def __init__(self, writer: ResolvedSchema, *, validate: bool) -> None:
         self._validator = _Validator(writer, strict=False) if validate else None
         if self._validator is not None and self._validator.unchecked:
-            text = "the JSON Schema %s has patterns that this client cannot check, and values are not checked by them: %s"
+            text = "the JSON Schema %s has patterns that this client does not know, and does not check: %s"
             _log.warning(text, start_of(writer.schema.text), shown(some_of(self._validator.unchecked)))
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
@@ -258,7 +258,7 @@ class JsonFormat:
         self.record_name = None
         if self.schema is not None:
             if not self.schema.references:
-                _Validator(ResolvedSchema(self.schema), strict=self._validate)  # errors in it are raised immediately
+                _Validator(ResolvedSchema(self.schema), strict=self._validate)  # raises its errors immediately
             self.record_name = _title(self.schema)
 
     def writer(self, resolved: ResolvedSchema) -> JsonWriter:

@@ -24,7 +24,7 @@ def is_message_class(kind: Any) -> bool:
 class NamedRecord(dict[str, Any]):
     """A record read from a union of several records: a dict with the record's name.
 
-    Written again, it goes to the same branch.
+    If it is written again, the name selects the same branch.
     """
 
     __slots__ = ("record_name",)
@@ -41,16 +41,16 @@ class NamedRecord(dict[str, Any]):
 def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False) -> Any:
     """Return the content of a model, a dataclass, a struct or a numpy number; None for other values.
 
-    Dataclasses and structs (msgspec, attrs) are converted one level deep, pydantic's models and dataclasses as pydantic
-    dumps them; with ``keep_classes`` their dicts have the names of their classes, as `NamedRecord`. Raises
-    `SchemaContentError` if a model refuses.
+    Dataclasses and structs (msgspec, attrs) are converted one level deep. Pydantic's models and dataclasses are dumped
+    by pydantic, with ``keep_classes`` to dicts with the names of their classes (`NamedRecord`). Raises
+    `SchemaContentError` if a model cannot be converted.
     """
     kind = type(value)
     if kind in _LEAVES or inspect.isclass(value):
         return None
     mode: Any = "json" if for_json else "python"
     try:
-        if is_model_class(kind) or hasattr(kind, _SERIALIZER):
+        if is_model_class(kind) or hasattr(kind, "__pydantic_serializer__"):
             if is_model_class(kind):
                 dumped = value.model_dump(mode=mode, by_alias=True)
             else:  # a dataclass of pydantic's
@@ -115,8 +115,6 @@ def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
     return dumped
 
 
-_SERIALIZER = "__pydantic_serializer__"
-
 _NUMBERS = ("b", "i", "u", "f")
 """numpy's kinds of numbers."""
 
@@ -137,9 +135,9 @@ def values_in(value: Any) -> Iterator[Any] | None:
 
 
 def is_deeper(value: Any, levels: int, values_in: Callable[[Any], Iterator[Any] | None] = values_in) -> bool:
-    """Return True if values are nested, by ``values_in``, more than ``levels`` deep.
+    """Return True if values are nested more than ``levels`` deep; ``values_in`` returns the values in a value.
 
-    Traverses them without recursion. A value that contains itself is deeper than any number.
+    Works without recursion. A value that contains itself is deeper than any number.
     """
     within = [iter((value,))]
     while within:

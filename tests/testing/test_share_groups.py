@@ -1,4 +1,4 @@
-"""Share groups by their own rules; the tests of Apache Kafka compare them with its own."""
+"""Share groups follow their rules; the tests on Apache Kafka compare them with Kafka's share groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One embedded broker's presence on the network: its listener and its connections."""
+"""An embedded broker's listener and connections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BrokerServer:
         self._connections: set[ServerConnection] = set()
         self._shares = engine.share_broker(node.node_id)
         self.leads_to: BrokerServer | None = None
-        """The broker that answers at this one's address; None for this one itself."""
+        """The broker that answers at this broker's address instead of it, or None."""
 
     @property
     def connections(self) -> list[ServerConnection]:
@@ -43,14 +43,14 @@ class BrokerServer:
         return list(self._connections)
 
     async def start(self, port: int) -> int:
-        """Listen; return the port, which differs from ``port`` only for 0."""
+        """Listen, and return the port; a ``port`` of 0 takes a free port."""
         options = self._engine.options
         self._listener = await listen(self._bind_host, port, options, self._accept, self._task_group)
         self.node.running = True
         return self._listener.port
 
     async def stop(self, *, reset: bool) -> None:
-        """Stop listening, and close connections: with a reset like a killed process, or after pending writes."""
+        """Stop listening, and close connections: after pending writes, or with ``reset`` like a killed process."""
         self.node.running = False
         self.node.fetch_sessions.clear()
         self._shares.clear()

@@ -26,11 +26,11 @@ _BEHIND_S = 1e-6
 
 
 class StuckError(AssertionError):
-    """Nothing will ever happen again, or time does not pass."""
+    """No further event is possible, or time does not advance."""
 
 
 class Network:
-    """Delays on the way, and the ports that are out of reach."""
+    """Delays of the network, and its unreachable ports."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -38,15 +38,15 @@ class Network:
         self.silent: set[int] = set()
         """Ports at which connects get no answer."""
         self.stalled: set[tuple[int, bool]] = set()
-        """Ports to which, and (True) from which nothing gets through, although connections stay open."""
+        """Ports to which, and (True) from which, no bytes arrive, although connections stay open."""
         self.ends: list[End] = []
 
     def delay_s(self) -> float:
-        """Return the time of one way."""
+        """Return a one-way delay."""
         return self._rng.uniform(0.0002, self.longest_s)
 
     def heal(self) -> None:
-        """End all faults; what was held up arrives."""
+        """End all faults; delayed bytes arrive."""
         self.silent.clear()
         self.stalled.clear()
         for end in self.ends:
@@ -88,12 +88,12 @@ class End(asyncio.Transport):
         loop.call_at(self._arrives_at, peer.arrive, chunk)
 
     def join(self, peer: End) -> None:
-        """Begin to reach the other end."""
+        """Begin to deliver to the other end."""
         self.peer = peer
         self.resume_way()
 
     def resume_way(self) -> None:
-        """Send what was held up."""
+        """Send the delayed bytes."""
         held, self._held = self._held, []
         for chunk in held:
             self._send(chunk)
@@ -151,7 +151,7 @@ class End(asyncio.Transport):
     # --- the rest of a transport -------------------------------------------------------------------------------------
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Take any amount."""
+        """Do nothing: any amount is buffered."""
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol
@@ -175,7 +175,7 @@ class _Waits:
 
 
 def _described(handle: asyncio.Handle) -> str:
-    """Return what a callback is part of: of a task, the lines at which it waits, outermost first."""
+    """Describe a callback: for a task, the lines at which it waits, outermost first."""
     task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
     if not isinstance(task, asyncio.Task):
         return repr(handle)

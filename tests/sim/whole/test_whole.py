@@ -1,4 +1,4 @@
-"""Whole clients on virtual time, in a process of their own: some seeds of each play, and that a seed replays."""
+"""Whole clients on virtual time, in a separate process: some seeds of each play, and the replay of a seed."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
                 found_ones = {each: known(each) for each in inner}
                 content[name] = {found: made(inner[each]) for each, found in found_ones.items() if found is not None}
                 if None in found_ones.values():
-                    content[name] |= {"": True}
+                    content[name] |= {"^": True}
             else:
                 content[name] = inner if name in _ELSEWHERE else made(inner)
         return content

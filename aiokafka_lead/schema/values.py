@@ -107,9 +107,10 @@ def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
 
     The name of its class chooses the branch of a union, whose fields the base class lacks.
     """
-    written = [name for name, each in type(value).model_fields.items() if not each.exclude]
-    if len(dumped) < len(written):
-        bases = (each for each in type(value).__mro__[1:] if getattr(each, "__pydantic_complete__", False))
+    kind = type(value)
+    written = sum(not each.exclude for each in kind.model_fields.values()) + len(kind.model_computed_fields)
+    if len(dumped) < written:
+        bases = (each for each in kind.__mro__[1:] if getattr(each, "__pydantic_complete__", False))
         if any(dumped == each.__pydantic_serializer__.to_python(value, by_alias=True) for each in bases):
             return value.model_dump(by_alias=True)
     return dumped

@@ -67,7 +67,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
         self._described = described
         self._readers: dict[bytes, Reader] = {}
         self._troubles: dict[bytes, tuple[KafkaError, float, int]] = {}
-        """By schema: the error, its expiry, and the number of registrations before it."""
+        """The error of each schema that cannot be used, its expiry, and the number of registrations before it."""
 
     def __repr__(self) -> str:
         return f"SchemaDeserializer({self._registry!r})"

@@ -11,6 +11,7 @@ import uuid
 from typing import Any, Generic, NewType, NotRequired, TypedDict, TypeVar
 
 import attrs
+import pydantic.dataclasses
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
@@ -92,6 +93,13 @@ class Receipt(BaseModel):
         return self.cents / 100
 
 
+@pydantic.dataclasses.dataclass(kw_only=True)
+class Ticket:
+    number: int = Field(alias="ticketNumber")
+    colour: Colour
+    token: str = Field(default="MARKED secret", exclude=True)
+
+
 LINE = {
     "type": "record",
     "name": "Line",
@@ -153,6 +161,20 @@ async def test_what_is_written_is_read_into_the_same_type(
     into: Any
     for into in (type(value), [type(value), Line]):
         assert await registry.deserializer(into).decode(content) == value
+
+
+async def test_dataclasses_of_pydantic(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """With an alias, a validated field and an excluded one."""
+    registry = SchemaRegistry(schema_registry.url)
+    made: Any = Ticket
+    value = made(ticketNumber=7, colour=Colour.BLUE, token="MARKED other")
+    for serializer in (
+        registry.avro_serializer(avro("colour", fields=[{"name": "ticketNumber", "type": "int"}]), auto_register=True),
+        registry.json_serializer({"type": "object", "additionalProperties": True}, auto_register=True),
+    ):
+        content = await serializer.encode(value, f"tickets-{id(serializer)}")
+        assert b"MARKED" not in content
+        assert await registry.deserializer(Ticket).decode(content) == made(ticketNumber=7, colour=Colour.BLUE)
 
 
 async def test_structs_of_msgspec(schema_registry: EmbeddedSchemaRegistry) -> None:

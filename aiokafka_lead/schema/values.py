@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ..errors import SchemaContentError
@@ -75,31 +76,47 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
 
 def _with_classes(value: Any, dumped: Any) -> Any:
     """Return pydantic's dump of a value, in which the dict of each model and dataclass has the name of its class."""
+    if type(dumped) not in _NESTED:
+        return dumped
     kind = type(value)
     if getattr(kind, "__pydantic_root_model__", False):
         return _with_classes(value.root, dumped)
-    if isinstance(dumped, (list, tuple)):
-        if not isinstance(value, Collection) or len(value) != len(dumped):
+    if type(dumped) is not dict:
+        if _NESTED.isdisjoint(map(type, dumped)) or not isinstance(value, Collection) or len(value) != len(dumped):
             return dumped
-        return type(dumped)([_with_classes(*pair) for pair in zip(value, dumped, strict=True)])
-    if not isinstance(dumped, dict):
-        return dumped
+        return type(dumped)(map(_with_classes, value, dumped))
     if isinstance(value, Mapping):
         content = {key: _with_classes(value.get(key), inner) for key, inner in dumped.items()}
         return NamedRecord(value.record_name, content) if isinstance(value, NamedRecord) else content
-    if is_model_class(kind):
-        dumped = _dumped_by_own_class(value, dumped)
-        fields = {each.serialization_alias or each.alias or name: name for name, each in kind.model_fields.items()}
-        fields |= {each.alias or name: name for name, each in kind.model_computed_fields.items()}
-    elif dataclasses.is_dataclass(kind):
-        fields = {field.name: field.name for field in dataclasses.fields(kind)}
-    else:
+    attributes, most = _attributes(kind)
+    if attributes is None:
         return dumped
-    content = {}
+    if len(dumped) < most:
+        dumped = _dumped_by_own_class(value, dumped)
+    record = NamedRecord(kind.__name__, dumped)
     for name, inner in dumped.items():
-        nested = isinstance(inner, (dict, list, tuple))
-        content[name] = _with_classes(getattr(value, fields.get(name, name), None), inner) if nested else inner
-    return NamedRecord(kind.__name__, content)
+        if type(inner) in _NESTED:
+            record[name] = _with_classes(getattr(value, attributes.get(name, name), None), inner)
+    return record
+
+
+_NESTED = frozenset((dict, list, tuple))
+
+
+@lru_cache(1000)
+def _attributes(kind: Any) -> tuple[dict[str, str] | None, int]:
+    """Return the attributes of a model or dataclass by the names in its dump, and the usual number of these.
+
+    None for another class.
+    """
+    if is_model_class(kind):
+        fields = {each.serialization_alias or each.alias or name: name for name, each in kind.model_fields.items()}
+        computed = {each.alias or name: name for name, each in kind.model_computed_fields.items()}
+        excluded = sum(bool(each.exclude) for each in kind.model_fields.values())
+        return fields | computed, len(fields) + len(computed) - excluded
+    if dataclasses.is_dataclass(kind):
+        return {field.name: field.name for field in dataclasses.fields(kind)}, 0
+    return None, 0
 
 
 def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
@@ -107,12 +124,9 @@ def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
 
     The name of its class chooses the branch of a union, whose fields the base class lacks.
     """
-    kind = type(value)
-    written = sum(not each.exclude for each in kind.model_fields.values()) + len(kind.model_computed_fields)
-    if len(dumped) < written:
-        bases = (each for each in kind.__mro__[1:] if getattr(each, "__pydantic_complete__", False))
-        if any(dumped == each.__pydantic_serializer__.to_python(value, by_alias=True) for each in bases):
-            return value.model_dump(by_alias=True)
+    bases = (each for each in type(value).__mro__[1:] if getattr(each, "__pydantic_complete__", False))
+    if any(dumped == each.__pydantic_serializer__.to_python(value, by_alias=True) for each in bases):
+        return value.model_dump(by_alias=True)
     return dumped
 
 

@@ -78,7 +78,7 @@ def _with_classes(value: Any, dumped: Any) -> Any:
     """Return pydantic's dump of a value, in which the dict of each model and dataclass has the name of its class."""
     if type(dumped) not in _NESTED:
         return dumped
-    kind = type(value)
+    kind: Any = type(value)
     if getattr(kind, "__pydantic_root_model__", False):
         return _with_classes(value.root, dumped)
     if type(dumped) is not dict:
@@ -104,19 +104,22 @@ _NESTED = frozenset((dict, list, tuple))
 
 
 @lru_cache(1000)
-def _attributes(kind: Any) -> tuple[dict[str, str] | None, int]:
+def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
     """Return the attributes of a model or dataclass by the names in its dump, and the usual number of these.
 
     None for another class.
     """
-    if is_model_class(kind):
-        fields = {each.serialization_alias or each.alias or name: name for name, each in kind.model_fields.items()}
-        computed = {each.alias or name: name for name, each in kind.model_computed_fields.items()}
-        excluded = sum(bool(each.exclude) for each in kind.model_fields.values())
-        return fields | computed, len(fields) + len(computed) - excluded
-    if dataclasses.is_dataclass(kind):
+    described = kind.model_fields if is_model_class(kind) else getattr(kind, "__pydantic_fields__", None)
+    if described is None:
+        if not dataclasses.is_dataclass(kind):
+            return None, 0
         return {field.name: field.name for field in dataclasses.fields(kind)}, 0
-    return None, 0
+    fields = {each.serialization_alias or each.alias or name: name for name, each in described.items()}
+    if not is_model_class(kind):
+        return fields, 0
+    computed = {each.alias or name: name for name, each in kind.model_computed_fields.items()}
+    excluded = sum(bool(each.exclude) for each in described.values())
+    return fields | computed, len(fields) + len(computed) - excluded
 
 
 def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
@@ -124,7 +127,8 @@ def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
 
     The name of its class chooses the branch of a union, whose fields the base class lacks.
     """
-    bases = (each for each in type(value).__mro__[1:] if getattr(each, "__pydantic_complete__", False))
+    every: tuple[Any, ...] = type(value).__mro__[1:]
+    bases = (each for each in every if getattr(each, "__pydantic_complete__", False))
     if any(dumped == each.__pydantic_serializer__.to_python(value, by_alias=True) for each in bases):
         return value.model_dump(by_alias=True)
     return dumped

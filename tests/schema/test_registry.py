@@ -311,8 +311,9 @@ class _Proxy(EmbeddedSchemaRegistry):
 async def test_a_server_that_is_no_registry_is_passed_over(
     schema_registry: EmbeddedSchemaRegistry, status: int
 ) -> None:
-    with _Proxy() as proxy:
-        proxy.status = status
+    proxy = _Proxy()
+    proxy.status = status
+    with proxy:
         registry = SchemaRegistry(f"{proxy.url},{schema_registry.url}")
         content = await registry.avro_serializer(ORDER, auto_register=True).encode(order(1), "orders")
         assert await registry.deserializer().decode(content) == order(1)
@@ -325,7 +326,7 @@ async def test_a_server_that_is_no_registry_is_passed_over(
 
 async def test_the_text_of_a_failing_registry_is_shown() -> None:
     class Failing(EmbeddedSchemaRegistry):
-        def answer(self, *_: Any) -> tuple[int, Any]:
+        def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
             return 500, {"error_code": 50001, "message": "Error in the backend data store"}
 
     with Failing() as failing:

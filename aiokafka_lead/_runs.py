@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -17,6 +18,7 @@ from .errors import (
     ConfigError,
     InvalidPartitionsError,
     KafkaError,
+    MessageTooLargeError,
     RecordDeserializationError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from ._io.run.routing import Routing
     from ._io.run.service import Health
     from .config import ConsumerConfig
-    from .config.run import RunOptions
+    from .config.run import DeadLetterProducer, RunOptions
     from .handlers import Handlers
     from .producer import Producer
     from .producer.pipeline import TransactionPipeline
@@ -59,11 +61,12 @@ async def run_consumer(
         checked_producer(exactly_once, config)
     read = None if subscription.kind is SubscriptionKind.PATTERN else subscription.topics
     routing = routing_of(handler, transactional=exactly_once is not None, read=read, subscribe=subscribe)
+    check_apart(config.dead_letter_topic, subscription.topics, subscription.pattern)
 
     async def work() -> None:
         from ._io.run.runner import run
 
-        async with retry_topics(engine, config, own.group_id, routing):
+        async with client.handling(), retry_topics(engine, config, own.group_id, routing):
             if exactly_once is not None:
                 from ._io.run.exactly_once import run_exactly_once
 
@@ -76,19 +79,40 @@ async def run_consumer(
     await attended(consumer, own.close_timeout_ms, config, work)
 
 
+def check_apart(dead_letter_topic: str | None, read: Collection[str], pattern: re.Pattern[str] | None = None) -> None:
+    """Raise `ConfigError` if the run would read its own dead letters, which would fail again and again."""
+    if dead_letter_topic is None:
+        return
+    matches = pattern is not None and pattern.fullmatch(dead_letter_topic) is not None
+    if dead_letter_topic in read or matches:
+        why = "matches its pattern" if matches else "is one of its topics"
+        raise ConfigError(
+            f"dead_letter_topic must be a topic that the consumer does not read, but {dead_letter_topic} {why}"
+        )
+
+
 async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDeserializationError]) -> None:
-    """Wait until records that cannot be deserialized may be skipped: until their dead letters, if any, are stored."""
+    """Wait until records that cannot be deserialized may be skipped: until their dead letters, if any, are stored.
+
+    Raises the error of one in the dead-letter topic itself: its dead letter would be read next, and so on.
+    """
     log = client_log("consumer", config.client_id)
     done = "is left out"
     if config.on_bad_record == "dead_letter":
+        for error in errors:
+            if error.record.topic == config.dead_letter_topic:
+                raise error
         from ._core.run.options import RunConfig
 
         handling = RunConfig.from_options({"dead_letter_topic": config.dead_letter_topic})
         async with outlets(client, handling, config.group_id) as dead_letters:
             if dead_letters is None:
                 raise ClientClosedError
-            for sent in [await dead_letters.send(error.record, error, 0) for error in errors]:
-                await sent
+            for error, sent in [(error, await dead_letters.send(error.record, error, 0)) for error in errors]:
+                try:
+                    await sent
+                except MessageTooLargeError:
+                    await (await dead_letters.send(error.record, error, 0, brief=True))
         done = f"went to {config.dead_letter_topic}"
     for error in errors:
         log.warning("%s %s", bad_record(error), done)
@@ -153,15 +177,24 @@ async def outlets(
         yield None
         return
     # Imported here, so that runs without dead letters and results do not pay for it.
+    from ._io.run.by_size import BySize
     from ._io.run.dead_letters import DeadLetters, check_writable
     from .producer import Producer
+
+    # Records may be larger than the limits for new ones: they were taken by brokers before.
+    unlimited = {"max_request_size": INT32_MAX, "buffer_memory": INT32_MAX}
+
+    async def compressing() -> Producer[Any, Any]:
+        return await stack.enter_async_context(Producer._beside(client, compression_type="gzip", **unlimited))
 
     found: DeadLetters | None = None
     async with AsyncExitStack() as stack:
         with client.beginnings.within(math.inf):
-            producer = own = config.dead_letter_producer
+            producer: DeadLetterProducer | None = config.dead_letter_producer
+            own: Any = None
             if producer is None or targets or later:
-                own = await stack.enter_async_context(Producer._beside(client, max_request_size=INT32_MAX))
+                plain = await stack.enter_async_context(Producer._beside(client, max_request_size=INT32_MAX))
+                own = BySize(plain, compressing)
             if config.dead_letter_topic is not None:
                 dead_letters = DeadLetters(producer or own, config.dead_letter_topic, group_id)
                 await dead_letters.check()

@@ -18,7 +18,7 @@ from .._io.share.reader import ShareBatches, TracedShareRecords
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
 from .._options.read_types import K, V
-from .._runs import attended, outlets, routing_of
+from .._runs import attended, check_apart, outlets, routing_of
 from ..config.share import ShareConsumerConfig
 from ..errors import ConfigError, KafkaError
 from ..types import AcknowledgeType, TopicPartition
@@ -153,7 +153,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         """Release unacknowledged records, leave the group and close every connection, within ``timeout_ms`` (10000).
 
         Pending acknowledgements are sent first. Iterations end; other waiting calls raise `ClientClosedError`. May be
-        called again.
+        called again. In a handler of `run`, it returns at once, and `run` returns when the consumer has stopped.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -197,7 +197,8 @@ class ShareConsumer(Facade, Generic[K, V]):
         """Return records by partition: those already acquired, or else the first to arrive within ``timeout_ms``.
 
         Returns at most ``max_records`` records (``max_poll_records``). The result is empty if no record arrives in
-        time.
+        time. Raises any error that prevents reading, `IllegalStateError` while another task waits for records, and
+        `ClientClosedError` when the consumer is stopped.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = self._config.max_poll_records
@@ -233,9 +234,9 @@ class ShareConsumer(Facade, Generic[K, V]):
         means another delivery, which is logged. Records are acquired ahead only if they will be handled before their
         locks expire. Deserializers run in the handler's task.
 
-        When the consumer is stopped, possibly by a handler, waiting records are released, running handlers get the
-        timeout of `stop` less its last quarter (at most 2 s), and `run` returns. It does the same after `unsubscribe`.
-        When `run` is cancelled, handlers are cancelled, and all their records are released.
+        When the consumer is stopped, waiting records are released, running handlers get the timeout of `stop` less its
+        last quarter (at most 2 s), and `run` returns. In a handler `stop` returns at once. It does the same after
+        `unsubscribe`. When `run` is cancelled, handlers are cancelled, and all their records are released.
 
         Raises `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not
         async, and any error that prevents a consumer from reading.
@@ -246,9 +247,13 @@ class ShareConsumer(Facade, Generic[K, V]):
 
         config = ShareRunConfig.from_options(options)
         routing = routing_of(handler, transactional=False, read=self.subscription(), subscribe=self.subscribe)
+        check_apart(config.dead_letter_topic, self.subscription())
 
         async def work() -> None:
-            async with outlets(self._client, config, self._config.group_id, routing) as dead_letters:
+            async with (
+                self._client.handling(),
+                outlets(self._client, config, self._config.group_id, routing) as dead_letters,
+            ):
                 await run(self._engine, config, routing, dead_letters)
 
         await attended(self, self._config.close_timeout_ms, config, work)

@@ -14,7 +14,7 @@ import pydantic
 import pytest
 
 from aiokafka_lead import ConsumerRecord, Transaction
-from aiokafka_lead._core.run.binding import bound
+from aiokafka_lead._core.run.binding import bound, bound_to_batch
 from aiokafka_lead._core.run.delays import Closed, delays
 from aiokafka_lead._core.run.failures import blamed, described, quotes_input
 from aiokafka_lead._core.run.later import RetryTopics
@@ -419,3 +419,115 @@ def test_a_group_names_its_only_error_and_quotes_no_input() -> None:
     assert blamed(group) is caught.value
     assert quotes_input(group)
     assert "secret" not in described(group)
+
+
+async def order_or_none(order: Model | None = None) -> Any:
+    return order
+
+
+async def order_by_default(order: Model = Model(cents=0)) -> Any:  # noqa: B008
+    return order
+
+
+async def order_implicitly(order: Model = None) -> Any:  # type: ignore[assignment]
+    return order
+
+
+@pytest.mark.parametrize("handler", [order_or_none, order_by_default, order_implicitly])
+async def test_a_parameter_with_a_default_gets_the_value(handler: Any) -> None:
+    assert await got(handler) == Model(cents=3)
+    default = handler.__defaults__[0]
+    assert await got(handler, record(None)) == default
+    if default is None:
+        assert await got(handler, record(b" null\n")) is None
+    with pytest.raises(RecordDeserializationError):
+        await got(handler, record(b"{}"))
+
+
+async def test_a_parameter_with_a_default_gets_the_part_of_its_name() -> None:
+    async def handle(
+        order: Model,
+        key: str = "none",
+        headers: dict[str, str] | None = None,
+        *,
+        offset: int = -1,
+        partition: int | None = None,
+        note: str = "its default",
+    ) -> Any:
+        return order.cents, key, headers, offset, partition, note
+
+    assert await got(handle) == (3, "k", {"trace": "t"}, 7, 0, "its default")
+    assert await got(handle, record(key=None)) == (3, "none", {"trace": "t"}, 7, 0, "its default")
+
+    async def of_record(given: Record, flag: bool = False, offset: int = -1) -> Any:
+        return given.offset, flag, offset
+
+    assert await got(of_record) == (7, False, 7)
+
+
+async def test_a_partial_gives_what_it_says() -> None:
+    async def handle(order: Model, offset: int = -1, service: Odd | None = None) -> Any:
+        return order.cents, offset, service
+
+    odd = Odd()
+    assert await got(functools.partial(handle, offset=1, service=odd)) == (3, 1, odd)
+
+
+async def test_a_default_of_a_type_that_only_type_checkers_know_stays() -> None:
+    async def handle(order: Model, service: NotThere = None) -> Any:  # type: ignore[name-defined]  # noqa: F821
+        return order.cents, service
+
+    assert await got(handle) == (3, None)
+
+
+async def test_a_parameter_with_a_default_gets_the_transaction_if_there_is_one() -> None:
+    async def handle(given: Record, flag: bool = False, txn: Transaction[Any, Any] | None = None) -> Any:
+        return given.offset, flag, txn
+
+    txn: Any = object()
+    assert await bound(handle, transactional=True)(record(), txn) == (7, False, txn)
+    assert await got(handle) == (7, False, None)
+
+
+async def test_a_batch_may_have_defaults() -> None:
+    async def handle(orders: list[Model] = [], txn: Any = None) -> Any:  # noqa: B006
+        return orders, txn
+
+    txn: Any = object()
+    for transactional in (False, True):
+        call, item = bound_to_batch(handle, transactional=transactional)
+        assert item(record()) == Model(cents=3)
+        assert await call([1], *[txn] * transactional) == ([1], txn if transactional else None)
+
+
+@pytest.mark.parametrize("kind", [Model | None, int | None, list[int] | None, Plain | None, Struct | None])
+async def test_null_is_none(kind: Any) -> None:
+    async def handler(value):  # type: ignore[no-untyped-def]
+        return value
+
+    handler.__annotations__["value"] = kind
+    assert await got(handler, record(b"null")) is None
+    assert await got(handler, record(None)) is None
+    with pytest.raises(RecordDeserializationError):
+        await got(handler, record(b"nul"))
+
+
+@pytest.mark.parametrize("handler", [model, struct, plain, typed, mapping, some_dict])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32-le"])
+async def test_json_in_other_encodings(handler: Any, encoding: str) -> None:
+    value = '{"cents": 3}'
+    assert await got(handler, record(value.encode(encoding))) == await got(handler, record(value.encode()))
+    with pytest.raises(RecordDeserializationError):
+        await got(handler, record("{".encode(encoding)))
+
+
+@pytest.mark.parametrize("handler", [model, plain, typed, mapping])
+async def test_numbers_in_quotes_are_numbers_for_all_that_pydantic_may_check(handler: Any) -> None:
+    assert await got(handler, record(b'{"cents": "3"}')) == await got(handler)
+
+
+async def test_null_as_text_is_text() -> None:
+    async def handle(value: str | None) -> Any:
+        return value
+
+    assert await got(handle, record(b"null")) == "null"

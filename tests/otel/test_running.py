@@ -237,3 +237,29 @@ async def test_exactly_once(cluster: EmbeddedCluster, spans: Spans) -> None:
     assert ids(letter.parent) == ids(bad[-1])
     assert attributes(bad[0])["error.type"].endswith("CannotHandleError")
     assert ids(spans.named("send copies")[-1].parent) == ids(spans.named("process events")[-1])
+
+
+@pytest.mark.parametrize("how", ["plain", "in order", "exactly once"])
+async def test_retry_topics_find_their_headers_before_those_of_the_trace(
+    cluster: EmbeddedCluster, spans: Spans, how: str
+) -> None:
+    handled = anyio.Event()
+    seen: list[Record] = []
+
+    async def handle(record: Record, *txn: object) -> None:
+        seen.append(record)
+        if len(seen) < 3:
+            raise CannotHandleError
+        handled.set()
+
+    options: dict[str, Any] = {"retries": 0, "retry_topics": ["50ms", "60ms"]}
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"1", key=b"k", headers=[("own", b"1")])
+    async with Producer(cluster.bootstrap_servers, transactional_id="t") as producer, member(cluster) as consumer:
+        if how == "exactly once":
+            options["exactly_once"] = producer
+        elif how == "in order":
+            options["retry_order"] = "key"
+        await run(consumer, handle, handled, **options)
+    assert [(record.topic, record.offset) for record in seen] == [("events", 0)] * 3
+    assert {tuple(name for name, _ in record.headers) for record in seen} == {("own", "traceparent")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from functools import partial
@@ -12,8 +13,17 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import DEAD_LETTER_HEADERS, ConsumerRecord, Producer
+from aiokafka_lead import (
+    DEAD_LETTER_HEADERS,
+    Consumer,
+    ConsumerRecord,
+    Handlers,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from aiokafka_lead.errors import (
+    ConfigError,
     HandlerError,
     InvalidRecordError,
     KafkaError,
@@ -326,6 +336,60 @@ async def test_a_dead_letter_topic_that_is_missing_is_told_at_once(cluster: Embe
             await consumer.run(_nothing, dead_letter_topic="nowhere", dead_letter_producer=producer)
 
 
+def _by_name(consumer: Consumer[Any, Any]) -> None:
+    consumer.subscribe(["events", "failed"])
+
+
+def _by_pattern(consumer: Consumer[Any, Any]) -> None:
+    consumer.subscribe(pattern=".*e.*")
+
+
+def _by_partition(consumer: Consumer[Any, Any]) -> None:
+    consumer.assign([TopicPartition("failed", 0)])
+
+
+@pytest.mark.parametrize("choose", [_by_name, _by_pattern, _by_partition])
+async def test_dead_letters_that_the_consumer_would_read_are_refused(cluster: EmbeddedCluster, choose: Any) -> None:
+    async with runner_of(cluster) as consumer:
+        consumer.unsubscribe()
+        choose(consumer)
+        with pytest.raises(ConfigError, match="dead_letter_topic must be a topic that the consumer does not read"):
+            await consumer.run(_nothing, dead_letter_topic="failed")
+
+
+async def test_share_consumers_do_not_read_their_own_dead_letters(cluster: EmbeddedCluster) -> None:
+    async with ShareConsumer("failed", bootstrap_servers=cluster.bootstrap_servers, group_id="shared") as consumer:
+        with pytest.raises(ConfigError, match="dead_letter_topic must be a topic that the consumer does not read"):
+            await consumer.run(_nothing, dead_letter_topic="failed")
+
+
+@pytest.mark.parametrize("how", ["plain", "retry topics", "exactly once"])
+async def test_a_record_that_fails_in_the_dead_letter_topic_ends_the_run(cluster: EmbeddedCluster, how: str) -> None:
+    async with Producer(cluster.bootstrap_servers) as other:
+        await other.send_and_wait("events", b"0")
+        await other.send_and_wait("failed", b"1")
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
+    run: dict[str, Any] = {"retries": 0, "dead_letter_topic": "failed"}
+    async with (
+        Consumer("events", group_id="g", **options) as consumer,
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+    ):
+
+        async def handle(record: Record, *txn: object) -> None:
+            consumer.subscribe(["failed"])
+            raise LookupError
+
+        if how == "retry topics":
+            run["retry_topics"] = ["50ms"]
+        if how == "exactly once":
+            run["exactly_once"] = producer
+        with anyio.fail_after(30), pytest.raises(HandlerError, match="it is in dead_letter_topic already") as caught:
+            await consumer.run(handle, **run)
+    assert caught.value.record is not None
+    assert caught.value.record.value == b"1"
+    assert len(cluster.records("failed")) <= 2
+
+
 async def test_what_cannot_be_deserialized_is_a_dead_letter_too(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers) as producer:
         for value in (b"1", b"two", b"3"):
@@ -396,3 +460,69 @@ async def test_an_exception_that_cannot_be_shown_is_one_like_any_other(cluster: 
         await consumer.run(handle, retries=0, order="partition", dead_letter_topic="failed")
     (letter,) = cluster.records("failed")
     assert dict(letter.headers)["dead_letter.message"] == b"Deep"
+
+
+async def send_large(cluster: EmbeddedCluster) -> None:
+    """Send a record that a topic takes only because it is compressed."""
+    options: dict[str, Any] = {"compression_type": "gzip", "max_request_size": 20_000_000}
+    async with Producer(cluster.bootstrap_servers, **options) as producer:
+        await producer.send_and_wait("events", LARGE, partition=0)
+
+
+LARGE = b"large" * 600_000
+
+
+@pytest.mark.parametrize("how", ["dead letter", "retry topic", "result", "batch", "without run"])
+async def test_a_large_record_is_compressed_again(cluster: EmbeddedCluster, how: str) -> None:
+    await send_large(cluster)
+    handlers = Handlers()
+    options: dict[str, Any] = {"retries": 0, "dead_letter_topic": "failed"}
+    if how == "retry topic":
+        options["retry_topics"] = ["50ms"]
+    tries = 0
+
+    @handlers.on("events", to="failed", max_records=2 if how == "batch" else None)
+    async def handle(given: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if how == "result":
+            return [given.value, b"small"]
+        raise CannotHandleError
+
+    if how == "without run":
+        reading: dict[str, Any] = {"on_bad_record": "dead_letter", "dead_letter_topic": "failed"}
+        async with runner_of(cluster, value_deserializer=int, **reading) as consumer:
+            while not cluster.records("failed"):
+                await consumer.getmany(timeout_ms=100)
+    else:
+        async with runner_of(cluster) as consumer, anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: consumer.run(handlers, **options))
+            with anyio.fail_after(30):
+                while not cluster.records("failed"):
+                    await cluster.wait_for_requests("Produce", count=cluster.requests.count("Produce") + 1)
+            await consumer.stop()
+        assert tries == (2 if how == "retry topic" else 1)
+    assert [record.value for record in cluster.records("failed")] == [LARGE, b"small"][: 1 + (how == "result")]
+
+
+async def test_a_dead_letter_that_its_description_makes_too_large_goes_without(cluster: EmbeddedCluster) -> None:
+    content = os.urandom(1_048_000)
+    async with Producer(cluster.bootstrap_servers, max_request_size=2_000_000) as producer:
+        await producer.send_and_wait("events", content, partition=0)
+    async with runner_of(cluster) as consumer, anyio.create_task_group() as tasks:
+
+        async def handle(record: Record) -> None:
+            raise CannotHandleError("x" * 2_000)
+
+        tasks.start_soon(lambda: consumer.run(handle, retries=0, retry_topics=["50ms"], dead_letter_topic="failed"))
+        with anyio.fail_after(30):
+            while not cluster.records("failed"):
+                await cluster.wait_for_requests("Produce", count=cluster.requests.count("Produce") + 1)
+        await consumer.stop()
+    [letter] = cluster.records("failed")
+    assert letter.value == content
+    told = dict(letter.headers)
+    assert tuple(told) == DEAD_LETTER_HEADERS
+    assert (told["dead_letter.message"], told["dead_letter.frames"]) == (b"", b"")
+    assert told["dead_letter.exception"] == b"tests.run.test_failures.CannotHandleError"
+    assert await committed(cluster, E0) == 1

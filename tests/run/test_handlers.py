@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import decimal
+import enum
 import json
 import threading
+import uuid
 from typing import Any
 
 import anyio
 import msgspec
+import pydantic
 import pytest
 
 from aiokafka_lead import Consumer, ConsumerRecord, Handlers, Producer, ShareConsumer, Transaction
@@ -148,6 +154,81 @@ async def test_a_list_is_several_records_with_the_key_of_the_one_handled(cluster
             await consumer.stop()
     sent = [(record.key, record.value) for record in cluster.records("invoices")]
     assert sent == [(b"k", b"text"), (b"k", b"bytes"), (b"k", b'{"a":1}')]
+
+
+class Aliased(pydantic.BaseModel):
+    order_id: int = pydantic.Field(alias="orderId")
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    order_id: int
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Everything:
+    id: uuid.UUID
+    price: decimal.Decimal
+    colour: Colour
+    tags: set[str]
+    raw: bytes
+    at: datetime.datetime
+    model: Aliased
+    several: list[Aliased]
+
+
+EVERYTHING = Everything(
+    uuid.UUID(int=7),
+    decimal.Decimal("1.50"),
+    Colour.RED,
+    {"a", "b"},
+    b"raw",
+    datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+    Aliased(orderId=3),
+    [Aliased(orderId=4)],
+)
+
+
+@pytest.mark.usefixtures("topics")
+@pytest.mark.parametrize(
+    "result", [Aliased(orderId=3), Renamed(3), EVERYTHING], ids=lambda result: type(result).__name__
+)
+async def test_a_handler_reads_what_another_one_of_its_type_returns(cluster: EmbeddedCluster, result: Any) -> None:
+    await send(cluster, "orders", b"1")
+    handlers = Handlers()
+    seen: list[tuple[Any, Any]] = []
+    async with member(cluster, "orders", "invoices") as consumer, until(consumer) as done:
+
+        @handlers.on("orders", to="invoices", key=lambda result: uuid.UUID(int=7))  # type: ignore[arg-type, return-value]
+        async def returns(record: Record) -> Any:
+            return result
+
+        @handlers.on("invoices", model=type(result))
+        async def reads(given: Any, key: str) -> None:
+            seen.append((given, key))
+            done()
+
+        with anyio.fail_after(20):
+            await consumer.run(handlers, retries=0)
+    assert seen == [(result, str(uuid.UUID(int=7)))]
+
+
+@pytest.mark.usefixtures("topics")
+async def test_no_number_is_nothing_that_json_has(cluster: EmbeddedCluster) -> None:
+    await send(cluster, "orders", b"1")
+    handlers = Handlers()
+    async with member(cluster, "orders") as consumer:
+
+        @handlers.on(to="invoices")
+        async def average(record: Record) -> dict[str, float]:
+            return {"average": float("nan")}
+
+        with pytest.raises(HandlerError, match="not JSON compliant"):
+            await consumer.run(handlers, retries=0)
+    assert cluster.records("invoices") == []
 
 
 @pytest.mark.usefixtures("topics")

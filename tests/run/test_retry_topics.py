@@ -191,6 +191,13 @@ async def test_a_pattern_is_not_enough(cluster: EmbeddedCluster) -> None:
             await consumer.run(never, **LATER)
 
 
+@pytest.mark.parametrize("group_id", ["billing:eu", "team/a", "bänk", "g" * 240])
+async def test_a_group_that_fits_into_no_topic_name_is_told(cluster: EmbeddedCluster, group_id: str) -> None:
+    async with runner_of(cluster, group_id=group_id) as consumer:
+        with pytest.raises(ConfigError, match="retry_topics need a group_id that fits into the names of topics"):
+            await consumer.run(never, **LATER)
+
+
 async def never(record: Record) -> None:
     raise AssertionError("nothing is handed out")
 

@@ -433,3 +433,16 @@ async def test_columns_without_a_type_yet_say_what_to_do(
             with pytest.raises(SchemaContentError, match="schema="):
                 await registry.columns().to_arrow(batch)
             assert (await registry.columns(ORDER).to_arrow(batch)).num_rows == 0
+
+
+@pytest.mark.parametrize("way", READERS)
+async def test_a_bad_record_in_the_dead_letter_topic_is_raised(cluster: EmbeddedCluster, way: str) -> None:
+    cluster.create_topic("dead", partitions=1)
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("dead", b"x")
+    async with consumer_of(cluster, int, on_bad_record="dead_letter", dead_letter_topic="dead") as consumer:
+        consumer.assign([TopicPartition("dead", 0)])
+        for _ in range(2):
+            with pytest.raises(RecordDeserializationError, match="dead-0"):
+                await read(consumer, way, 1)
+    assert len(cluster.records("dead")) == 1

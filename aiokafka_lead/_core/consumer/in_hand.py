@@ -85,7 +85,10 @@ class InHand:
 
     @property
     def comes_again(self) -> bool:
-        """True if all records in hand will be delivered again: the consumer went back, and has not read since."""
+        """True if all records in hand will be delivered again.
+
+        An aborted transaction moved the consumer back to earlier records, and the application has not read since then.
+        """
         return self._back_at_read != self.times_back
 
     def abandon(self, tp: TopicPartition) -> None:
@@ -293,7 +296,7 @@ class ParallelWork(Protocol):
         ...
 
     def unsubscribed(self) -> None:
-        """End the run if the consumer has no more partitions to read."""
+        """End the run if the consumer has no more partitions to read, or is being stopped."""
 
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a stopping consumer. Handlers have until ``ready_by``, all other work until ``end_by``."""

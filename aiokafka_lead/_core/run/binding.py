@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ..._options.callables import function_of
@@ -13,7 +14,7 @@ from ..._records.record import AnyRecord
 from ...errors import ConfigTypeError, RecordDeserializationError
 from .failures import reason_of
 from .handler import checked_handler, name_of, place_of
-from .parsing import parser_for, unwrapped
+from .parsing import parser_for, unwrapped, without_none
 
 Handler = Callable[..., Awaitable[object]]
 Get = Callable[[Any, Any], Any]
@@ -26,6 +27,9 @@ _MISSING = inspect.Parameter.empty
 _TXN = ("txn", "transaction")
 """Names of a parameter that gets the transaction even without an annotation."""
 
+NAMES = frozenset(("record", "value", "key", "headers", *PARTS, *_TXN))
+"""Names that count without an annotation."""
+
 
 def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handler:
     """Return a function of a record, and of a transaction if ``transactional``, that calls this handler.
@@ -34,8 +38,8 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
     `ConfigTypeError` for a parameter that no argument fits.
     """
     checked = checked_handler(handler)
-    wanted = _parameters(handler)
-    if model is None and (wanted is None or all(map(_is_plain, wanted))):
+    wanted = _parameters(handler, transactional=transactional, model=model)
+    if model is None and (wanted is None or _in_order(wanted)):
         takes_no_txn = transactional and wanted is not None and len(wanted) == 1
         _check_call(handler, 1 + (transactional and not takes_no_txn))
         return (lambda record, txn: checked(record)) if takes_no_txn else checked
@@ -45,8 +49,9 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
     values = 0
     for parameter in wanted or ():
         what = f"handler {name}, parameter {parameter.name}"
-        get, is_value = _getter(parameter, what, transactional, None if values else model)
-        values += is_value
+        role = _role(parameter)
+        get = _getter(parameter, role, what, transactional, None if values else model)
+        values += role is None or role == "value"
         if values > 1:
             raise ConfigTypeError(f"{what}: another parameter gets the record's value already")
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
@@ -62,7 +67,7 @@ def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) 
     """Return a function of a list, and of a transaction if ``transactional``, that calls this handler; and a function
     that converts a record to an item of the list. Raises `ConfigTypeError`."""
     checked = checked_handler(handler)
-    wanted = _parameters(handler)
+    wanted = _parameters(handler, transactional=transactional, model=model)
     if not wanted:
         raise ConfigTypeError(f"handler {name_of(handler)} must take a list of records")
     first, *rest = wanted
@@ -102,20 +107,57 @@ def _calling(handler: Handler, positional: Sequence[Get], named: Mapping[str, Ge
 # --- parameters ------------------------------------------------------------------------------------------------------
 
 
-def _parameters(handler: Handler) -> list[inspect.Parameter] | None:
-    """Return the parameters that need an argument, with their annotations evaluated; None if unknown."""
+def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[inspect.Parameter] | None:
+    """Return the parameters that get an argument, with their annotations evaluated; None if unknown.
+
+    One with a default gets an argument if its name or its annotation asks for a part of the record. With any other
+    name, it gets the value if no other parameter gets the record or its value.
+    """
     try:
-        found = inspect.signature(handler).parameters.values()
+        found = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError):
         return None
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in found):
         return None
+    given = _given(handler)
+    found = [each for each in found if each.kind is not inspect.Parameter.VAR_KEYWORD and each.name not in given]
     function = function_of(handler)
-    return [
-        each.replace(annotation=_evaluated(each, function))
+    found = [_with_annotation(each, function) for each in found]
+    roles = {each.name: _role(each) for each in found}
+    chosen = {
+        each.name
         for each in found
-        if each.default is _MISSING and each.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
+        if each.default is _MISSING or (roles[each.name] is not None and (transactional or roles[each.name] != "txn"))
+    }
+    subjects = (None, "value", "record") if model is None else (None, "value")
+    if all(roles[name] not in subjects for name in chosen):
+        left = [each for each in found if each.name not in chosen and roles[each.name] is None]
+        chosen.update(
+            [each.name for each in left if not chosen or model is not None or not _is_free(each.annotation)][:1]
+        )
+    wanted: list[inspect.Parameter] = []
+    for number, each in enumerate(found):
+        if each.name in chosen:
+            # Behind one that keeps its default, arguments have to be named.
+            kind = each.kind if len(wanted) == number else inspect.Parameter.KEYWORD_ONLY
+            wanted.append(each.replace(kind=kind, annotation=_evaluated(each, function)))
+    return wanted
+
+
+def _given(handler: Handler) -> Collection[str]:
+    """Return the names of the arguments that a partial gives."""
+    partial = inspect.unwrap(handler)
+    return partial.keywords if isinstance(partial, functools.partial) else ()
+
+
+def _with_annotation(parameter: inspect.Parameter, function: Any) -> inspect.Parameter:
+    """Evaluate the annotation; one that exists for type checkers alone stays text if the parameter has a default."""
+    try:
+        return parameter.replace(annotation=_evaluated(parameter, function))
+    except ConfigTypeError:
+        if parameter.default is _MISSING or parameter.name in NAMES:
+            raise
+        return parameter
 
 
 def _check_call(handler: Handler, arguments: int) -> None:
@@ -152,13 +194,21 @@ def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
         ) from error
 
 
+def _in_order(wanted: Sequence[inspect.Parameter]) -> bool:
+    """Return True if the parameters take a record and perhaps a transaction, in this order."""
+    roles = [_role(each) for each in wanted]
+    return all(map(_is_plain, wanted)) and (len(wanted) < 2 or (roles[0] != "txn" and roles[1] != "record"))
+
+
 def _is_plain(parameter: inspect.Parameter) -> bool:
-    annotation = parameter.annotation
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
         return False
-    if annotation in (_MISSING, Any, object):
-        return parameter.name not in ("value", "key", "headers", *PARTS)
-    return _is_record(annotation) or _is_transaction(annotation)
+    role = _role(parameter)
+    return role in ("record", "txn") or (role is None and _is_free(parameter.annotation))
+
+
+def _is_free(annotation: Any) -> bool:
+    return annotation in (_MISSING, Any, object)
 
 
 def _is_record(annotation: Any) -> bool:
@@ -171,31 +221,56 @@ def _is_transaction(annotation: Any) -> bool:
     return isinstance(origin, type) and hasattr(origin, "send_offsets")
 
 
-def _getter(parameter: inspect.Parameter, what: str, transactional: bool, model: Any) -> tuple[Get, bool]:
-    """Return the function that computes the argument, and True if the argument is the record's value."""
-    annotation, name = parameter.annotation, parameter.name
-    kind = unwrapped(annotation)
-    if _is_record(kind) or (name == "record" and kind in (_MISSING, Any, object)):
-        return (lambda record, txn: record), False
-    if _is_transaction(kind) or (name in _TXN and kind in (_MISSING, Any, object)):
+def _role(parameter: inspect.Parameter) -> str | None:
+    """Return "record", "txn", or the name of a part of the record; None for the value because of the annotation."""
+    kind, name = _kind(parameter.annotation), parameter.name
+    if _is_record(kind) or (name == "record" and _is_free(kind)):
+        return "record"
+    if _is_transaction(kind) or (name in _TXN and _is_free(kind)):
+        return "txn"
+    if name in PARTS and not (_is_free(kind) or kind in (str, int)):
+        return None
+    return name if name in NAMES and name != "record" and name not in _TXN else None
+
+
+def _kind(annotation: Any) -> Any:
+    return unwrapped(without_none(unwrapped(annotation)))
+
+
+def _getter(parameter: inspect.Parameter, role: str | None, what: str, transactional: bool, model: Any) -> Get:
+    """Return the function that computes the argument."""
+    annotation, name, default = parameter.annotation, parameter.name, parameter.default
+    if role == "record":
+        return lambda record, txn: record
+    if role == "txn":
         if not transactional:
             raise ConfigTypeError(f"{what}: there is a transaction only with exactly_once")
-        return (lambda record, txn: txn), False
-    if name == "headers":
-        return _headers(kind, what), False
-    if name in PARTS and kind in (_MISSING, Any, object, str, int):
-        return (lambda record, txn: getattr(record, name)), False
-    if name == "key":
-        return _content("key", annotation, what), False
-    if annotation is _MISSING and model is None and name != "value":
+        return lambda record, txn: txn
+    if role == "headers":
+        return _headers(_kind(annotation), what)
+    if role in PARTS:
+        return lambda record, txn: getattr(record, name)
+    if role == "key":
+        return _content("key", annotation, what, default)
+    if annotation is _MISSING and model is None and role is None:
         raise ConfigTypeError(f"{what}: annotate it, or call it record, value, key or headers")
-    return _content("value", annotation if model is None else model, what), True
+    return _content("value", annotation if model is None else model, what, default)
 
 
-def _content(part: str, annotation: Any, what: str) -> Get:
-    if annotation is _MISSING:
-        return lambda record, txn: getattr(record, part)
-    parse = parser_for(annotation, what, of_key=part == "key")
+def _content(part: str, annotation: Any, what: str, default: Any = _MISSING) -> Get:
+    """Return the function that parses this part. A part that is None becomes the default, if there is one."""
+    get = _raw_part(part) if annotation is _MISSING else _parsed_part(part, annotation, what, or_none=default is None)
+    if default is _MISSING:
+        return get
+    return lambda record, txn: default if getattr(record, part) is None else get(record, txn)
+
+
+def _raw_part(part: str) -> Get:
+    return lambda record, txn: getattr(record, part)
+
+
+def _parsed_part(part: str, annotation: Any, what: str, *, or_none: bool) -> Get:
+    parse = parser_for(typing.Optional[annotation] if or_none else annotation, what, of_key=part == "key")  # noqa: UP045
     wanted = name_of(annotation)
     of_value = part == "value"
 

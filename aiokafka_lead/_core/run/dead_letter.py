@@ -28,16 +28,25 @@ DEAD_LETTER_HEADERS = tuple(
 """Headers added to the record's in a dead letter. All are UTF-8 text.
 
 They give the record's place and its number of attempts, and the exception's qualified class name, its message (at most
-2,000 characters) and the innermost frames of its traceback, each a line "file:number in function".
+2,000 characters) and the innermost frames of its traceback, each a line "file:number in function". The message and the
+frames are empty if the dead letter would otherwise be too large for its topic.
 """
 
 MESSAGE_CHARACTERS = 2_000
 
 
 def dead_letter_headers(
-    record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, group_id: str | None
+    record: ConsumerRecord[Any, Any],
+    error: BaseException,
+    attempts: int,
+    group_id: str | None,
+    *,
+    brief: bool = False,
 ) -> list[Header]:
-    """Return the record's headers, followed by the failure's. A former dead letter has both failures."""
+    """Return the record's headers, followed by the failure's. A former dead letter has both failures.
+
+    With ``brief``, the message and the frames are empty.
+    """
     error = blamed(error)
     cause: tuple[object, ...] = (
         record.topic,
@@ -47,8 +56,8 @@ def dead_letter_headers(
         group_id or "",
         attempts,
         class_name(error),
-        shown_cause(error, str)[:MESSAGE_CHARACTERS],
-        innermost_frames(error),
+        "" if brief else shown_cause(error, str)[:MESSAGE_CHARACTERS],
+        "" if brief else innermost_frames(error),
     )
     texts = (str(part).encode(errors="replace") for part in cause)
     return [*record.headers, *zip(DEAD_LETTER_HEADERS, texts, strict=True)]

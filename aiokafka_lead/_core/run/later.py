@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..._options.arguments import topic_name
 from ..._records import ConsumerRecord
 from ..._values import NamedTuple
-from ...errors import DropRecordError, RecordDeserializationError
+from ...errors import ConfigError, DropRecordError, RecordDeserializationError
 from ...errors.shown import shown_cause
 from ...types import Header, TimestampType
 from .delays import Delay
@@ -73,9 +74,17 @@ class RetryTopics:
         """Retry topics of each topic, in the order of the delays."""
 
     def add(self, topics: Iterable[str]) -> None:
-        """Add topics that the group reads."""
+        """Add topics that the group reads. Raises `ConfigError` if the group's name does not fit into topic names."""
         for topic in topics:
-            names = self.names[topic] = [self._name(topic, delay) for delay in self._delays]
+            names = [self._name(topic, delay) for delay in self._delays]
+            for name in names:
+                try:
+                    topic_name("a retry topic", name)
+                except ConfigError as error:
+                    raise ConfigError(
+                        f"retry_topics need a group_id that fits into the names of topics: {error}"
+                    ) from None
+            self.names[topic] = names
             self._levels.update(zip(names, range(1, len(names) + 1), strict=True))
             self._origins.update(dict.fromkeys(names, topic))
 
@@ -185,19 +194,24 @@ class RetryTopics:
     def _parted(self, record: Record) -> tuple[Sequence[Header], Mapping[str, bytes]]:
         """Return the original record's headers, and the headers that were added for its present retry topic.
 
-        The added headers are the last. The original record may have headers with these names, too, for example if
-        another program copied it from a retry topic.
+        The added headers begin with the last "retry.topic"; a tracer's headers may follow. The original record may have
+        headers with these names, too, for example if another program copied it from a retry topic.
         """
         headers, said = record.headers, dict[str, bytes]()
         if record.topic not in self._levels:
             return headers, said
-        for name, content in reversed(headers):
-            if name not in _ADDED:
-                break
-            said[name] = content or b""
-            if name == _TOPIC:  # the first of the added headers
-                break
-        return headers[: len(headers) - len(said)], said
+        at = len(headers) - 1
+        while at >= 0 and headers[at][0] != _TOPIC:
+            at -= 1
+        if at < 0:
+            return headers, said
+        own = list(headers[:at])
+        for name, content in headers[at:]:
+            if name in _ADDED:
+                said[name] = content or b""
+            else:
+                own.append((name, content))
+        return own, said
 
     def _restored(self, record: Record) -> Record:
         own, said = self._parted(record)

@@ -20,16 +20,15 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
 
     bytes and str are the bytes themselves and their UTF-8 text. Every other type is parsed from JSON: plain dict and
     list, models of pydantic, Structs of msgspec, and other types that either library supports, such as dataclasses. A
-    value that a deserializer has already converted to an object is checked in the same way. With ``of_key``, bytes that
-    are neither an object, an array nor a string of JSON are parsed as text, for example a UUID or an Enum. ``what``
-    names the parameter in errors.
+    value that a deserializer has already converted to an object is checked in the same way. In a union with None, null
+    of JSON is None, as is a missing part of the record. With ``of_key``, bytes that are neither an object, an array nor
+    a string of JSON are parsed as text, for example a UUID or an Enum. ``what`` names the parameter in errors.
     """
     if kind in (Any, object):
         return _as_it_is
-    if typing.get_origin(kind) in (typing.Union, types.UnionType) and type(None) in typing.get_args(kind):
-        rest = tuple(each for each in typing.get_args(kind) if each is not type(None))
-        parse_rest = parser_for(typing.Union[rest], what, of_key=of_key)  # noqa: UP007
-        return lambda content: None if content is None else parse_rest(content)
+    rest = without_none(kind)
+    if rest is not kind:
+        return _or_none(parser_for(rest, what, of_key=of_key), is_text=unwrapped(rest) in (str, bytes))
     plain = unwrapped(kind)
     simple = _SIMPLE.get(plain) if isinstance(plain, type) else None
     if simple is not None and typing.get_origin(kind) is not typing.Annotated:
@@ -43,9 +42,39 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
             return from_python(content)
         if of_key and content[:1] not in _JSON:
             return from_text(content.decode())
-        return from_json(content)
+        try:
+            return from_json(content)
+        except Exception:
+            encoding = json.detect_encoding(content)
+            if encoding == "utf-8":
+                raise
+            # UTF-16, or a byte order mark: json reads these, and the libraries do not.
+            return from_json(content.decode(encoding).encode())
 
     return parse
+
+
+def without_none(kind: Any) -> Any:
+    """Return the rest of a union with None; any other type unchanged, and Annotated without its metadata."""
+    if typing.get_origin(kind) not in (typing.Union, types.UnionType) or type(None) not in typing.get_args(kind):
+        return kind
+    return typing.Union[tuple(each for each in typing.get_args(kind) if each is not type(None))]  # noqa: UP007
+
+
+def _or_none(parse: Parse, *, is_text: bool) -> Parse:
+    """Return the parser for a type or None: that is a missing part of the record, and null in JSON."""
+
+    def parse_or_none(content: Any) -> Any:
+        if content is None:
+            return None
+        try:
+            return parse(content)
+        except Exception:
+            if not is_text and isinstance(content, bytes) and content.strip() == b"null":
+                return None
+            raise
+
+    return parse_or_none
 
 
 def unwrapped(kind: Any) -> Any:
@@ -88,7 +117,7 @@ def _library(kind: Any, what: str) -> _Library:
             tried.append(f"pydantic: {str(error).splitlines()[0]}")
     if find_spec("msgspec") is not None:
         try:
-            return _msgspec(kind)
+            return _msgspec(kind, strict=not tried)  # pydantic, which has refused the type, is not strict
         except TypeError as error:
             tried.append(f"msgspec: {error}")
     reason = "; ".join(tried) or "it needs pydantic or msgspec"
@@ -99,7 +128,7 @@ def _validator(validator: Any) -> _Library:
     return _Library(validator.validate_json, validator.validate_python, validator.validate_strings)
 
 
-def _msgspec(kind: Any) -> _Library:
+def _msgspec(kind: Any, *, strict: bool = True) -> _Library:
     import msgspec
 
     # msgspec accepts any class here, and only fails later, for each record, if it does not support the class.
@@ -107,8 +136,8 @@ def _msgspec(kind: Any) -> _Library:
         raise TypeError(f"{_shown(kind)} is not supported")
     convert = msgspec.convert
     return _Library(
-        msgspec.json.Decoder(kind).decode,
-        lambda content: convert(content, kind),
+        msgspec.json.Decoder(kind, strict=strict).decode,
+        lambda content: convert(content, kind, strict=strict),
         lambda content: convert(content, kind, strict=False),
     )
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
+import enum
 import inspect
 import json
+import pathlib
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -74,6 +78,8 @@ def outgoing(route: Route, result: Any, key: Any, *, as_bytes: bool) -> Iterator
         return
     for each in result if isinstance(result, list) else (result,):
         chosen = key if route.key is None else route.key(each)
+        if isinstance(chosen, (uuid.UUID, enum.Enum)):
+            chosen = _plain(chosen)  # as text, and not in quotes as in JSON
         yield (encoded(each), encoded(chosen)) if as_bytes else (each, chosen)
 
 
@@ -84,23 +90,36 @@ def encoded(content: Any) -> bytes | None:
     if isinstance(content, str):
         return content.encode()
     if hasattr(content, "model_dump_json"):
-        text: str = content.model_dump_json()
+        text: str = content.model_dump_json(by_alias=True)
         return text.encode()
     if hasattr(content, "__struct_fields__"):
         import msgspec
 
-        found: bytes = msgspec.json.encode(content)
+        found: bytes = msgspec.json.encode(content, enc_hook=_plain)
         return found
-    return json.dumps(content, default=_plain, separators=(",", ":")).encode()
+    return json.dumps(content, default=_plain, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _plain(content: Any) -> Any:
+    """Return content that json accepts, in a form from which handlers read the same type."""
+    if hasattr(content, "model_dump"):
+        return content.model_dump(mode="json", by_alias=True)
+    if hasattr(content, "__pydantic_serializer__"):
+        return content.__pydantic_serializer__.to_python(content, mode="json", by_alias=True)
+    if hasattr(content, "__struct_fields__"):
+        import msgspec
+
+        return msgspec.to_builtins(content, enc_hook=_plain)
     if hasattr(type(content), "__dataclass_fields__"):
         return {field.name: getattr(content, field.name) for field in dataclasses.fields(content)}
-    if hasattr(content, "model_dump"):
-        return content.model_dump(mode="json")
-    if hasattr(content, "__struct_fields__"):
-        return {name: getattr(content, name) for name in content.__struct_fields__}
+    if isinstance(content, enum.Enum):
+        return content.value
+    if isinstance(content, (set, frozenset)):
+        return list(content)
+    if isinstance(content, (uuid.UUID, decimal.Decimal, pathlib.PurePath)):
+        return str(content)
+    if isinstance(content, bytes):
+        return content.decode()
     if hasattr(content, "isoformat"):
         return content.isoformat()
     raise TypeError(f"{type(content).__name__} cannot be sent: return bytes, str, a model, or what JSON takes")

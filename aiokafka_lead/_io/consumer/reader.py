@@ -292,10 +292,13 @@ class Reader(Generic[K, V]):
         try:
             await self._unless_stopped(make_ready(chunk, deserializers, limit, within_s))
         except RecordDeserializationError as error:
-            if self.bury is None or not error.lasts:
+            try:
+                if self.bury is None or not error.lasts:
+                    raise
+                await self._unless_stopped(self.bury([error]))
+            except RecordDeserializationError:
                 self._prefetch.pass_turn(chunk.tp)
                 raise
-            await self._unless_stopped(self.bury([error]))
             chunk.drop(error.record)
         return False
 

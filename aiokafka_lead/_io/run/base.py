@@ -21,7 +21,14 @@ from ..._core.share.record import ShareRecord
 from ..._core.tracing import ReadTracing, RunTracing
 from ..._options.logs import client_log
 from ..._records import ConsumerRecord
-from ...errors import BackgroundTaskError, ConfigTypeError, HandlerError, IllegalStateError, KafkaError
+from ...errors import (
+    BackgroundTaskError,
+    ConfigTypeError,
+    HandlerError,
+    IllegalStateError,
+    KafkaError,
+    MessageTooLargeError,
+)
 from ...errors.shown import shown_cause
 from ...types import RecordMetadata
 from ..cancellation import to_the_end
@@ -115,10 +122,14 @@ class Judge(Generic[R]):
             delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)
             verdict = self.config.verdict(error, attempts, delays)
         fate, failed = verdict.fate, verdict.failure
-        if fate == "raise":
+        own = fate == "dead_letter" and self._is_dead_letter(record)
+        if own or fate == "raise":
+            fate = "raise"
             self._give_up(record, error)
             text = self._text(record, error, attempts)
-            if failed is not None:
+            if own:
+                text = f"{text}; it is in dead_letter_topic already"
+            elif failed is not None:
                 text = f"{text}; retry_delay has failed: {failed!r}"
             return Verdict(fate, failure=_failure(text, record, failed or error, attempts))
         if fate in _SENT:
@@ -130,6 +141,12 @@ class Judge(Generic[R]):
             self.tracing.retried(record, error, attempts)
         return verdict
 
+    def _is_dead_letter(self, record: Any) -> bool:
+        """Return True if the record is in the dead-letter topic, or waits for its next attempt there."""
+        later = self.retry_topics
+        topic = record.topic if later is None else later.original(record.topic)
+        return bool(topic == self.config.dead_letter_topic)
+
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
         """Log and trace a record whose dead letter is written, or that is written to a retry topic."""
         self._log(fate, record, error, attempts)
@@ -140,7 +157,7 @@ class Judge(Generic[R]):
 
     def refused(self, sending: Sending, refusal: BaseException) -> HandlerError:
         """Return the error that ends the run because a record could not be sent to another topic."""
-        _, record, verdict, error, attempts = sending
+        record, verdict, error, attempts = sending.record, sending.verdict, sending.error, sending.attempts
         why = "retry topic did not accept it"
         if verdict.fate == "dead_letter":
             why = f"dead letter was not accepted by {self.config.dead_letter_topic}"
@@ -224,8 +241,6 @@ class WorkersRun(ABC, Generic[S, R]):
         """Deadline of handlers while the consumer is being stopped."""
         self._end_by = math.inf
         """Deadline of the whole run while the consumer is being stopped."""
-        self._stopped_by = -1
-        """Id of the task that stops the consumer; -1 before a stop."""
         self._ended: Waiter[None] = Waiter()
 
     # --- hooks of each kind -------------------------------------------------------------------------------------------
@@ -333,18 +348,13 @@ class WorkersRun(ABC, Generic[S, R]):
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
         self._stop_at, self._end_by = ready_by, end_by
-        self._stopped_by = anyio.get_current_task().id
         self._room.set()
         self._calm.tell()
         try:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
-            for worker in self._busy():
+            for worker in self._workers.busy:
                 self._log.warning("the handler of %s does not end, though it was cancelled", worker.place)
-
-    def _busy(self) -> list[Worker[S]]:
-        """Return the busy workers, except a worker whose handler stops the consumer."""
-        return [worker for worker in self._workers.busy if worker.task_id != self._stopped_by]
 
     async def _until_ended(
         self, workers: Callable[[], list[Worker[S]]], sending: Callable[[], object], deadline: float
@@ -415,7 +425,7 @@ class WorkersRun(ABC, Generic[S, R]):
         """Send the record's dead letter."""
         assert self._dead_letters is not None
         assert sending.error is not None
-        return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts)
+        return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts, brief=sending.brief)
 
     def _settle_answers(self) -> None:
         """Finish with records that are answered in other topics, for which other records may have waited."""
@@ -443,6 +453,9 @@ class WorkersRun(ABC, Generic[S, R]):
         if isinstance(refusal, KafkaError) and refusal.collateral:
             self._outgoing.add(sending)  # without the refused records, which may end the run
             return
+        if isinstance(refusal, MessageTooLargeError) and (smaller := self._smaller(sending)) is not None:
+            self._outgoing.add(smaller)
+            return
         if isinstance(refusal, REFUSALS):
             try:
                 delay_s = self._judge.refusals.bear(refusal, time.monotonic())
@@ -453,6 +466,15 @@ class WorkersRun(ABC, Generic[S, R]):
                 return
         self._outgoing.slots.discard(sending.slot)
         self._end(sending.slot, self._judge.refused(sending, refusal))
+
+    def _smaller(self, sending: Sending) -> Sending | None:
+        """Return how to send a record that is too large with its headers, or None.
+
+        It was not too large without them. One that is too large for its retry topic becomes a dead letter.
+        """
+        if sending.error is None or sending.brief or self._dead_letters is None:
+            return None
+        return sending._replace(verdict=Verdict("dead_letter"), brief=True)
 
     async def _send_later(self, sending: Sending, delay_s: float) -> None:
         await anyio.sleep(delay_s)

@@ -41,13 +41,15 @@ class DeadLetters:
         else:
             await check_writable(client, self.topic)
 
-    async def send(self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int) -> Delivery:
-        """Send a dead letter.
+    async def send(
+        self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, *, brief: bool = False
+    ) -> Delivery:
+        """Send a dead letter; a ``brief`` one describes its error by the class alone.
 
         Its timestamp is the present time, so that the topic's retention begins now. The record's timestamp is in the
         headers.
         """
-        headers = dead_letter_headers(record, error, attempts, self._group_id)
+        headers = dead_letter_headers(record, error, attempts, self._group_id, brief=brief)
         delivery: Delivery = await self._producer.send(self.topic, record.value, record.key, headers=headers)
         return delivery
 

@@ -37,6 +37,8 @@ class Sending(NamedTuple):
     error: BaseException | None = None
     """Error of the handler; None for a record that was not handled, because it follows another record."""
     attempts: int = 0
+    brief: bool = False
+    """True for a dead letter whose description made it too large."""
 
 
 Sent = tuple[Sending, "Delivery"]

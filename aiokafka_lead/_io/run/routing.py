@@ -117,9 +117,12 @@ class Routing:
 
         async def handle(record: Any, *txn: Any) -> None:
             result = await call(record, *txn)
-            sender = txn[0] if txn else self.producer
             # All are converted first: if a conversion failed later, a retry would send the results before it again.
             records = list(outgoing(route, result, key_of(record), as_bytes=self.as_bytes))
+            if txn:
+                sender = txn[0]
+            else:  # one for all of them, which keeps their order
+                sender = await self.producer.sender(max((len(value or b"") for value, _ in records), default=0))
             sent = [await sender.send(route.to, value, key) for value, key in records]
             if not txn:
                 for delivery in sent:

@@ -1,0 +1,82 @@
+"""Signals of the process, for any number of tasks at the same time, on each event loop and platform.
+
+An event loop has one handler for a signal: a second receiver replaces the first, and its end leaves the default behind.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import anyio
+
+STOP = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
+"""Signals that stop a service. SIGBREAK is Ctrl-Break on Windows."""
+
+
+class Received:
+    """Signals that have arrived, for one task."""
+
+    def __init__(self) -> None:
+        self.numbers: deque[signal.Signals] = deque()
+        """Signals in order of their arrival."""
+        # A handler of Python's ``signal`` does not end the wait of an event loop. A byte in a socket does, on each.
+        self._news, self._bell = socket.socketpair()
+        self._news.setblocking(False)
+        self._bell.setblocking(False)
+
+    def arrived(self, number: int) -> None:
+        """Take a signal. May be called between any two steps of the main thread."""
+        self.numbers.append(signal.Signals(number))
+        with suppress(BlockingIOError):  # there are enough bytes
+            self._bell.send(b"!")
+
+    async def next(self) -> signal.Signals:
+        """Wait for the next signal."""
+        while not self.numbers:
+            await anyio.wait_readable(self._news)
+            self._news.recv(1024)
+        return self.numbers.popleft()
+
+    def close(self) -> None:
+        """Release the sockets."""
+        self._news.close()
+        self._bell.close()
+
+
+_receivers: list[Received] = []
+
+_before: dict[int, Any] = {}
+"""Earlier handlers of the received signals."""
+
+
+@contextmanager
+def receiving(numbers: Iterable[signal.Signals] = STOP) -> Iterator[Received]:
+    """Receive these signals in the block, in the main thread. The end of the last block restores earlier handlers.
+
+    Signals that other blocks request arrive here, too.
+    """
+    received = Received()
+    _receivers.append(received)
+    try:
+        for number in numbers:
+            if number not in _before:
+                _before[number] = signal.signal(number, _arrived)
+        yield received
+    finally:
+        _receivers.remove(received)
+        if not _receivers:
+            for changed, earlier in _before.items():
+                if signal.getsignal(changed) is _arrived:
+                    signal.signal(changed, signal.SIG_DFL if earlier is None else earlier)
+            _before.clear()
+        received.close()
+
+
+def _arrived(number: int, frame: object) -> None:
+    for received in _receivers:
+        received.arrived(number)

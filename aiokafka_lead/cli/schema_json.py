@@ -330,5 +330,4 @@ _LOGICAL: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("long", "timestamp-micros"): _or_number(_moment),
     ("long", "local-timestamp-millis"): _or_number(datetime.fromisoformat),
     ("long", "local-timestamp-micros"): _or_number(datetime.fromisoformat),
-    ("fixed", "uuid"): lambda found: _of(str, found),
 }

@@ -64,7 +64,8 @@ def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
     if has_credentials:
         raise ConfigError(f"{name} must not hold credentials")
     if scheme not in ("https", "http") or not host:
-        raise ConfigError(f"{name} must begin with {'http:// or ' if allow_http else ''}https:// and name a host")
+        schemes = "http:// or https://" if allow_http else "https://"
+        raise ConfigError(f"{name} must begin with {schemes} and name a host")
     if scheme == "http" and host not in _LOOPBACK and not allow_http:
         raise ConfigError(f"{name} must begin with https://, since secrets are sent to {host}; or set allow_http=True")
     return str(url)

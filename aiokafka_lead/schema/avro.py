@@ -6,6 +6,8 @@ import decimal
 import io
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
@@ -40,16 +42,76 @@ def avro_schema(given: Any) -> Schema:
         raise InvalidSchemaError(f"this is no Avro schema: {error}") from None
 
 
-def parsed(resolved: ResolvedSchema) -> Any:
-    """Return the schema as fastavro uses it; raise `InvalidSchemaError`."""
-    named: dict[str, Any] = {}
+@contextmanager
+def _errors_of_schema() -> Iterator[None]:
+    """Raise `InvalidSchemaError` in place of the errors of using a schema that is none."""
     try:
-        for _, reference in resolved.references:
-            fastavro.parse_schema(json.loads(reference.text), named)
-        made = fastavro.parse_schema(json.loads(resolved.schema.text), named)
+        yield
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidSchemaError(f"this is no Avro schema: {type(error).__name__}: {shown(str(error))}") from None
-    return _with_names(made, named) if resolved.references else made
+
+
+def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
+    """Return the schema as fastavro uses it; raise `InvalidSchemaError`.
+
+    ``of_writer``: bytes have been written with it, whose defaults do not matter. As in Java, wrong ones are then no
+    error, nor is a decimal with a wrong precision, which is read as bytes.
+    """
+    with _errors_of_schema():
+        texts = (*(each.text for _, each in resolved.references), resolved.schema.text)
+        schemas = [json.loads(text) for text in texts]
+        try:
+            made, named = _parsed(schemas)
+        except (SchemaParseException, UnknownType):
+            made, named = _parsed([_as_in_java(each, of_writer=of_writer) for each in schemas])
+        return _with_names(made, named) if resolved.references else made
+
+
+def _parsed(schemas: list[Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the last schema, and all their named types."""
+    named: dict[str, Any] = {}
+    return [fastavro.parse_schema(each, named) for each in schemas][-1], named
+
+
+_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_TYPES = (*_PRIMITIVES, "record", "error", "enum", "fixed", "array", "map")
+
+
+def _as_in_java(schema: Any, *, of_writer: bool) -> Any:
+    """Return the schema without what Java accepts and fastavro refuses: ``{"type": NAME}``, and see `parsed`."""
+
+    def made(node: Any) -> Any:
+        if isinstance(node, list):
+            return [made(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        kind = node.get("type")
+        if isinstance(kind, str) and kind not in _TYPES:
+            return kind
+        content = {name: made(inner) if name in ("type", "items", "values") else inner for name, inner in node.items()}
+        if of_writer:
+            content.pop("default", None)  # an enum's
+            if node.get("logicalType") == "decimal" and not _is_valid(content):
+                del content["logicalType"]
+        if isinstance(node.get("fields"), list):
+            content["fields"] = [field(each) for each in node["fields"]]
+        return content
+
+    def field(node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        kept = {name: inner for name, inner in node.items() if name != "default" or not of_writer}
+        return kept | {"type": made(node["type"])} if "type" in node else kept
+
+    return made(schema)
+
+
+def _is_valid(schema: Any) -> bool:
+    try:
+        fastavro.parse_schema(schema)
+    except SchemaParseException:
+        return False
+    return True
 
 
 def _with_names(made: Any, named: dict[str, Any]) -> Any:
@@ -57,18 +119,19 @@ def _with_names(made: Any, named: dict[str, Any]) -> Any:
     if isinstance(made, list):
         return [_with_names(named.get(each, each) if isinstance(each, str) else each, named) for each in made]
     if isinstance(made, str):
-        return named.get(made, made)
-    return {**made, "__fastavro_parsed": True, "__named_schemas": named}
+        made = named.get(made, made)
+    return made if isinstance(made, str) else {**made, "__fastavro_parsed": True, "__named_schemas": named}
 
 
 class AvroReader:
     """Reads bytes written with a schema, and converts the values to the ``reader`` schema if given."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
-        self._schema = parsed(writer)
+        self._schema = parsed(writer, of_writer=True)
         self._as = None if reader is None else parsed(reader)
-        self._bounds = ContentBounds(self._schema)
-        self._names_records = has_many_records(self._schema)
+        with _errors_of_schema():
+            self._bounds = ContentBounds(self._schema)
+            self._names_records = has_many_records(self._schema)
         texts = (writer.schema.text, *(each.text for _, each in writer.references))
         self._decimals: Any = _DECIMALS if any('"decimal"' in text for text in texts) else None
 
@@ -119,8 +182,9 @@ class AvroWriter:
 
     def __init__(self, schema: ResolvedSchema) -> None:
         self._schema = parsed(schema)
-        self._bounds = ContentBounds(self._schema)
-        self._fit = AvroFit(self._schema)
+        with _errors_of_schema():
+            self._bounds = ContentBounds(self._schema)
+            self._fit = AvroFit(self._schema)
         self._is_plain = self._fit.is_plain
 
     def write(self, value: Any, before: bytes) -> bytes:
@@ -165,6 +229,8 @@ class AvroFormat:
 
 
 def _name(schema: Any) -> str | None:
+    if isinstance(schema, str) and schema not in _PRIMITIVES:
+        return schema  # a type that another schema defines
     if not isinstance(schema, dict) or "name" not in schema:
         return None
     name, space = str(schema["name"]), schema.get("namespace")

@@ -16,7 +16,19 @@ from typing import Any
 from ..errors import SchemaContentError
 from ..errors.shown import shown
 from .avro_bounds import INTEGERS, decimal_of, has_many_records, named_of, settled
-from .avro_leaves import LOGICAL, PLAIN, Misfit, decimal_bytes, fixed, integer, misfit, string, symbol
+from .avro_leaves import (
+    LOGICAL,
+    PLAIN,
+    UUID_SIZE,
+    Misfit,
+    decimal_bytes,
+    fixed,
+    fixed_uuid,
+    integer,
+    misfit,
+    string,
+    symbol,
+)
 from .avro_quick import QuickLooks
 from .values import NamedRecord, content_of
 
@@ -79,7 +91,8 @@ class _Fits:
         if kind == "enum":
             return lambda value: symbol(value, schema)
         if kind == "fixed":
-            return lambda value: fixed(value, schema)
+            is_uuid = schema.get("logicalType") == "uuid" and schema["size"] == UUID_SIZE
+            return lambda value: (fixed_uuid if is_uuid else fixed)(value, schema)
         logical = LOGICAL.get((kind, schema.get("logicalType")))
         if logical is not None:
             return lambda value: logical(value, schema["logicalType"], kind)

@@ -103,6 +103,16 @@ def fixed(value: Any, schema: dict[str, Any]) -> bytes:
     return content
 
 
+UUID_SIZE = 16
+
+
+def fixed_uuid(value: Any, schema: dict[str, Any]) -> bytes:
+    """Return the bytes of a UUID, its text, or bytes, as which it is read."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return fixed(value, schema)
+    return uuid.UUID(_uuid(value, "", "")).bytes
+
+
 def symbol(value: Any, schema: dict[str, Any]) -> str:
     tried = (value.value, value.name) if isinstance(value, Enum) else (value,)
     for each in tried:

@@ -81,6 +81,11 @@ class Cache(Generic[K, V]):
         self._absent.clear()
         self._flights.clear()
 
+    def forget_absent(self) -> None:
+        """Forget what was absent, and let calls from now on share no request that began before."""
+        self._absent.clear()
+        self._flights.clear()
+
     async def _fly(self, place: tuple[object, K], flight: Waiter[V]) -> None:
         key = place[1]
         try:

@@ -66,7 +66,8 @@ class SchemaDeserializer(Prepared, Generic[T]):
         self._validate = boolean("validate", validate)
         self._described = described
         self._readers: dict[bytes, Reader] = {}
-        self._troubles: dict[bytes, tuple[KafkaError, float]] = {}
+        self._troubles: dict[bytes, tuple[KafkaError, float, int]] = {}
+        """The error of each schema that cannot be used, its expiry, and the number of registrations before it."""
 
     def __repr__(self) -> str:
         return f"SchemaDeserializer({self._registry!r})"
@@ -116,7 +117,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
 
     def _is_due(self, key: bytes) -> bool:
         trouble = self._troubles.get(key)
-        return trouble is None or time.monotonic() >= trouble[1]
+        return trouble is None or time.monotonic() >= trouble[1] or self._registry.registrations != trouble[2]
 
     async def _resolve(self, keys: list[bytes]) -> None:
         limit = anyio.Semaphore(AT_ONCE)
@@ -132,6 +133,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
                 tasks.start_soon(one, key)
 
     async def _resolve_one(self, key: bytes) -> None:
+        registrations = self._registry.registrations
         try:
             registered = await self._registry.schema(id_of(key))
             resolved = await usable(self._registry, registered, "READ")
@@ -144,7 +146,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
             self._troubles.pop(key, None)
             while len(self._troubles) >= MAX_ABSENT:
                 del self._troubles[next(iter(self._troubles))]
-            self._troubles[key] = (without_frames(error), until)
+            self._troubles[key] = (without_frames(error), until, registrations)
         else:
             self._troubles.pop(key, None)
 

@@ -6,19 +6,25 @@ import datetime
 import decimal
 import importlib
 import json
+import logging
 import math
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from .._options.checks import boolean
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
-from ..errors.shown import shown, start_of
+from ..errors.shown import shown, some_of, start_of
+from .patterns import with_python_patterns
 from .resolved import ResolvedSchema
 from .source import SchemaSource
 from .types import Schema
 from .values import content_of, is_deeper, is_model_class
+
+_log = logging.getLogger("aiokafka_lead.schema")
 
 _AS_THEY_ARE = (str, bool, int)
 
@@ -93,9 +99,9 @@ def _refused(path: str, value: Any, reason: str) -> SchemaContentError:
 
 try:
     from jsonschema import FormatChecker
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import Draft7Validator, validator_for
-    from referencing import Registry, Resource
+    from jsonschema.exceptions import SchemaError, ValidationError
+    from jsonschema.validators import Draft7Validator, extend, validator_for
+    from referencing import Registry
     from referencing.exceptions import NoSuchResource, Unresolvable
     from referencing.jsonschema import DRAFT7
 except ImportError:
@@ -123,20 +129,39 @@ _FORMATS = _formats()
 
 
 class _Validator:
-    """Checks content against a schema; ``formats`` also checks the "format" of texts."""
+    """Checks content against a schema; ``strict`` also checks the "format" of texts, and refuses unknown patterns."""
 
-    def __init__(self, resolved: ResolvedSchema, *, formats: bool = False) -> None:
+    def __init__(self, resolved: ResolvedSchema, *, strict: bool) -> None:
+        self._patterns: dict[str, str] = {}
+        """The patterns that differ in Python, with their originals."""
+        self.unchecked: list[str] = []
+        """Patterns that this client does not know, and does not check."""
         try:
             schema = json.loads(resolved.schema.text)
-            parts = {
-                name: Resource.from_contents(json.loads(each.text), default_specification=DRAFT7)
-                for name, each in resolved.references
-            }
             kind: Any = validator_for(schema, default=Draft7Validator)
-            kind.check_schema(schema)
+            kind.check_schema(schema, format_checker=FormatChecker(()))  # patterns are checked here
+            parts = {name: self._resource(json.loads(each.text), kind) for name, each in resolved.references}
+            schema = self._with_patterns(schema)
         except (SchemaError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None
-        self._validator = kind(schema, registry=_registry(parts), format_checker=_FORMATS if formats else None)
+        if strict and self.unchecked:
+            text = f"the JSON Schema has a pattern that this client cannot check: {shown(self.unchecked[0])}"
+            raise InvalidSchemaError(f"{text}; validate=False writes without checks")
+        formats = _FORMATS if strict else None
+        self._validator = _exact(kind)(schema, registry=_registry(parts), format_checker=formats)
+
+    def _with_patterns(self, schema: Any) -> Any:
+        made, changed, unchecked = with_python_patterns(schema)
+        self._patterns |= changed
+        self.unchecked += unchecked
+        return made
+
+    def _resource(self, schema: Any, kind: Any) -> Any:
+        """Return a referenced schema, to be checked by the same validator if it is of the same draft."""
+        specification = DRAFT7.detect(schema)
+        if isinstance(schema, dict) and validator_for(schema, default=Draft7Validator) is kind:
+            schema = {name: inner for name, inner in schema.items() if name != "$schema"}
+        return specification.create_resource(self._with_patterns(schema))
 
     def check(self, content: Any, what: str) -> None:
         """Raise `SchemaContentError` for the first mismatch."""
@@ -148,10 +173,24 @@ class _Validator:
             if is_deeper(content, _SHALLOW):
                 raise SchemaContentError(f"{what}: it is too deep to be checked") from None
             raise InvalidSchemaError("the JSON Schema cannot be used: it leads to itself without end") from None
-        except (ArithmeticError, ValueError) as error:  # a number beyond floats, with ``multipleOf``
+        except (ArithmeticError, ValueError) as error:  # NaN, with ``multipleOf``
             raise SchemaContentError(f"{what}: it cannot be checked: {shown(str(error))}") from None
         if found is not None:
-            raise SchemaContentError(f"{what} at {found.json_path}", shown(found.message))
+            message = found.message
+            if found.validator == "pattern" and found.validator_value in self._patterns:
+                message = f"{found.instance!r} does not match {self._patterns[found.validator_value]!r}"
+            raise SchemaContentError(f"{what} at {found.json_path}", shown(message))
+
+
+@cache
+def _exact(kind: Any) -> Any:
+    """Return a validator that divides decimal numbers, like Java's: 19.99 is a multiple of 0.01, not so in floats."""
+
+    def multiple_of(validator: Any, divisor: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+        if validator.is_type(value, "number") and (Fraction(repr(value)) / Fraction(repr(divisor))).denominator != 1:
+            yield ValidationError(f"{value!r} is not a multiple of {divisor!r}")
+
+    return extend(kind, {"multipleOf": multiple_of})
 
 
 def _registry(parts: dict[str, Any]) -> Any:
@@ -177,7 +216,10 @@ class JsonReader:
     """Reads JSON, and checks it against its schema."""
 
     def __init__(self, writer: ResolvedSchema, *, validate: bool) -> None:
-        self._validator = _Validator(writer) if validate else None
+        self._validator = _Validator(writer, strict=False) if validate else None
+        if self._validator is not None and self._validator.unchecked:
+            text = "the JSON Schema %s has patterns that this client does not know, and does not check: %s"
+            _log.warning(text, start_of(writer.schema.text), shown(some_of(self._validator.unchecked)))
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         try:
@@ -195,7 +237,7 @@ class JsonWriter:
     indexes = b""
 
     def __init__(self, schema: ResolvedSchema, *, validate: bool) -> None:
-        self._validator = _Validator(schema, formats=True) if validate else None
+        self._validator = _Validator(schema, strict=True) if validate else None
 
     def write(self, value: Any, before: bytes) -> bytes:
         content = jsonable(value)
@@ -216,7 +258,7 @@ class JsonFormat:
         self.record_name = None
         if self.schema is not None:
             if not self.schema.references:
-                _Validator(ResolvedSchema(self.schema))  # raises its errors immediately
+                _Validator(ResolvedSchema(self.schema), strict=self._validate)  # raises its errors immediately
             self.record_name = _title(self.schema)
 
     def writer(self, resolved: ResolvedSchema) -> JsonWriter:
@@ -242,7 +284,7 @@ def _schema(given: Any) -> Schema:
             raise InvalidSchemaError(f"this is a schema of type {given.type}, and not of JSON")
         return given
     if is_model_class(given):
-        return Schema(json.dumps(given.model_json_schema(by_alias=True)), "JSON")
+        return Schema(json.dumps(given.model_json_schema(by_alias=True, mode="serialization")), "JSON")
     if isinstance(given, str):
         return Schema(given, "JSON")
     try:

@@ -89,6 +89,9 @@ class _Makers:
         if is_model_class(kind):
             names = {name: (field.alias or name) for name, field in kind.model_fields.items()}
             return self._or_with_members(kind, kind.model_validate, names)
+        if hint is kind and hasattr(kind, "__pydantic_fields__") and hasattr(kind, "__pydantic_validator__"):
+            names = {name: (field.alias or name) for name, field in kind.__pydantic_fields__.items()}
+            return self._or_with_members(kind, kind.__pydantic_validator__.validate_python, names)
         if issubclass(kind, Enum):
             return lambda value: _member(kind, value)
         if hasattr(kind, "__struct_fields__"):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 import anyio
 
-from .._options.checks import build, discreet, hide_secrets, instance
+from .._options.checks import build, discreet, hide_secrets, instance, text
 from ..errors import ConfigError, IncompatibleSchemaError, InvalidSchemaError, SchemaNotFoundError, SchemaRegistryError
 from .cache import Cache
 from .deserializer import SchemaDeserializer
@@ -80,7 +81,11 @@ def _schema(content: dict[str, Any]) -> Schema:
 def _rules(given: dict[str, Any]) -> tuple[SchemaRule, ...]:
     every = [rule for phase in _PHASES for rule in _optional(given, phase, list) or ()]
     enabled = [rule for rule in every if not rule.get("disabled")]
-    return tuple(SchemaRule(str(each["name"]), str(each.get("type")), str(each["mode"]).upper()) for each in enabled)
+    return tuple(SchemaRule(str(each["name"]), str(each.get("type")), _mode(each)) for each in enabled)
+
+
+def _mode(rule: dict[str, Any]) -> str:
+    return str(rule.get("mode") or "WRITEREAD").upper()
 
 
 def _optional(content: dict[str, Any], name: str, kind: type) -> Any:
@@ -115,6 +120,7 @@ STALE_AFTER_S = 0.25
 """Time in seconds to wait for a new answer before the known version is used."""
 
 _SCHEMA = instance(Schema, "a Schema")
+_SUBJECT = partial(text, "subject")
 _Written = tuple[str, Schema, bool]
 """A subject, a schema, and True if it may be written differently."""
 
@@ -147,6 +153,8 @@ class SchemaRegistry:
         """Time in seconds before a missing item is requested again."""
         self.ignore_rules = self._config.ignore_rules
         """True if values may be written and read without the rules of their schemas."""
+        self.registrations = 0
+        """The number of registrations through this object. After each, a missing item is requested again."""
         latest_s = self._config.latest_max_age_ms / 1000
         self._by_name: Cache[int | str, RegisteredSchema] = Cache(self._fetch_by_name, absent_s=absent_s)
         self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(self._fetch_version, absent_s=absent_s)
@@ -177,11 +185,11 @@ class SchemaRegistry:
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
         """Return a version of a subject. Raises the errors of `schema`."""
-        return await self._versions.get((subject, version))
+        return await self._versions.get((_SUBJECT(subject), version))
 
     async def latest(self, subject: str) -> RegisteredSchema:
         """Return a subject's latest version. Raises the errors of `schema`."""
-        return await self._latest.get(subject)
+        return await self._latest.get(_SUBJECT(subject))
 
     async def latest_known(self, subject: str) -> tuple[RegisteredSchema, float]:
         """Return a subject's latest version, and its expiry (``time.monotonic()``).
@@ -189,7 +197,7 @@ class SchemaRegistry:
         The known version stays valid while the registry does not answer. A call then waits for a moment at most once a
         second.
         """
-        return await self._latest.known(subject, STALE_AFTER_S)
+        return await self._latest.known(_SUBJECT(subject), STALE_AFTER_S)
 
     def is_latest(self, subject: str, registered: RegisteredSchema) -> bool:
         """Return False if another version has been found, or may have been registered, since ``registered``."""
@@ -200,7 +208,7 @@ class SchemaRegistry:
 
         ``normalize`` ignores small differences in notation. Raises `SchemaNotFoundError` if it is not registered there.
         """
-        return await self._looked_up.get((subject, _SCHEMA("schema", schema), normalize))
+        return await self._looked_up.get((_SUBJECT(subject), _SCHEMA("schema", schema), normalize))
 
     async def subjects(self, *, deleted: bool = False) -> list[str]:
         """Return the names of the subjects; ``deleted`` includes subjects that were deleted, but not permanently."""
@@ -208,7 +216,7 @@ class SchemaRegistry:
 
     async def versions(self, subject: str) -> list[int]:
         """Return the numbers of a subject's versions. Raises the errors of `schema`."""
-        return integers_of(await self._ask("GET", "subjects", subject, "versions"))
+        return integers_of(await self._ask("GET", "subjects", _SUBJECT(subject), "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
         """Return a schema with all its references."""
@@ -222,8 +230,11 @@ class SchemaRegistry:
         Returns the registered schema with its id. ``normalize`` ignores small differences in notation. Raises
         `IncompatibleSchemaError` or `InvalidSchemaError`.
         """
-        registered = await self._registered.get((subject, _SCHEMA("schema", schema), normalize))
+        registered = await self._registered.get((_SUBJECT(subject), _SCHEMA("schema", schema), normalize))
         self._latest.forget()
+        for cache in (self._by_name, self._versions, self._looked_up):
+            cache.forget_absent()
+        self.registrations += 1
         return registered
 
     async def incompatibilities(self, subject: str, schema: Schema, version: int | str = "latest") -> list[str]:
@@ -231,7 +242,7 @@ class SchemaRegistry:
 
         Apicurio gives no reasons; the list then has a single general reason.
         """
-        path = ("compatibility", "subjects", subject, "versions", version)
+        path = ("compatibility", "subjects", _SUBJECT(subject), "versions", version)
         content = await self._ask("POST", *path, query={"verbose": "true"}, body=schema_body(_SCHEMA("schema", schema)))
         if not isinstance(content, dict) or not isinstance(content.get("is_compatible"), bool):
             raise SchemaRegistryError(f"the registry does not say whether a schema is compatible: {content!r:.200}")
@@ -241,7 +252,7 @@ class SchemaRegistry:
 
     async def compatibility(self, subject: str | None = None) -> str:
         """Return the compatibility level of a subject, or the global level, which is the default of subjects."""
-        where = () if subject is None else (subject,)
+        where = () if subject is None else (_SUBJECT(subject),)
         query = {} if subject is None else {"defaultToGlobal": "true"}
         content = await self._ask("GET", "config", *where, query=query)
         return _level(content, "compatibilityLevel")
@@ -254,19 +265,21 @@ class SchemaRegistry:
         """
         if level not in COMPATIBILITY_LEVELS:
             raise ConfigError(f"level must be one of {', '.join(COMPATIBILITY_LEVELS)}, not {level!r}")
-        where = () if subject is None else (subject,)
+        where = () if subject is None else (_SUBJECT(subject),)
         await self._ask("PUT", "config", *where, body={"compatibility": level})
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete all versions of a subject, and return their numbers; ``permanent`` requires an earlier deletion."""
-        content = await self._ask("DELETE", "subjects", subject, query={"permanent": "true"} if permanent else {})
+        content = await self._ask(
+            "DELETE", "subjects", _SUBJECT(subject), query={"permanent": "true"} if permanent else {}
+        )
         self.forget()
         return integers_of(content)
 
     async def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> None:
         """Delete a version of a subject; ``permanent`` requires an earlier deletion."""
         query = {"permanent": "true"} if permanent else {}
-        await self._ask("DELETE", "subjects", subject, "versions", version, query=query)
+        await self._ask("DELETE", "subjects", _SUBJECT(subject), "versions", version, query=query)
         self.forget()
 
     def forget(self) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, cast
 
-from .._options.checks import boolean, one_of
+from .._options.checks import boolean, one_of, text
 from .._options.serialization import Prepared, WithHeaders
-from ..errors import ConfigError, InvalidSchemaError, SchemaNotReadyError, SchemaRegistryError
+from ..errors import ConfigError, ConfigTypeError, InvalidSchemaError, SchemaNotReadyError, SchemaRegistryError
 from ..types import Header, Headers, SerializationContext
 from .framing import KEY_HEADER, VALUE_HEADER, header_of, prefix_of
 from .resolved import ResolvedSchema
@@ -25,6 +26,8 @@ Subject = Literal["topic", "record", "topic-record"] | SubjectOf
 
 def subject_strategy(given: Any) -> SubjectOf:
     """Return the function for an option's value; raise `ConfigError`."""
+    if inspect.iscoroutinefunction(given):
+        raise ConfigTypeError("subject must be a plain function, not an async one")
     if callable(given):
         return cast(SubjectOf, given)
     found = _STRATEGIES.get(given) if isinstance(given, str) else None
@@ -207,7 +210,7 @@ class SchemaSerializer(Prepared, Generic[T]):
 
     async def _find(self, topic: str, is_key: bool) -> None:
         registry = self._registry
-        subject = self._subject_of(topic, is_key, self._format.record_name)
+        subject = text("the subject", self._subject_of(topic, is_key, self._format.record_name))
         until = math.inf
         if self._use_latest:
             registered, until = await registry.latest_known(subject)

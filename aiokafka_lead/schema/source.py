@@ -19,6 +19,11 @@ class SchemaSource(Protocol):
         ...
 
     @property
+    def registrations(self) -> int:
+        """The number of registrations so far: after each, a missing schema is requested again."""
+        ...
+
+    @property
     def ignore_rules(self) -> bool:
         """True if values may be written and read without applying their schemas' rules."""
         ...

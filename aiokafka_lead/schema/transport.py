@@ -106,6 +106,7 @@ class Transport:
         trouble: dict[str, str] = {}  # the latest error of each registry
         while time.monotonic() < deadline:
             absent: tuple[str, Answer] | None = None
+            foreign: tuple[str, Answer] | None = None
             for url in tuple(self._urls):
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
@@ -117,7 +118,10 @@ class Transport:
                     continue
                 answer = await self._attempt(url, query, token, min(left_s, self._config.request_timeout_ms / 1000))
                 if isinstance(answer, str) or may_pass(answer.status):
-                    trouble[url] = answer if isinstance(answer, str) else f"answered {answer.status}"
+                    trouble[url] = answer if isinstance(answer, str) else f"answered {answer.status}{_message(answer)}"
+                    continue
+                if _is_foreign(answer):
+                    foreign = url, answer
                     continue
                 if answer.status == 404 and query.anywhere:
                     absent = url, answer
@@ -130,8 +134,9 @@ class Transport:
                     break
                 return _content(url, query, answer)
             else:
-                if absent is not None:
-                    return _content(absent[0], query, absent[1])
+                for found in (absent, foreign):
+                    if found is not None:
+                        return _content(found[0], query, found[1])
                 failures += 1
                 wait_s = self._backoff.delay_s(failures)
                 if time.monotonic() + wait_s >= deadline:
@@ -188,16 +193,30 @@ class Transport:
         source_of(self._config.token_provider).refused(token, error, self._backoff)
 
 
+def _is_foreign(answer: Answer) -> bool:
+    """Return True if another server answered, for example a proxy, or a registry that is starting."""
+    content = json_of(answer.body)
+    if 200 <= answer.status < 300:
+        return content is None
+    return answer.status == 404 and (not isinstance(content, dict) or "error_code" not in content)
+
+
+def _message(answer: Answer) -> str:
+    """Return the registry's words in an error, after a colon; empty if there are none."""
+    content = json_of(answer.body)
+    message = content.get("message") if isinstance(content, dict) else None
+    return f": {shown(str(message))}" if message else ""
+
+
 def _content(url: str, query: Query, answer: Answer) -> Any:
     content = json_of(answer.body)
     if 200 <= answer.status < 300:
         if content is None:
             raise SchemaRegistryError(f"{url} answered with what is no JSON", status=answer.status)
         return content
-    message = content.get("message") if isinstance(content, dict) else None
     code = content.get("error_code") if isinstance(content, dict) else None
     asked = f"{query.method} /{'/'.join(str(part) for part in query.path)}"
-    text = f"{url} answered {answer.status} to {asked}{f': {shown(str(message))}' if message else ''}"
+    text = f"{url} answered {answer.status} to {asked}{_message(answer)}"
     if 300 <= answer.status < 400:
         text = f"{text}, and redirects are not followed: set the URL that it leads to"
     kind = _BY_STATUS.get(answer.status, SchemaRegistryError)

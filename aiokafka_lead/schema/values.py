@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ..errors import SchemaContentError
@@ -41,20 +42,21 @@ class NamedRecord(dict[str, Any]):
 def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False) -> Any:
     """Return the content of a model, a dataclass, a struct or a numpy number; None for other values.
 
-    Dataclasses and structs (msgspec, attrs) are converted one level deep, and so are pydantic's models with
-    ``keep_classes``. Raises `SchemaContentError` if a model cannot be converted.
+    Dataclasses and structs (msgspec, attrs) are converted one level deep. Pydantic's models and dataclasses are dumped
+    by pydantic, with ``keep_classes`` to dicts with the names of their classes (`NamedRecord`). Raises
+    `SchemaContentError` if a model cannot be converted.
     """
     kind = type(value)
     if kind in _LEAVES or inspect.isclass(value):
         return None
+    mode: Any = "json" if for_json else "python"
     try:
-        if is_model_class(kind):
-            if keep_classes and not getattr(kind, "__pydantic_root_model__", False):
-                names = {
-                    name: each.serialization_alias or each.alias or name for name, each in kind.model_fields.items()
-                }
-                return {names.get(name, name): content for name, content in value}
-            return value.model_dump(mode="json" if for_json else "python", by_alias=True)
+        if is_model_class(kind) or hasattr(kind, "__pydantic_serializer__"):
+            if is_model_class(kind):
+                dumped = value.model_dump(mode=mode, by_alias=True)
+            else:  # a dataclass of pydantic's
+                dumped = kind.__pydantic_serializer__.to_python(value, mode=mode, by_alias=True)
+            return _with_classes(value, dumped) if keep_classes else dumped
         if dataclasses.is_dataclass(value):
             return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         if hasattr(kind, "__struct_encode_fields__"):  # msgspec
@@ -70,6 +72,66 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
         reason = f"{type(error).__name__}: {shown(str(error))}"
         raise SchemaContentError("the value's content cannot be taken out of it", reason) from error
     return None
+
+
+def _with_classes(value: Any, dumped: Any) -> Any:
+    """Return pydantic's dump of a value, in which the dict of each model and dataclass has the name of its class."""
+    if type(dumped) not in _NESTED:
+        return dumped
+    kind: Any = type(value)
+    if getattr(kind, "__pydantic_root_model__", False):
+        return _with_classes(value.root, dumped)
+    if type(dumped) is not dict:
+        if _NESTED.isdisjoint(map(type, dumped)) or not isinstance(value, Collection) or len(value) != len(dumped):
+            return dumped
+        return type(dumped)(map(_with_classes, value, dumped))
+    if isinstance(value, Mapping):
+        content = {key: _with_classes(value.get(key), inner) for key, inner in dumped.items()}
+        return NamedRecord(value.record_name, content) if isinstance(value, NamedRecord) else content
+    attributes, most = _attributes(kind)
+    if attributes is None:
+        return dumped
+    if len(dumped) < most:
+        dumped = _dumped_by_own_class(value, dumped)
+    record = NamedRecord(kind.__name__, dumped)
+    for name, inner in dumped.items():
+        if type(inner) in _NESTED:
+            record[name] = _with_classes(getattr(value, attributes.get(name, name), None), inner)
+    return record
+
+
+_NESTED = frozenset((dict, list, tuple))
+
+
+@lru_cache(1000)
+def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
+    """Return the attributes of a model or dataclass by the names in its dump, and the usual number of these.
+
+    None for another class.
+    """
+    described = kind.model_fields if is_model_class(kind) else getattr(kind, "__pydantic_fields__", None)
+    if described is None:
+        if not dataclasses.is_dataclass(kind):
+            return None, 0
+        return {field.name: field.name for field in dataclasses.fields(kind)}, 0
+    fields = {each.serialization_alias or each.alias or name: name for name, each in described.items()}
+    if not is_model_class(kind):
+        return fields, 0
+    computed = {each.alias or name: name for name, each in kind.model_computed_fields.items()}
+    excluded = sum(bool(each.exclude) for each in described.values())
+    return fields | computed, len(fields) + len(computed) - excluded
+
+
+def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
+    """Return a model's dump by its own class, if pydantic has dumped it by a base class, with which it is annotated.
+
+    The name of its class chooses the branch of a union, whose fields the base class lacks.
+    """
+    every: tuple[Any, ...] = type(value).__mro__[1:]
+    bases = (each for each in every if getattr(each, "__pydantic_complete__", False))
+    if any(dumped == each.__pydantic_serializer__.to_python(value, by_alias=True) for each in bases):
+        return value.model_dump(by_alias=True)
+    return dumped
 
 
 _NUMBERS = ("b", "i", "u", "f")

@@ -186,6 +186,10 @@ MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(lambda fou
 AVRO: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "bytes": ("bytes", st.binary()),
     "fixed": ({"type": "fixed", "name": "F", "size": 3}, st.binary(min_size=3, max_size=3)),
+    "uuid": (
+        {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"},
+        st.binary(min_size=16, max_size=16),
+    ),
     "decimal": (
         {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
         st.decimals(-(10**6), 10**6, places=2),

@@ -10,14 +10,15 @@ import io
 import json
 import uuid
 from collections import OrderedDict
-from typing import Any
+from typing import Annotated, Any
 
 import fastavro
 import numpy as np
+import pydantic.dataclasses
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, PlainSerializer, RootModel, computed_field, field_serializer
 
-from aiokafka_lead.errors import SchemaContentError
+from aiokafka_lead.errors import InvalidSchemaError, SchemaContentError
 from aiokafka_lead.schema import NamedRecord, Schema
 from aiokafka_lead.schema.avro import AvroReader, AvroWriter
 from aiokafka_lead.schema.resolved import ResolvedSchema
@@ -31,6 +32,7 @@ LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
 DATE = {"type": "int", "logicalType": "date"}
 TIME = {"type": "int", "logicalType": "time-millis"}
 TEXT_UUID = {"type": "string", "logicalType": "uuid"}
+FIXED_UUID = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
 FIXED_MONEY = {"type": "fixed", "name": "M", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 2}
 FOUR = {"type": "fixed", "name": "Four", "size": 4}
@@ -80,6 +82,36 @@ CancelledModel.__name__ = "Cancelled"
 
 class Holder(BaseModel):
     v: CancelledModel | Created
+
+
+class Shipped(BaseModel):
+    id: int
+    token: str = Field(default="MARKED secret", exclude=True)
+    when: datetime.datetime = NOW
+    tags: list[Annotated[Colour, PlainSerializer(lambda tag: tag.name)]] = [Colour.BLUE]
+
+    @field_serializer("when")
+    def _seconds(self, when: datetime.datetime) -> int:
+        return int(when.timestamp())
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def twice(self) -> int:
+        return 2 * self.id
+
+
+@pydantic.dataclasses.dataclass
+class ShippedData:
+    id: int
+    token: str = Field(default="MARKED secret", exclude=True)
+
+
+class Parcel(Shipped):
+    weight: int = 3
+
+
+class Envelope(BaseModel):
+    v: Shipped
 
 
 def record(kind: Any, **more: Any) -> Any:
@@ -172,6 +204,8 @@ def read(schema: Any, content: bytes) -> Any:
         (TIME, datetime.timedelta(1)),
         (TEXT_UUID, "not-a-uuid"),
         (TEXT_UUID, 5),
+        (FIXED_UUID, "not-a-uuid"),
+        (FIXED_UUID, b"short"),
         (MONEY, 12.5),
         (MONEY, "12.5"),
         (MONEY, decimal.Decimal("12.345")),
@@ -242,6 +276,10 @@ def test_what_does_not_fit_is_refused(kind: Any, value: Any) -> None:
         (TIME, NAIVE.time(), NAIVE.time()),
         (TEXT_UUID, UUID, UUID),
         (TEXT_UUID, "{F81D4FAE-7DEC-11D0-A765-00A0C91E6BF6}", UUID),
+        (FIXED_UUID, UUID, UUID.bytes),
+        (FIXED_UUID, str(UUID), UUID.bytes),
+        (FIXED_UUID, UUID.bytes, UUID.bytes),
+        ({**FIXED_UUID, "size": 2}, b"ab", b"ab"),
         (MONEY, decimal.Decimal("12.5"), decimal.Decimal("12.50")),
         (MONEY, decimal.Decimal("-9999.99"), decimal.Decimal("-9999.99")),
         (MONEY, decimal.Decimal("12.500"), decimal.Decimal("12.50")),
@@ -334,6 +372,104 @@ def test_decimals_with_more_digits_than_their_type_are_not_rounded(kind: Any) ->
 def test_a_model_in_a_model_names_its_branch() -> None:
     content = written(record(EVENT), Holder(v=CancelledModel(identity="7")))
     assert content == written(record(EVENT), {"v": ("Cancelled", {"id": "7"})})
+
+
+SHIPPED = {
+    "type": "record",
+    "name": "Shipped",
+    "fields": [
+        {"name": "id", "type": "int"},
+        {"name": "token", "type": ["null", "string"], "default": None},
+        {"name": "when", "type": "int", "default": 0},
+        {"name": "tags", "type": STRINGS, "default": []},
+        {"name": "twice", "type": "int", "default": 0},
+    ],
+}
+PARCEL = {**SHIPPED, "name": "Parcel", "fields": [*SHIPPED["fields"], {"name": "weight", "type": "int"}]}
+SHIPPED_DATA = {**SHIPPED, "name": "ShippedData"}
+WHOLE = {"id": 7, "token": None, "when": int(NOW.timestamp()), "tags": ["BLUE"], "twice": 14}
+
+
+@pytest.mark.parametrize("others", [(), (CREATED,), (NUMBERS,)], ids=["alone", "beside a record", "beside a map"])
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (SHIPPED, Shipped(id=7), WHOLE),
+        (PARCEL, Parcel(id=7), {**WHOLE, "weight": 3}),
+        (SHIPPED_DATA, ShippedData(7), {"id": 7, "token": None, "when": 0, "tags": [], "twice": 0}),
+    ],
+    ids=["model", "subclass", "dataclass"],
+)
+def test_pydantic_decides_what_a_model_contains(kind: Any, others: Any, value: Any, expected: Any) -> None:
+    """A field with ``exclude`` is not written, whatever else the schema contains."""
+    union = [kind, *others]
+    assert read(union, written(union, value)) == expected
+    deep = record({"type": "map", "values": {"type": "array", "items": union}})
+    assert read(deep, written(deep, {"v": {"k": [value]}})) == {"v": {"k": [expected]}}
+    model = pydantic.create_model("R", v=(dict[str, list[Any]], ...))
+    assert read(deep, written(deep, model(v={"k": [value]}))) == {"v": {"k": [expected]}}
+
+
+def test_a_model_annotated_by_its_base_class_names_its_branch() -> None:
+    schema = record([SHIPPED, PARCEL])
+    for value in (Envelope(v=Parcel(id=7)), RootModel[Envelope](Envelope(v=Parcel(id=7)))):
+        found = AvroReader(resolved(schema)).read(written(schema, value), 0, None)
+        assert found == {"v": {**WHOLE, "weight": 3}}
+        assert found["v"].record_name == "Parcel"
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "content", "expected"),
+    [
+        ("int", {"default": "0"}, b"\x02", 1),
+        ("string", {"default": None}, b"\x02a", "a"),
+        ({**COLOUR, "default": "GREEN"}, {}, b"\x02", "BLUE"),
+        (
+            {"type": "record", "name": "In", "fields": [{"name": "w", "type": "int", "default": ""}]},
+            {},
+            b"\x02",
+            {"w": 1},
+        ),
+        ({**MONEY, "precision": 2, "scale": 5}, {}, b"\x02a", b"a"),
+        ({**FIXED_MONEY, "precision": 20}, {}, b"ab", b"ab"),
+    ],
+)
+def test_what_java_has_written_by_a_faulty_schema_is_read(kind: Any, more: Any, content: bytes, expected: Any) -> None:
+    """A writer's default does not matter, and a faulty logical type is none."""
+    schema = resolved(record(["null", kind] if "default" not in more else kind, **more))
+    before = b"" if "default" in more else b"\x02"
+    assert AvroReader(schema).read(before + content, 0, None) == {"v": expected}
+    with pytest.raises(InvalidSchemaError):
+        AvroWriter(schema)
+
+
+@pytest.mark.parametrize("schema", ["[[]]", '{"type": "fixed", "name": "f", "size": "x"}', '{"type": 5}'])
+def test_what_is_no_schema(schema: str) -> None:
+    with pytest.raises(InvalidSchemaError):
+        AvroWriter(ResolvedSchema(Schema(schema)))
+
+
+CUSTOMER = {"type": "record", "name": "shop.Customer", "fields": [{"name": "id", "type": "int"}]}
+PRODUCT = {"type": "record", "name": "shop.Product", "fields": [{"name": "owner", "type": ["null", "Customer"]}]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "shop.Product",
+        {"type": "shop.Product"},
+        {"type": "record", "name": "shop.R", "fields": [{"name": "owner", "type": ["null", {"type": "Customer"}]}]},
+    ],
+)
+def test_a_schema_that_is_the_name_of_another_type(schema: Any) -> None:
+    """Also inside an object, as Java accepts it; the type refers to another type."""
+    given = Schema(json.dumps(schema))
+    references = (("customer", Schema(json.dumps(CUSTOMER))), ("product", Schema(json.dumps(PRODUCT))))
+    whole = ResolvedSchema(given, references)
+    value = {"owner": {"id": 2}}
+    content = AvroWriter(whole).write(value, b"")
+    for reader in (None, whole):
+        assert AvroReader(whole, reader).read(content, 0, None) == value
 
 
 def test_a_record_goes_to_the_branch_that_it_fills() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from aiokafka_lead.errors import SchemaContentError
+from aiokafka_lead.errors import InvalidSchemaError, SchemaContentError
 from aiokafka_lead.schema import Schema
 from aiokafka_lead.schema.framing import prefix_of
 from aiokafka_lead.schema.json_schema import JsonReader, JsonWriter
@@ -115,12 +115,78 @@ def test_what_is_written_is_read_as_it_was_or_refused(
     assert written(schema, found) == content
 
 
-@pytest.mark.parametrize("digits", ["1e400", "1" + "0" * 400])
-def test_a_number_that_cannot_be_checked_is_refused(digits: str) -> None:
-    schema = resolved({"type": "number", "multipleOf": 0.01})
+HUNDREDTHS = {"type": "number", "multipleOf": 0.01}
+
+
+def test_a_number_that_cannot_be_checked_is_refused() -> None:
     with pytest.raises(SchemaContentError, match="JSON Schema"):
-        JsonReader(schema, validate=True).read(digits.encode(), 0, None)
-    assert written({"type": "number", "multipleOf": 0.01}, json.loads(digits)) is None
+        JsonReader(resolved(HUNDREDTHS), validate=True).read(b"1e400", 0, None)
+    assert written(HUNDREDTHS, float("inf")) is None
+
+
+@pytest.mark.parametrize("place", ["here", "in a reference of the same draft", "in one without"])
+def test_multiples_are_decimal(place: str) -> None:
+    """Floats would refuse 19.99, 0.29 and 4.02, which Java writes."""
+    draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    schema: Any = HUNDREDTHS | draft
+    references: tuple[tuple[str, Schema], ...] = ()
+    if place != "here":
+        inner = HUNDREDTHS | (draft if "same" in place else {})
+        references = (("price.json", Schema(json.dumps(inner), "JSON")),)
+        schema = draft | {"$ref": "price.json"}
+    whole = ResolvedSchema(Schema(json.dumps(schema), "JSON"), references)
+    for good in ("19.99", "0.29", "4.02", "-4.02", "7", "0", "1" + "0" * 400, "1e300"):
+        assert JsonReader(whole, validate=True).read(good.encode(), 0, None) == json.loads(good)
+        assert JsonWriter(whole, validate=True).write(json.loads(good), b"")
+    for bad in ("19.995", "1e-300"):
+        with pytest.raises(SchemaContentError, match="multiple"):
+            JsonReader(whole, validate=True).read(bad.encode(), 0, None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        (r"^\p{L}+$", "Größe", "a1"),
+        (r"^\pL\P{L}$", "é1", "éé"),
+        (r"^[\p{Lu}\p{Nd}_-]+$", "ÄA1_-", "ä"),
+        (r"^[^\p{L}]+$", "12", "1a"),
+        (r"^[\P{L}a]+$", "1a", "1b"),
+        (r"^(?<year>\d{4})$", "2024", "24"),
+        (r"^[\w-.]+$", "a-b.c", "a b"),
+        (r"^[[(?<y>]\p{L}$", "[a", "aa"),
+        (r"^\\p{2}(?<a>x)$", "\\ppx", "x"),
+    ],
+)
+def test_patterns_of_java_and_javascript_are_checked(pattern: str, good: str, bad: str) -> None:
+    for schema, fits, other in (
+        ({"pattern": pattern}, good, bad),
+        ({"patternProperties": {pattern: {"type": "null"}}, "additionalProperties": False}, {good: None}, {bad: None}),
+        ({"propertyNames": {"anyOf": [{"pattern": pattern}]}}, {good: 1}, {bad: 1}),
+    ):
+        assert written(schema, fits) is not None
+        assert written(schema, other) is None
+    with pytest.raises(SchemaContentError) as raised:
+        JsonReader(resolved({"pattern": pattern}), validate=True).read(json.dumps(bad).encode(), 0, None)
+    assert repr(pattern) in str(raised.value)
+
+
+@pytest.mark.parametrize("pattern", [r"^\h+$", "[a-z&&[^b]]", r"\p{IsLatin}", "(", r"\p{Co}", r"\p{Lx}"])
+def test_an_unknown_pattern_makes_no_record_unreadable(pattern: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The rest of the schema is checked, and writing by it refused."""
+    schema = {
+        "properties": {"a": {"type": "string", "pattern": pattern}},
+        "patternProperties": {pattern: {"type": "integer"}},
+        "additionalProperties": False,
+        "const": {"a": "x", "pattern": "("},
+    }
+    reader = JsonReader(resolved(schema), validate=True)
+    assert pattern in caplog.text
+    assert reader.read(b'{"a": "x", "pattern": "("}', 0, None)
+    with pytest.raises(SchemaContentError, match=r"\$"):
+        reader.read(b'{"a": 1, "pattern": "("}', 0, None)
+    with pytest.raises(InvalidSchemaError, match="validate=False"):
+        JsonWriter(resolved(schema), validate=True)
+    assert JsonWriter(resolved(schema), validate=False).write({}, b"") == b"{}"
 
 
 @pytest.mark.parametrize("value", [{10**5000: 1}, decimal.Decimal("sNaN")], ids=["huge", "sNaN"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import ssl
 from collections.abc import Callable, Mapping
@@ -110,6 +111,45 @@ async def test_what_does_not_exist_is_remembered_for_a_while(schema_registry: Em
         with pytest.raises(SchemaNotFoundError):
             await hasty.schema(99)
     assert schema_registry.asked("GET", "/schemas/ids/99") == 6
+
+
+async def test_what_is_registered_here_is_absent_no_longer(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    serializer, deserializer = registry.avro_serializer(ORDER), registry.deserializer()
+    reader = registry.deserializer()
+    content = b"\x00\x00\x00\x00\x01\x02\x02c\x00"
+    calls: list[Callable[[], Any]] = [
+        lambda: registry.lookup("orders-value", text(ORDER)),
+        lambda: registry.version("orders-value", 1),
+        lambda: registry.latest("orders-value"),
+        lambda: registry.schema(1),
+        lambda: serializer.encode(order(1), "orders"),
+        lambda: deserializer.decode(content),
+    ]
+    for call in calls:
+        with pytest.raises(SchemaNotFoundError):
+            await call()
+    schema_registry.requests.clear()
+    for call in calls:
+        with pytest.raises(SchemaNotFoundError):
+            await call()
+    assert schema_registry.requests == []
+    schema_registry.hold()
+    async with anyio.create_task_group() as tasks:
+        failed = anyio.Event()
+
+        async def read_too_early() -> None:
+            with contextlib.suppress(SchemaNotFoundError):
+                await reader.decode(content)
+            failed.set()
+
+        tasks.start_soon(read_too_early)
+        schema_registry.release()
+        assert (await registry.register("orders-value", text(ORDER))).id == 1
+        await failed.wait()
+    for call in calls:
+        await call()
+    assert await reader.decode(content) == await deserializer.decode(content) == {**order(2), "id": 1, "customer": "c"}
 
 
 async def test_a_schema_that_only_another_node_has_yet(schema_registry: EmbeddedSchemaRegistry) -> None:
@@ -257,6 +297,44 @@ async def test_a_registry_that_does_not_answer_costs_no_more_than_the_deadline(
         await patient.subjects()
 
 
+class _Proxy(EmbeddedSchemaRegistry):
+    """A server that is no registry: its answers have a status, but no content of a registry's."""
+
+    status = 200
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
+        self.requests.append(RegistryRequest(method, target, self.status))
+        return self.status, None if self.status == 200 else {"message": "no such page"}
+
+
+@pytest.mark.parametrize("status", [200, 404])
+async def test_a_server_that_is_no_registry_is_passed_over(
+    schema_registry: EmbeddedSchemaRegistry, status: int
+) -> None:
+    proxy = _Proxy()
+    proxy.status = status
+    with proxy:
+        registry = SchemaRegistry(f"{proxy.url},{schema_registry.url}")
+        content = await registry.avro_serializer(ORDER, auto_register=True).encode(order(1), "orders")
+        assert await registry.deserializer().decode(content) == order(1)
+        assert len(proxy.requests) == 1  # later requests go to the registry first
+        schema_registry.stop()
+        with pytest.raises(SchemaRegistryError) as raised:
+            await registry.subjects()
+        assert raised.value.status == status
+
+
+async def test_the_text_of_a_failing_registry_is_shown() -> None:
+    class Failing(EmbeddedSchemaRegistry):
+        def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
+            return 500, {"error_code": 50001, "message": "Error in the backend data store"}
+
+    with Failing() as failing:
+        registry = SchemaRegistry(failing.url, timeout_ms=2000, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+        with pytest.raises(SchemaRegistryUnavailableError, match="answered 500: Error in the backend data store"):
+            await registry.subjects()
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
@@ -351,11 +429,39 @@ async def test_a_schema_that_is_mere_text_is_refused_before_it_is_sent(call: str
         await getattr(SchemaRegistry("http://127.0.0.1:1"), call)("orders-value", json.dumps(ORDER))
 
 
+@pytest.mark.parametrize("subject", [None, "", 5, b"orders-value"])
+async def test_a_subject_is_a_text(schema_registry: EmbeddedSchemaRegistry, subject: Any) -> None:
+    """A function that forgets its ``return`` would otherwise register "None"; no text would be the global level."""
+    registry = SchemaRegistry(schema_registry.url)
+    serializer = registry.avro_serializer(ORDER, auto_register=True, subject=lambda *_: subject)
+    calls: list[Callable[[], Any]] = [
+        lambda: serializer.encode(order(1), "orders"),
+        lambda: registry.register(subject, text(ORDER)),
+        lambda: registry.lookup(subject, text(ORDER)),
+        lambda: registry.incompatibilities(subject, text(ORDER)),
+        lambda: registry.latest(subject),
+        lambda: registry.version(subject, 1),
+        lambda: registry.versions(subject),
+        lambda: registry.delete_version(subject, 1),
+        lambda: registry.delete_subject(subject),
+    ]
+    if subject is not None:  # the global level
+        calls += [lambda: registry.set_compatibility("NONE", subject), lambda: registry.compatibility(subject)]
+    for call in calls:
+        with pytest.raises((ConfigError, ConfigTypeError), match="subject must"):
+            await call()
+    assert schema_registry.requests == []
+
+
+async def _async_subject(*_: Any) -> str:
+    return "orders"
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: SchemaRegistry(""), "urls"),
-        (lambda: SchemaRegistry("registry:8081"), "urls"),
+        (lambda: SchemaRegistry("registry:8081"), "urls must begin with http:// or https://"),
         (lambda: SchemaRegistry("http://a:b@registry"), "credentials"),
         (lambda: SchemaRegistry(7), "urls"),  # type: ignore[arg-type]
         (lambda: SchemaRegistry("http://registry", basic_auth=("a", SECRET)), "https://"),
@@ -364,6 +470,7 @@ async def test_a_schema_that_is_mere_text_is_refused_before_it_is_sent(call: str
         (lambda: SchemaRegistry("https://registry", headers={"a": 1}), "headers"),  # type: ignore[dict-item]
         (lambda: SchemaRegistry("https://registry", timeout=1), "timeout"),  # type: ignore[call-arg]
         (lambda: SchemaRegistry("http://r").avro_serializer(ORDER, subject="topics"), "subject"),  # type: ignore[arg-type]
+        (lambda: SchemaRegistry("http://r").avro_serializer(ORDER, subject=_async_subject), "subject"),  # type: ignore[arg-type]
         (lambda: SchemaRegistry("http://r").avro_serializer(auto_register=True), "auto_register"),
         (lambda: SchemaRegistry("http://r").avro_serializer({"type": "record"}), "Avro"),
         (lambda: SchemaRegistry("http://r").avro_serializer(b"bytes"), "Avro"),

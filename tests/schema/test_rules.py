@@ -43,13 +43,14 @@ def writers(registry: SchemaRegistry) -> dict[str, Any]:
     ("rule_set", "writes", "reads"),
     [
         ({"domainRules": [rule("WRITEREAD")]}, False, False),
+        ({"domainRules": [{"name": "protect", "type": "ENCRYPT"}]}, False, False),
         ({"domainRules": [rule("WRITE", kind="CONDITION", type="CEL", expr="message.id > 0")]}, False, True),
         ({"domainRules": [rule("READ", type="CEL_FIELD")]}, True, False),
         ({"encodingRules": [rule("WRITEREAD", type="ENCRYPT_PAYLOAD")]}, False, False),
         ({"domainRules": [rule("WRITEREAD", disabled=True)]}, True, True),
         ({"migrationRules": [rule("UPGRADE", type="JSONATA")], "domainRules": None}, True, True),
     ],
-    ids=["encrypted", "checked", "read", "encoding", "disabled", "migration"],
+    ids=["encrypted", "without a mode", "checked", "read", "encoding", "disabled", "migration"],
 )
 async def test_rules_are_refused_where_they_count(
     schema_registry: EmbeddedSchemaRegistry, rule_set: dict[str, Any], writes: bool, reads: bool

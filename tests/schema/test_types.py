@@ -11,8 +11,9 @@ import uuid
 from typing import Any, Generic, NewType, NotRequired, TypedDict, TypeVar
 
 import attrs
+import pydantic.dataclasses
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from aiokafka_lead.errors import ConfigTypeError, SchemaContentError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
@@ -78,6 +79,27 @@ class ModelOrder(BaseModel):
     lines: list[ModelLine]
 
 
+class Receipt(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    order_id: int = Field(serialization_alias="orderId")
+    cents: int = Field(validation_alias="centsGiven")
+    name: str = Field(alias="customerName", pattern=r"^\p{L}+$")
+    token: str = Field(exclude=True)
+    note: str = ""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def euros(self) -> float:
+        return self.cents / 100
+
+
+@pydantic.dataclasses.dataclass(kw_only=True)
+class Ticket:
+    number: int = Field(alias="ticketNumber")
+    colour: Colour
+    token: str = Field(default="MARKED secret", exclude=True)
+
+
 LINE = {
     "type": "record",
     "name": "Line",
@@ -139,6 +161,20 @@ async def test_what_is_written_is_read_into_the_same_type(
     into: Any
     for into in (type(value), [type(value), Line]):
         assert await registry.deserializer(into).decode(content) == value
+
+
+async def test_dataclasses_of_pydantic(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """With an alias, a validated field and an excluded one."""
+    registry = SchemaRegistry(schema_registry.url)
+    made: Any = Ticket
+    value = made(ticketNumber=7, colour=Colour.BLUE, token="MARKED other")
+    for serializer in (
+        registry.avro_serializer(avro("colour", fields=[{"name": "ticketNumber", "type": "int"}]), auto_register=True),
+        registry.json_serializer({"type": "object", "additionalProperties": True}, auto_register=True),
+    ):
+        content = await serializer.encode(value, f"tickets-{id(serializer)}")
+        assert b"MARKED" not in content
+        assert await registry.deserializer(Ticket).decode(content) == made(ticketNumber=7, colour=Colour.BLUE)
 
 
 async def test_structs_of_msgspec(schema_registry: EmbeddedSchemaRegistry) -> None:
@@ -332,6 +368,17 @@ async def test_json_writes_what_stands_for_json(
     content = await registry.json_serializer(schema, auto_register=True).encode(value, "orders")
     expected = expected or {"a": {"id": "1"}, "b": [{"sku": "s", "price": "1"}]}
     assert await registry.deserializer().decode(content) == expected
+
+
+async def test_a_models_own_schema_describes_what_is_written(schema_registry: EmbeddedSchemaRegistry) -> None:
+    """With aliases, computed and excluded fields."""
+    registry = SchemaRegistry(schema_registry.url)
+    value = Receipt(order_id=1, centsGiven=250, customerName="Ada", token="MARKED secret")  # type: ignore[call-arg]
+    content = await registry.json_serializer(Receipt, auto_register=True).encode(value, "receipts")
+    written = {"orderId": 1, "cents": 250, "customerName": "Ada", "note": "", "euros": 2.5}
+    assert await registry.deserializer().decode(content) == written
+    required = json.loads((await registry.latest("receipts-value")).schema.text)["required"]
+    assert "note" not in required  # so that a field with a default may be added
 
 
 @pytest.mark.parametrize("root_id", [None, "https://example.org/schemas/whole.json"])

@@ -1,0 +1,134 @@
+"""Patterns of JSON Schema for Python: they are written for ECMAScript or Java, whose notation differs in places."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+_PART = re.compile(
+    r"""(?P<category>\\[pP](?:\{(?P<long>\w+)\}|(?P<short>[A-Z])))
+    |(?P<escape>\\.)|(?P<group>\(\?<(?=[A-Za-z]))|(?P<open>\[\^?)|(?P<close>\])|(?P<dash>-)|.""",
+    re.DOTALL | re.VERBOSE,
+)
+_SETS = (r"\w", r"\W", r"\d", r"\D", r"\s", r"\S")
+_CATEGORIES = "LMNPSZ"
+_LAST = (0x323AF, 0xE01EF)
+"""The last characters of these categories, in the planes below the unassigned ones and above."""
+
+_ELSEWHERE = ("enum", "const", "default", "examples")
+"""Keywords whose content is data."""
+
+
+def python_pattern(pattern: str) -> str | None:
+    """Return a pattern that matches the same texts in Python; None if this client knows none.
+
+    Python lacks the Unicode categories ``\\p{L}``, groups of the form ``(?<name>...)``, and a plain ``-`` after ``\\w``
+    within brackets.
+    """
+    if "&&[" in pattern:  # Java's intersection, which Python takes for characters
+        return None
+    if _compiles(pattern):
+        return pattern
+    try:
+        found = _translated(pattern)
+    except KeyError:
+        return None
+    return found if _compiles(found) else None
+
+
+def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
+    """Return a schema for Python's ``re``, its changed patterns with their originals, and those that it now lacks.
+
+    A property whose name may match one of the last is not checked.
+    """
+    changed: dict[str, str] = {}
+    lost: list[str] = []
+
+    def known(pattern: str) -> str | None:
+        found = python_pattern(pattern)
+        if found is None:
+            lost.append(pattern)
+        elif found != pattern:
+            changed[found] = pattern
+        return found
+
+    def made(node: Any) -> Any:
+        if isinstance(node, list):
+            return [made(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        content: dict[str, Any] = {}
+        for name, inner in node.items():
+            if name == "pattern" and isinstance(inner, str):
+                if (found := known(inner)) is not None:
+                    content[name] = found
+            elif name == "patternProperties" and isinstance(inner, dict):
+                found_ones = {each: known(each) for each in inner}
+                content[name] = {found: made(inner[each]) for each, found in found_ones.items() if found is not None}
+                if None in found_ones.values():
+                    content[name] |= {"^": True}
+            else:
+                content[name] = inner if name in _ELSEWHERE else made(inner)
+        return content
+
+    return made(schema), changed, lost
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError, FutureWarning):
+        return False
+    return True
+
+
+def _translated(pattern: str) -> str:
+    """Return the pattern in Python's notation, as far as it is known. Raises KeyError for an unknown category."""
+    parts: list[str] = []
+    within = False
+    after_set = False
+    for each in _PART.finditer(pattern):
+        kind, part = each.lastgroup, each[0]
+        if each["category"]:
+            characters = _members(each["long"] or each["short"], negated=part[1] == "P")
+            kind, part = "set", characters if within else f"[{characters}]"
+        elif kind == "group" and not within:
+            part = "(?P<"
+        elif kind == "dash" and within and after_set:
+            part = r"\-"
+        elif kind == "open" and not within:
+            within = True
+        elif kind == "close":
+            within = False
+        elif kind == "open":
+            part = f"\\{part}"
+        after_set = kind == "set" or part in _SETS
+        parts.append(part)
+    return "".join(parts)
+
+
+@cache
+def _members(category: str, *, negated: bool) -> str:
+    """Return the characters of a Unicode category, as the content of brackets."""
+    if category[0] not in _CATEGORIES or len(category) > 2:
+        raise KeyError(category)
+    ranges = list(_ranges(category))
+    if not ranges:
+        raise KeyError(category)
+    if negated:
+        starts = [0, *(last + 1 for _, last in ranges)]
+        ends = [*(first - 1 for first, _ in ranges), 0x10FFFF]
+        ranges = [(first, last) for first, last in zip(starts, ends, strict=True) if first <= last]
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
+
+
+def _ranges(category: str) -> Iterator[tuple[int, int]]:
+    every = (*range(_LAST[0] + 1), *range(0xE0000, _LAST[1] + 1))
+    for belongs, group in groupby(every, lambda number: unicodedata.category(chr(number)).startswith(category)):
+        if belongs:
+            numbers = list(group)
+            yield numbers[0], numbers[-1]

@@ -179,7 +179,7 @@ def _time(value: Any, logical: str, kind: str) -> Any:
     return value
 
 
-_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 (compared with local times, too)
+_EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 

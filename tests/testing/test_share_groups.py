@@ -87,7 +87,7 @@ def test_a_lock_ends_and_wakes_those_who_wait(clock: FakeClock, shares: SharePar
     read = stored(3)
     assert acquire(shares, read) == [(0, 2, 1)]
     woken: list[int] = []
-    shares.watchers.add(lambda: woken.append(shares.next_offset))
+    shares.watchers[lambda: woken.append(shares.next_offset)] = None
     clock.advance(LOCK_S - 1)
     assert not woken
     clock.advance(1)

@@ -108,7 +108,7 @@ class _Fetch:
         else:
             self._watched = read.partitions
             for partition in self._watched:
-                partition.watchers.add(self._changed)
+                partition.watchers[self._changed] = None
         self.pending.on_give_up = self._stop_waiting
         self._timer = self.context.engine.timers.call_later(self.request.max_wait_ms / 1000, self._finish)
         return self.pending
@@ -131,7 +131,7 @@ class _Fetch:
         if self.session is not None and self.session.waiting == self._changed:
             self.session.waiting = None
         for partition in self._watched:
-            partition.watchers.discard(self._changed)
+            partition.watchers.pop(self._changed, None)
         self._watched = []
         if self._timer is not None:
             self._timer.cancel()

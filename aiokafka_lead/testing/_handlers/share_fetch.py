@@ -121,8 +121,8 @@ class _ShareFetch:
         if request.max_wait_ms <= 0 or self._is_satisfied():
             return self._response(self._read())
         for shares in self._shares.values():
-            shares.watchers.add(self._changed)
-            shares.partition.watchers.add(self._appended)
+            shares.watchers[self._changed] = None
+            shares.partition.watchers[self._appended] = None
         self._pending.on_give_up = self._stop_waiting
         self._timer = self._context.engine.timers.call_later(request.max_wait_ms / 1000, self._finish)
         return self._pending
@@ -185,8 +185,8 @@ class _ShareFetch:
 
     def _stop_waiting(self) -> None:
         for shares in self._shares.values():
-            shares.watchers.discard(self._changed)
-            shares.partition.watchers.discard(self._appended)
+            shares.watchers.pop(self._changed, None)
+            shares.partition.watchers.pop(self._appended, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -32,7 +32,7 @@ class BrokerServer:
         self._bind_host = bind_host
         self._task_group = task_group
         self._listener: Listener | None = None
-        self._connections: set[ServerConnection] = set()
+        self._connections: dict[ServerConnection, None] = {}
         self._shares = engine.share_broker(node.node_id)
         self.leads_to: BrokerServer | None = None
         """The broker that answers at this broker's address instead of it, or None."""
@@ -81,11 +81,11 @@ class BrokerServer:
             peer,
             self._closed,
         )
-        self._connections.add(connection)
+        self._connections[connection] = None
         if not self.node.running:
             connection.abort()
         return connection
 
     def _closed(self, connection: ServerConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._shares.connection_lost(connection.number)

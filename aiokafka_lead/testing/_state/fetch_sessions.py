@@ -73,11 +73,11 @@ class SessionPartition:
             self.unwatch()
             self.watched = self.target
             if self.watched is not None:
-                self.watched.watchers.add(self._news)
+                self.watched.watchers[self._news] = None
 
     def unwatch(self) -> None:
         if self.watched is not None:
-            self.watched.watchers.discard(self._news)
+            self.watched.watchers.pop(self._news, None)
             self.watched = None
 
     def _news(self, appended_bytes: int) -> None:

@@ -38,7 +38,7 @@ class InFlightRecords:
         # Set once another broker leads, or the state was replaced: this state is then invalid.
         self.fenced = False
         self.batches: list[InFlightBatch] = []
-        self.watchers: set[Callable[[], None]] = set()
+        self.watchers: dict[Callable[[], None], None] = {}
         # True if a record before the end may be available.
         self.may_have_available = False
         self.start_offset = start_offset() if saved.start_offset == NO_OFFSET else saved.start_offset

@@ -84,7 +84,8 @@ class Partition:
         self.log = PartitionLog()
         self.log.begin_epoch(0)
         # Fetches that wait here. Each is called with the number of appended bytes, or -1 for any other change.
-        self.watchers: set[Callable[[int], None]] = set()
+        # In the order in which they came, so that a simulation replays.
+        self.watchers: dict[Callable[[int], None], None] = {}
 
     def leads(self, node_id: int, now: float) -> bool:
         """Return True if a broker acts as the leader. A new leader may learn of its predecessor's resignation later."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import select
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
+
+from anyio._backends._asyncio import CancelScope
 
 from .plain import clock
 
@@ -187,6 +190,36 @@ def _described(handle: asyncio.Handle) -> str:
     return f"{task.get_name()}: {' > '.join(lines)}"
 
 
+_count = itertools.count()
+
+
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set follows from the order of tasks, and not from its address."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._number = next(_count)
+        super().__init__(*args, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def _count_scopes() -> None:
+    """Do the same for anyio's cancel scopes, which have no place for a number."""
+    numbers: dict[int, int] = {}
+    begin = CancelScope.__init__
+
+    def begin_counted(scope: CancelScope, **options: Any) -> None:
+        numbers[id(scope)] = next(_count)
+        begin(scope, **options)
+
+    CancelScope.__init__ = begin_counted  # type: ignore[method-assign,assignment]
+    CancelScope.__hash__ = lambda self: numbers[id(self)]  # type: ignore[method-assign]
+
+
+_count_scopes()
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Listening sockets are the operating system's, so that servers need no change; accepted ones lead to memory."""
 
@@ -196,6 +229,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.network = Network(Random(seed))
         self._selector = _Waits(lambda: self._ready)
+        self.set_task_factory(lambda loop, coroutine, **options: _Task(coroutine, loop=loop, **options))
         self._clock_resolution = 1e-9
         self._listening: dict[int, Callable[[], None]] = {}
         self._ports: dict[socket.socket, int] = {}

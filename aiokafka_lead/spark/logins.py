@@ -45,7 +45,7 @@ _EQUIVALENT = {
     "OAuthBearerSaslClientCallbackHandler",
     "SaslClientCallbackHandler",
 }
-"""Java's handlers whose work this client does: those of Kafka, of Amazon MSK with IAM, and of Google's Kafka."""
+"""Java's handlers whose work this client does, from Kafka, Amazon MSK with IAM, and Google's Kafka."""
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 

@@ -48,7 +48,7 @@ def test_properties_files(tmp_path: Path) -> None:
 
 
 def test_characters_beyond_ascii(tmp_path: Path) -> None:
-    """The outcomes are those of Java's Properties, which escape such characters when they write a file."""
+    """Java's Properties have the same outcomes, and escape such characters when they write a file."""
     file = tmp_path / "some.properties"
     file.write_bytes("a=x\nescaped=caf\\u00E9 \\ud83d\\ude00\r\nplain=caf\u00e9\u2028\x85x\na=last".encode())
     (tmp_path / "raw").write_bytes("p\u00e4ss\r\n".encode())

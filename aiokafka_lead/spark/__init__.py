@@ -82,9 +82,10 @@ def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
     """
     found: dict[TopicPartition, int] = {}
     for source in progress.sources:
-        if source.endOffset is None and source.startOffset is None:
+        reached = source.endOffset or source.startOffset
+        if not reached:
             continue  # it has read nothing, and where it starts is not in the progress
-        done = _offsets(source.startOffset if source.endOffset is None else source.endOffset)
+        done = _offsets(reached)
         for tp, end in _offsets(source.latestOffset).items():
             found[tp] = max(found.get(tp, 0), end - done.get(tp, 0))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -106,16 +106,16 @@ def test_a_task_waits_for_a_topic_that_it_may_not_read(cluster: ClusterThread, n
 class Interrupted(Consumer[bytes | None, bytes | None]):
     """Reports an error between two batches that have already arrived, as it does if a broker lags."""
 
-    error: KafkaError | None = None
+    errors: Sequence[KafkaError] = ()
 
     def batches(self) -> AsyncIterator[RecordBatch[bytes | None, bytes | None]]:
         arrived = super().batches()
 
         async def found() -> AsyncIterator[RecordBatch[bytes | None, bytes | None]]:
             yield await anext(arrived)
-            if self.error is not None:
-                error, self.error = self.error, None
-                raise error
+            if self.errors:
+                first, *self.errors = self.errors
+                raise first
             async for batch in arrived:
                 yield batch
 
@@ -133,7 +133,7 @@ def test_an_error_between_two_batches_loses_no_record(
     async def read_all() -> list[int]:
         offsets: list[int] = []
         async with Interrupted(bootstrap_servers=cluster.bootstrap_servers, max_poll_records=100) as consumer:
-            consumer.error = error("another topic cannot be seen")
+            consumer.errors = [error("another topic cannot be seen")]
             reader = RangeReader(
                 consumer,
                 [OffsetRange(topic, 0, 0, 1000)],
@@ -146,7 +146,7 @@ def test_an_error_between_two_batches_loses_no_record(
             while (pieces := await reader.chunk()) is not None:
                 for batch, count in pieces:
                     offsets += batch.offsets[:count]
-            assert consumer.error is None
+            assert not consumer.errors
         return offsets
 
     assert asyncio.run(read_all()) == list(range(1000))

@@ -63,7 +63,7 @@ async def run_consumer(
     async def work() -> None:
         from ._io.run.runner import run
 
-        async with retry_topics(engine, config, own.group_id, routing):
+        async with client.handling(), retry_topics(engine, config, own.group_id, routing):
             if exactly_once is not None:
                 from ._io.run.exactly_once import run_exactly_once
 

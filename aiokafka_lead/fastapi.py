@@ -17,26 +17,29 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from ._core.run.exactly_once import checked_producer
-from ._core.run.failures import described, quotes_input
+from ._core.run.failures import blamed, class_name, described, quotes_input
+from ._core.run.handler import place_of
 from ._core.run.options import HandlingConfig, RunConfig
 from ._core.run.refusals import is_outage
-from ._core.run.routes import Route
 from ._core.share.run_options import ShareRunConfig
 from ._io.deadline import Deadline
-from ._io.run.routing import Routing
 from ._options.checks import boolean, discreet
+from ._runs import routing_of
 from .admin import AdminClient
 from .client import Client
 from .config import ClientConfig
 from .errors import (
     ClientClosedError,
+    ConfigError,
     ConfigTypeError,
+    HandlerError,
     IllegalStateError,
     KafkaError,
     MessageTooLargeError,
     RecordSerializationError,
     RequestTimedOutError,
 )
+from .handlers import Handlers
 from .producer import Producer
 
 if TYPE_CHECKING:
@@ -57,7 +60,8 @@ if TYPE_CHECKING:
 __all__ = ["Dependency", "Kafka"]
 
 T = TypeVar("T")
-Handler = Callable[..., Awaitable[object]]
+Handler = Callable[..., Awaitable[object]] | Handlers
+H = TypeVar("H", bound=Handler)
 
 _HAS_PROMETHEUS = find_spec("prometheus_client") is not None
 
@@ -128,10 +132,17 @@ class _Consuming:
         except ClientClosedError:
             return
         except Exception as error:
-            self.ended = f"records are not handled any more: {error}"
+            self.ended = f"records are not handled any more: {_kind(error)}"
             # No traceback if an error of the chain quotes records, because it ends with the messages of all of them.
             shown = None if quotes_input(error) else error
             _log.error("a consumer of the app has ended: %s", error, exc_info=shown)
+
+
+def _kind(error: Exception) -> str:
+    """Return the class of an error, and the place of its record, without the text, which may quote anything."""
+    if isinstance(error, HandlerError) and error.__cause__ is not None:
+        return f"{place_of(error.record)}: {class_name(blamed(error.__cause__))}"
+    return class_name(error)
 
 
 class _Relaying:
@@ -147,7 +158,7 @@ class _Relaying:
         try:
             await relay.run()
         except Exception as error:
-            self.ended = f"the outbox is not published any more: {error}"
+            self.ended = f"the outbox is not published any more: {_kind(error)}"
             _log.exception("a relay of the app has ended")
 
 
@@ -212,13 +223,19 @@ class Kafka:
         run: RunOptions | None = None,
         exactly_once: Transactional | None = None,
         **options: Unpack[ConsumerOptions],
-    ) -> Callable[[Handler], Handler]:
+    ) -> Callable[[H], H]:
         """Call the decorated handler with every record while the app runs.
 
             @kafka.consumer("orders", group_id="billing", run={"dead_letter_topic": "orders.failed"})
             async def bill(record): ...
 
-        This uses `Consumer.run` with the options ``run``. ``exactly_once`` is the result of `producer` with a
+        This uses `Consumer.run` with the options ``run``, except ``stop_on_signals``: the app's server handles signals.
+        Instead of a function, it takes `Handlers`, with their batches and results; without ``topics``, it reads those
+        of the handlers.
+
+            kafka.consumer(group_id="billing")(handlers)
+
+        ``exactly_once`` is the result of `producer` with a
         ``transactional_id``, or of `transaction_pipeline`. The handler then also receives a transaction, and no other
         code may begin a transaction with that producer. Each process of the app needs a different ``transactional_id``.
 
@@ -232,20 +249,28 @@ class Kafka:
             if not isinstance(exactly_once, Dependency):
                 raise ConfigTypeError("exactly_once must be what producer() or transaction_pipeline() has returned")
             checked_producer(exactly_once._make(self._new_client()), RunConfig.from_options(run or {}))
-        return self._handling(lambda client: client.consumer(*topics, **given), RunConfig, run or {}, exactly_once)
+
+        def make(client: Client, names: tuple[str, ...]) -> AnyConsumer:
+            return client.consumer(*names, **given)
+
+        return self._handling(make, topics, RunConfig, run or {}, exactly_once)
 
     def share_consumer(
         self, *topics: str, run: ShareRunOptions | None = None, **options: Unpack[ShareConsumerOptions]
-    ) -> Callable[[Handler], Handler]:
+    ) -> Callable[[H], H]:
         """Call the decorated handler with every record of a share group while the app runs.
 
             @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
             async def send_mail(record): ...
 
-        This uses `ShareConsumer.run` with the options ``run``.
+        This uses `ShareConsumer.run` with the options ``run``. For `Handlers` and signals see `consumer`.
         """
         given: Any = self._named("share_consumer", options)
-        return self._handling(lambda client: client.share_consumer(*topics, **given), ShareRunConfig, run or {})
+
+        def make(client: Client, names: tuple[str, ...]) -> AnyConsumer:
+            return client.share_consumer(*names, **given)
+
+        return self._handling(make, topics, ShareRunConfig, run or {})
 
     def relay(self, outbox: Outbox, database: Any, **options: Unpack[RelayOptions]) -> Dependency[Relay]:
         """Publish an outbox while the app runs, with a `Relay`; `RelayOptions` describes the options.
@@ -264,17 +289,25 @@ class Kafka:
 
     def _handling(
         self,
-        make: Callable[[Client], AnyConsumer],
+        make: Callable[[Client, tuple[str, ...]], AnyConsumer],
+        topics: tuple[str, ...],
         config: type[HandlingConfig],
         run: Mapping[str, Any],
         exactly_once: Transactional | None = None,
-    ) -> Callable[[Handler], Handler]:
-        make(self._new_client())  # to report errors in the options now
-        config.from_options(run)
+    ) -> Callable[[H], H]:
+        make(self._new_client(), topics)  # to report errors in the options now
+        if config.from_options(run).stop_on_signals:
+            raise ConfigError("stop_on_signals is not for an app: its server handles signals, and stops the app")
 
-        def register(handler: Handler) -> Handler:
-            Routing({None: Route(handler)}, transactional=exactly_once is not None)
-            self._consuming.append(_Consuming(make, handler, run, exactly_once))
+        def register(handler: H) -> H:
+            names = topics
+
+            def subscribe(found: tuple[str, ...]) -> None:
+                nonlocal names
+                names = found
+
+            routing_of(handler, transactional=exactly_once is not None, read=topics, subscribe=subscribe)
+            self._consuming.append(_Consuming(lambda client: make(client, names), handler, run, exactly_once))
             return handler
 
         return register
@@ -411,9 +444,9 @@ class Kafka:
     def handle_errors(self, app: FastAPI) -> None:
         """Answer requests that fail with a `KafkaError` with 413, 500, or 503 with Retry-After.
 
-        413 is for a record that is too large. 500 is for a record that cannot be serialized, unless a schema registry
-        is unreachable. Brokers' texts, which name hosts and principals, are only logged. After a 503 the record may or
-        may not be stored, so clients should send an id with it.
+        413 is for a record that is too large. 500 is for mistakes of the program: wrong arguments, and a record that
+        cannot be serialized, unless a schema registry is unreachable. Brokers' texts, which name hosts and principals,
+        are only logged. After a 503 the record may or may not be stored, so clients should send an id with it.
         """
         app.add_exception_handler(MessageTooLargeError, _too_large)
         app.add_exception_handler(KafkaError, _unavailable)
@@ -459,7 +492,18 @@ async def _too_large(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unavailable(request: Request, error: Exception) -> JSONResponse:
-    _log.warning("%s %s: %s", request.method, request.url.path, described(error))
-    if isinstance(error, RecordSerializationError) and not is_outage(error):
-        return JSONResponse({"detail": "internal error"}, 500)
-    return JSONResponse({"detail": "try again later"}, 503, headers={"Retry-After": str(RETRY_AFTER_S)})
+    if not _is_mistake(error):
+        _log.warning("%s %s: %s", request.method, request.url.path, described(error))
+        return JSONResponse({"detail": "try again later"}, 503, headers={"Retry-After": str(RETRY_AFTER_S)})
+    shown = None if quotes_input(error) else error
+    _log.error("%s %s: %s", request.method, request.url.path, described(error), exc_info=shown)
+    return JSONResponse({"detail": "internal error"}, 500)
+
+
+def _is_mistake(error: Exception) -> bool:
+    """Return True for an error of the program, which no retry of the request cures."""
+    if isinstance(error, RecordSerializationError):
+        return not is_outage(error)
+    return isinstance(error, ConfigError | ConfigTypeError | IllegalStateError) and not isinstance(
+        error, ClientClosedError
+    )

@@ -162,6 +162,10 @@ class Tracer(Protocol):
 
     def consumer(self, client: TracedClient) -> ReadTracing: ...
 
+    def carry(self, headers: Headers) -> Headers:
+        """Return the headers of a record to be sent later by another task, with the current context added."""
+        ...
+
 
 class Installed:
     """The process's tracer, for clients that start from now on."""

@@ -12,6 +12,8 @@ All kinds follow the same rules. tests/io/test_life.py and tests/service/test_li
   still sends its records.
 - A cancelled stop limits the orderly part to `CANCELLED_WITHIN_MS`, closes all connections, and then raises the
   cancellation.
+- A stop called by a handler, which would wait for the handler itself, begins, and the call returns at once. The run
+  returns when the stop has ended.
 - A stop on another event loop raises `WrongEventLoopError` without effect. If the client's event loop has ended, or
   this process is a child of the client's, a stop does nothing.
 """
@@ -23,7 +25,9 @@ import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -53,6 +57,9 @@ L = TypeVar("L", bound="Life[Any]")
 
 CANCELLED_WITHIN_MS = 2000.0
 """Time limit of the orderly part of a cancelled stop or a failed start, for example to commit and to leave a group."""
+
+_waiting: ContextVar[frozenset[Life[Any]]] = ContextVar("kafka_clients_whose_stop_waits", default=frozenset())
+"""Clients whose stop waits for the code that runs in this context, as it does for handlers."""
 
 CLOSE_WITHIN_MS = 100.0
 """Minimum time for cancelled tasks to end, even if the stop has no time left."""
@@ -145,6 +152,8 @@ class Life(Generic[L]):
         """Deadline of the current stop."""
         self._stopped: Waiter[None] | None = None
         """Created by the first `stop`, and done when it has ended."""
+        self._stopped_aside = False
+        """True if the stop runs in a separate task, since a handler has called it."""
         self._orderly = Waits()
         """Orderly parts of current stops."""
         self._fatal_listeners: list[Callable[[BaseException], None]] = []
@@ -220,22 +229,54 @@ class Life(Generic[L]):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """End the client's work in an orderly way, then all tasks and connections. May be called again.
 
-        Returns within ``timeout_ms`` (`Kind.stop_within_ms`). Waiting calls raise `ClientClosedError`.
+        Returns within ``timeout_ms`` (`Kind.stop_within_ms`); in a block of `handling`, at once. Waiting calls raise
+        `ClientClosedError`.
         """
         if self.left_behind:
             return
         self.check_loop()
         self.kind.check_stop()
-        if self._stopped is None:
-            await self._stop(self.kind.stop_within_ms if timeout_ms is None else timeout_ms)
-            return
-        await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
+        within_ms = self.kind.stop_within_ms if timeout_ms is None else timeout_ms
+        if self in _waiting.get():
+            if self._stopped is None:
+                self._stopped_aside = True
+                spawn_host(partial(self._end_stop_aside, self._begin_stop(within_ms)), name="kafka stop by a handler")
+        elif self._stopped is None:
+            await self._stop(within_ms)
+        else:
+            await self._stopped.done_within(None if timeout_ms is None else timeout_ms / 1000)
+
+    @asynccontextmanager
+    async def handling(self) -> AsyncIterator[None]:
+        """Let calls of `stop` return at once in this block, and in tasks that it starts, as a stop waits for its end.
+
+        After the block wait for the end of a stop that was begun so.
+        """
+        clients = [client for client in (self, self.parent, self.owner) if client is not None]
+        before = _waiting.get()
+        _waiting.set(before.union(clients))
+        try:
+            yield
+        finally:
+            _waiting.set(before)
+        if self._stopped is not None and any(client._stopped_aside for client in clients):
+            await self._stopped.wait()
 
     async def _stop(self, timeout_ms: float) -> None:
+        await self._end_stop(self._begin_stop(timeout_ms))
+
+    async def _end_stop_aside(self, stopped: Waiter[None]) -> None:
+        _waiting.set(frozenset())
+        await self._end_stop(stopped)
+
+    def _begin_stop(self, timeout_ms: float) -> Waiter[None]:
         self._stopped = Waiter()
         self._stop_by = Deadline(timeout_ms)
         self.kind.refuse()
         self.beginnings.hurry(0.0)
+        return self._stopped
+
+    async def _end_stop(self, stopped: Waiter[None]) -> None:
         try:
             if self._host is not None and self._here:  # else it was not started, or has ended with its event loop
                 await self._end_orderly()
@@ -243,7 +284,7 @@ class Life(Generic[L]):
             try:
                 await self._end()
             finally:
-                self._stopped.set_result(None)
+                stopped.set_result(None)
 
     async def _end_orderly(self) -> None:
         cancelled = partial(self.hurry, CANCELLED_WITHIN_MS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -64,12 +63,11 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
             with anyio.CancelScope() as scope:
-                if sys.platform != "win32" and _heeded():
+                if _heeded():
                     await tasks.start(_listen, scope, seen)
                 await work()
             tasks.cancel_scope.cancel()
 
-    before = {number: signal.getsignal(number) for number in _heeded()}
     try:
         anyio.run(main, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except BaseExceptionGroup as group:
@@ -77,8 +75,6 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
             raise _first(raised) from None
         raise
     finally:
-        for number, handler in before.items():  # an event loop leaves the defaults behind
-            signal.signal(number, handler)
         if seen:
             raise Interrupted(seen[0])
 
@@ -88,11 +84,12 @@ def _first(group: BaseException) -> BaseException:
 
 
 async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: anyio.abc.TaskStatus[None]) -> None:
-    import anyio
+    from .._signals import receiving  # not earlier, like anyio above
 
-    with anyio.open_signal_receiver(*_heeded()) as signals:
+    with receiving(_heeded()) as signals:
         task_status.started()
-        async for number in signals:
+        while True:
+            number = await signals.next()
             if seen and number == signal.SIGINT:
                 os._exit(128 + number)
             seen.append(number)

@@ -103,11 +103,12 @@ class Consumer(ConsumerBase[K, V]):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop fetching and close every connection, within ``timeout_ms`` (10000) regardless of the brokers.
 
-        Iterations end; other waiting calls raise `ClientClosedError`. May be called again. With ``group_id`` and
-        ``enable_auto_commit``, it commits the records that the application has finished. The last record, batch or
-        result of `getmany` counts only if an ``async with`` block ends without an error. A member then leaves its
-        group, after ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345) keeps its place until
-        its session expires.
+        Iterations end; other waiting calls raise `ClientClosedError`. May be called again. In a handler of `run`, it
+        returns at once, and `run` returns when the consumer has stopped. With ``group_id`` and ``enable_auto_commit``,
+        it commits the records that the application has finished. The last record, batch or result of `getmany` counts
+        only if an ``async with`` block ends without an error. A member then leaves its group, after
+        ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345) keeps its place until its session
+        expires.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -287,11 +288,11 @@ class Consumer(ConsumerBase[K, V]):
         Meanwhile only the records that ``order`` puts after its record wait. A handler has also failed if anything but
         `run` cancels its task. Records are deserialized just before they are handled.
 
-        When the consumer is stopped, possibly by a handler, `run` waits for running handlers for the timeout of `stop`
-        less its last quarter (at most 2 s), commits and returns. After `unsubscribe` it does the same, but waits for
-        handlers as long as a rebalance does, or without a group until they end. When `run` is cancelled, handlers are
-        cancelled, and all unfinished records are delivered again, even to a task that continues to read from this
-        consumer.
+        When the consumer is stopped, `run` waits for running handlers for the timeout of `stop` less its last quarter
+        (at most 2 s), commits and returns. In a handler `stop` returns at once. After `unsubscribe` it does the same,
+        but waits for handlers as long as a rebalance does, or without a group until they end. When `run` is cancelled,
+        handlers are cancelled, and all unfinished records are delivered again, even to a task that continues to read
+        from this consumer.
 
         Raises `HandlerError` for a record whose ``retries`` are exhausted if there is no ``dead_letter_topic`` or its
         dead letter was refused, `ConfigTypeError` for a handler that has an unknown parameter or is not async (if

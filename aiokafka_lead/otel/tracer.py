@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
+from opentelemetry.context import get_current
+
 from .._core.tracing import ReadTracing, SendTracing, TracedClient
-from .instruments import Kit
+from ..types import Headers
+from .instruments import Kit, is_suppressed, origin_of
+from .names import injected
 from .reading import Reads
-from .sending import Sends
+from .sending import Carried, Sends
 
 
 class Tracing:
@@ -28,6 +32,11 @@ class Tracing:
         if self.kit.instruments is not None:
             self.kit.instruments.reading(client)
         return Reads(self.kit, client)
+
+    def carry(self, headers: Headers) -> Headers:
+        """Return a record's headers with the current context, unless they have a context of their own."""
+        context = get_current()
+        return headers if is_suppressed(context) else Carried(injected(context), origin_of(context)).carry(headers)
 
     def turn_off(self) -> None:
         """Stop recording, even for running clients."""

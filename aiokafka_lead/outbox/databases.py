@@ -79,6 +79,8 @@ class _OfAiosqlite:
     dialect = "sqlite"
 
     def __init__(self, connection: Any) -> None:
+        if connection.isolation_level is None and not connection.in_transaction:
+            raise IllegalStateError('connection is not in a transaction: with isolation_level=None, execute("BEGIN")')
         self._connection = connection
 
     async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
@@ -93,14 +95,15 @@ _TRANSACTIONS: dict[str, Any] = {"sqlalchemy": _OfSqlAlchemy, "asyncpg": _OfAsyn
 def transaction_of(connection: Any) -> Transaction:
     """Return the open transaction of a connection or a session.
 
-    Raises `ConfigTypeError` for other objects, and `IllegalStateError` if an asyncpg connection has no transaction.
+    Raises `ConfigTypeError` for other objects, and `IllegalStateError` if an asyncpg connection, or an aiosqlite
+    connection in autocommit mode, has no transaction.
     """
     library = _library(connection)
-    is_sync = library == "sqlalchemy" and not any("Async" in base.__name__ for base in type(connection).__mro__)
+    is_sync = library == "sqlalchemy" and not any("async" in base.__name__.lower() for base in type(connection).__mro__)
     if library not in _TRANSACTIONS or is_sync or not hasattr(connection, "execute"):
         raise ConfigTypeError(
-            "connection must be an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of asyncpg or "
-            f"aiosqlite, not {type(connection).__name__}"
+            "connection must be an AsyncSession, async_scoped_session or AsyncConnection of SQLAlchemy, or a "
+            f"connection of asyncpg or aiosqlite, not {type(connection).__name__}"
         )
     transaction: Transaction = _TRANSACTIONS[library](connection)
     return transaction

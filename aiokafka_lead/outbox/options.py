@@ -38,9 +38,10 @@ class RelayOptions(TypedDict, total=False):
     retry_backoff_max_ms: float
     """Longest wait after a failure (10000)."""
     set_aside: bool
-    """Set aside records that brokers will never accept, for example because they are too large. The row stays in the
-    table with the reason in its column ``refusal``, and is published once that column is NULL again. Without this
-    option the record blocks its shard, and `Relay.health` reports it (False)."""
+    """Set aside records that can never be published, for example because they are too large, or because another program
+    has written invalid headers. The row stays in the table with the reason in its column ``refusal``, and is published
+    once that column is NULL again. Without this option the record blocks its shard, and `Relay.health` reports it. A
+    record for an unknown topic always waits, since the topic may be created later (False)."""
     close_timeout_ms: float | None
     """Time limit of `Relay.run` for ending after a signal; None is 10 s (None)."""
 
@@ -76,7 +77,7 @@ class RelayMetrics:
     records: int = counter("records")
     """Records published."""
     records_set_aside: int = counter("records_set_aside")
-    """Records that brokers will never accept, and that stay in the table."""
+    """Records that can never be published, and that stay in the table."""
     failures: int = counter("failures")
     """Failed attempts to publish a batch or to use the database."""
     oldest_waiting_ms: float = 0.0

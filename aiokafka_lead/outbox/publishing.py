@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -11,6 +13,8 @@ import anyio
 from .._options.checks import INT32_MAX
 from ..client import Client
 from ..errors import (
+    ConfigError,
+    ConfigTypeError,
     InvalidRecordError,
     InvalidTimestampError,
     InvalidTopicError,
@@ -20,17 +24,19 @@ from ..errors import (
     TransactionAbortedError,
 )
 from ..producer import Delivery, Producer
-from ..types import OffsetAndMetadata, TopicPartition
+from ..types import Headers, OffsetAndMetadata, TopicPartition
 from .store import Batch, Row
 
 _REFUSALS = (
+    ConfigError,
+    ConfigTypeError,
     InvalidRecordError,
     InvalidTimestampError,
     InvalidTopicError,
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-"""Errors that a retry of the same record always repeats."""
+"""Errors that a retry of the same record always repeats. `Producer.send` raises the first two for wrong arguments."""
 
 
 class NotPublishedError(Exception):
@@ -38,7 +44,7 @@ class NotPublishedError(Exception):
 
     def __init__(self, done: list[int], row: Row, error: KafkaError, *, is_certain: bool) -> None:
         """``is_certain`` is True if this row caused the error: brokers refuse a row together with its neighbours."""
-        super().__init__(str(error))
+        super().__init__(f"row {row.id}, a record for topic {row.topic!r}: {error}")
         self.done = done
         """Ids of the published rows, which may include rows after the failed row."""
         self.row = row
@@ -125,13 +131,24 @@ class ShardProducer:
         deliveries: list[Delivery] = []
         for row in batch.rows:
             try:
-                sent = await producer.send(
-                    row.topic, row.value, row.key, timestamp_ms=row.timestamp_ms, headers=row.headers
-                )
+                headers, timestamp_ms = _parsed(row)
+                sent = await producer.send(row.topic, row.value, row.key, timestamp_ms=timestamp_ms, headers=headers)
             except KafkaError as error:
                 return deliveries, error
             deliveries.append(sent)
         return deliveries, None
+
+
+def _parsed(row: Row) -> tuple[Headers, int]:
+    """Return the record's headers and timestamp. Raises `InvalidRecordError`."""
+    try:
+        pairs = json.loads(row.headers)
+        headers = [(name, None if content is None else base64.b64decode(content)) for name, content in pairs]
+        return tuple(headers), int(row.created * 1000)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidRecordError(
+            f"headers must be a JSON list of pairs of a name and base64 or null, and created a time: {error}"
+        ) from None
 
 
 def _check(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from .._io.cancellation import Waits
 from ..errors import IllegalStateError
 from .databases import Database, Transaction
-from .tables import Dialect, Outbox, dialect_of, headers_of
+from .tables import Dialect, Outbox, dialect_of
 
 # --- shares of the shards ---------------------------------------------------------------------------------------------
 #
@@ -72,14 +72,15 @@ class LeaseLostError(Exception):
 
 
 class Row(NamedTuple):
-    """Record that waits to be published."""
+    """Record that waits to be published, in the form of the table. A row of another program may be unpublishable."""
 
     id: int
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    timestamp_ms: int
+    headers: str
+    created: float
+    """Time in seconds since 1970."""
 
 
 class Batch(NamedTuple):
@@ -199,7 +200,7 @@ class Store:
                 shard=shard,
                 limit=limit,
             )
-            batch = Batch(uuid.uuid4().hex, [_row(*row) for row in rows])
+            batch = Batch(uuid.uuid4().hex, [Row(*row) for row in rows])
             if noted:
                 await self._execute(
                     transaction,
@@ -259,7 +260,3 @@ class Store:
 
     async def _execute(self, transaction: Transaction, statement: str, **values: object) -> Sequence[Sequence[Any]]:
         return await transaction.execute(statement, values)
-
-
-def _row(number: int, topic: str, key: bytes | None, value: bytes | None, headers: str, created: float) -> Row:
-    return Row(number, topic, key, value, headers_of(headers), int(created * 1000))

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from .._core.tracing import installed
 from .._options.arguments import byte_string, record_headers, topic_name
 from .._options.checks import integer, short_text
 from ..errors import ConfigError
@@ -31,7 +32,7 @@ class Dialect(NamedTuple):
     now: str
     """Present time in seconds since 1970 (the database's clock), not the time at which the transaction began."""
     ids: str
-    """Row numbers of the parameter ``:ids``, a JSON list."""
+    """Row numbers of the parameter ``:ids``, a JSON list. It is text for the driver, which may encode JSON itself."""
     storage: str
     """Storage options of a table whose rows are deleted soon."""
 
@@ -41,7 +42,7 @@ _DIALECTS = {
         number="BIGINT GENERATED ALWAYS AS IDENTITY",
         content="BYTEA",
         now="CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)",
-        ids="SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST(:ids AS JSON))",
+        ids="SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST(CAST(:ids AS TEXT) AS JSON))",
         storage=" WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)",
     ),
     "sqlite": Dialect(
@@ -98,22 +99,26 @@ class Outbox:
     ) -> str:
         """Write a record in the open transaction of ``connection``. The record is published if that commits.
 
-        ``connection`` is an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of asyncpg or aiosqlite.
+        ``connection`` is an AsyncSession, async_scoped_session or AsyncConnection of SQLAlchemy, or a connection of
+        asyncpg or aiosqlite.
         Returns the record's idempotence key, with which consumers recognize duplicates: ``idempotence_key``, or a
         random UUID. Records of a key are published in the order of these calls if the transactions do not overlap,
         otherwise in the order of the commits. The record's timestamp is the time of this call.
 
-        Raises `ConfigError` or `ConfigTypeError` for invalid arguments, `IllegalStateError` if an asyncpg connection
-        has no open transaction, and the database's errors.
+        Raises `ConfigError` or `ConfigTypeError` for invalid arguments, `IllegalStateError` if asyncpg, or aiosqlite
+        with ``isolation_level=None``, has no open transaction, and the database's errors.
         """
         name = str(uuid.uuid4()) if idempotence_key is None else short_text("idempotence_key", idempotence_key)
         content = byte_string("key", key, hint=_HINT)
+        given = record_headers("headers", headers)
+        if installed.tracer is not None:
+            given = installed.tracer.carry(given)
         values = {
             "shard": zlib.crc32(name.encode() if content is None else content) % self.shards,
             "topic": topic_name("topic", topic),
             "key": content,
             "value": byte_string("value", value, hint=_HINT),
-            "headers": _stored((*record_headers("headers", headers), (self._id_header, name.encode()))),
+            "headers": _stored((*given, (self._id_header, name.encode()))),
         }
         await transaction_of(connection).execute(self._insert, values)
         return name
@@ -152,9 +157,3 @@ class Outbox:
 def _stored(headers: Headers) -> str:
     encoded = [(name, None if content is None else base64.b64encode(content).decode()) for name, content in headers]
     return json.dumps(encoded)
-
-
-def headers_of(stored: str) -> Headers:
-    """Return a record's headers from the JSON in the column, which has pairs of a name and base64 or null."""
-    pairs = json.loads(stored)
-    return tuple((name, None if content is None else base64.b64decode(content)) for name, content in pairs)

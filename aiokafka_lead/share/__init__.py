@@ -153,7 +153,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         """Release unacknowledged records, leave the group and close every connection, within ``timeout_ms`` (10000).
 
         Pending acknowledgements are sent first. Iterations end; other waiting calls raise `ClientClosedError`. May be
-        called again.
+        called again. In a handler of `run`, it returns at once, and `run` returns when the consumer has stopped.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -233,9 +233,9 @@ class ShareConsumer(Facade, Generic[K, V]):
         means another delivery, which is logged. Records are acquired ahead only if they will be handled before their
         locks expire. Deserializers run in the handler's task.
 
-        When the consumer is stopped, possibly by a handler, waiting records are released, running handlers get the
-        timeout of `stop` less its last quarter (at most 2 s), and `run` returns. It does the same after `unsubscribe`.
-        When `run` is cancelled, handlers are cancelled, and all their records are released.
+        When the consumer is stopped, waiting records are released, running handlers get the timeout of `stop` less its
+        last quarter (at most 2 s), and `run` returns. In a handler `stop` returns at once. It does the same after
+        `unsubscribe`. When `run` is cancelled, handlers are cancelled, and all their records are released.
 
         Raises `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not
         async, and any error that prevents a consumer from reading.
@@ -248,7 +248,10 @@ class ShareConsumer(Facade, Generic[K, V]):
         routing = routing_of(handler, transactional=False, read=self.subscription(), subscribe=self.subscribe)
 
         async def work() -> None:
-            async with outlets(self._client, config, self._config.group_id, routing) as dead_letters:
+            async with (
+                self._client.handling(),
+                outlets(self._client, config, self._config.group_id, routing) as dead_letters,
+            ):
                 await run(self._engine, config, routing, dead_letters)
 
         await attended(self, self._config.close_timeout_ms, config, work)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
 import anyio
 
+from .._signals import receiving
 from ..errors import KafkaError
 from .cluster import EmbeddedCluster
 
@@ -95,13 +95,12 @@ async def serve(arguments: argparse.Namespace) -> None:
         topic_configs=dict(arguments.topic_config),
         sasl_users=dict(arguments.sasl_user) or None,
     )
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with receiving() as signals:
         async with cluster:
             for name, partitions, replicas in arguments.topic:
                 cluster.create_topic(name, partitions, replicas)
             print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
-            async for _ in signals:
-                break
+            await signals.next()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from pathlib import Path
@@ -11,7 +12,7 @@ import aiosqlite
 import asyncpg
 import pytest
 from sqlalchemy import create_engine
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_scoped_session, async_sessionmaker
 
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError
 from aiokafka_lead.outbox import Outbox
@@ -29,6 +30,15 @@ async def test_a_session_publishes_what_it_commits(engine: AsyncEngine, outbox: 
     assert (topic, key, value) == (TOPIC, b"ann", b"1")
     assert str(uuid.UUID(name)) == name
     assert [header for header, _ in json.loads(headers)] == ["trace", "empty", "idempotency-key"]
+
+
+async def test_a_session_of_the_present_task(engine: AsyncEngine, outbox: Outbox) -> None:
+    session = async_scoped_session(async_sessionmaker(engine), scopefunc=asyncio.current_task)
+    await outbox.enqueue(session, TOPIC, b"1")
+    await session.commit()
+    await outbox.enqueue(session, TOPIC, b"2")
+    await session.remove()
+    assert await rows(engine, outbox, "value") == [(b"1",)]
 
 
 async def test_what_is_rolled_back_is_not_there(engine: AsyncEngine, outbox: Outbox) -> None:
@@ -58,6 +68,19 @@ async def test_aiosqlite(tmp_path: Path) -> None:
         await connection.commit()
         await outbox.enqueue(connection, TOPIC, b"2", b"k")
         await connection.rollback()
+        async with connection.execute("SELECT value FROM outbox") as cursor:
+            assert [*await cursor.fetchall()] == [(b"1",)]
+
+
+async def test_aiosqlite_without_transactions_of_its_own(tmp_path: Path) -> None:
+    outbox = Outbox()
+    async with aiosqlite.connect(tmp_path / "app.db", isolation_level=None) as connection:
+        await connection.execute("BEGIN")
+        await outbox.create(connection)
+        await outbox.enqueue(connection, TOPIC, b"1")
+        await connection.commit()
+        with pytest.raises(IllegalStateError, match="not in a transaction"):
+            await outbox.enqueue(connection, TOPIC, b"2")
         async with connection.execute("SELECT value FROM outbox") as cursor:
             assert [*await cursor.fetchall()] == [(b"1",)]
 

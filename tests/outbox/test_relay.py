@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from typing import Any
@@ -14,9 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from aiokafka_lead import Client
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError, InvalidRecordError
+from aiokafka_lead.otel import instrument, uninstrument
 from aiokafka_lead.outbox import Outbox, Relay
 from aiokafka_lead.outbox.relay import _Held
 from aiokafka_lead.testing import EmbeddedCluster
+from tests.otel.support import Spans, ids, trace_of
 
 from .postgres import Postgres
 from .support import TOPIC, counted, keys_of, put, relaying, rows, until, until_empty, values
@@ -61,9 +64,14 @@ async def test_a_record_is_as_it_was_enqueued(
     assert record.timestamp_ms == int(created * 1000)
 
 
-async def test_a_pool_of_asyncpg(cluster: EmbeddedCluster, client: Client, postgres: Postgres) -> None:
+async def _encodes_json(connection: Any) -> None:
+    await connection.set_type_codec("json", encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+
+
+@pytest.mark.parametrize("init", [None, _encodes_json], ids=["as it is", "with a codec of JSON"])
+async def test_a_pool_of_asyncpg(cluster: EmbeddedCluster, client: Client, postgres: Postgres, init: Any) -> None:
     outbox = Outbox("outbox_by_asyncpg")
-    async with asyncpg.create_pool(postgres.url(), min_size=1, max_size=4) as pool:
+    async with asyncpg.create_pool(postgres.url(), min_size=1, max_size=4, init=init) as pool:
         async with pool.acquire() as connection, connection.transaction():
             await outbox.create(connection)
             for number in range(9):
@@ -193,6 +201,61 @@ async def test_a_refused_record_is_set_aside_where_that_is_asked_for(
     async with relaying(outbox, engine, client, **options):
         await until_empty(engine, outbox)
     assert values(await counted(cluster)) == [b"1", b"3", b"2" * 2_000]
+
+
+@BOTH
+async def test_rows_of_other_programs_that_cannot_be_published_are_set_aside(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    insert = text(f"INSERT INTO {outbox.name} (shard, topic, value, headers) VALUES (0, :topic, :value, :headers)")
+    wrong = [("no topic", "[]"), (TOPIC, "no json"), (TOPIC, "[1]"), (TOPIC, '[["name", 7]]'), (TOPIC, '[[7, ""]]')]
+    async with engine.begin() as connection:
+        for topic, headers in [*wrong, (TOPIC, "[]")]:
+            await connection.execute(insert, {"topic": topic, "value": b"1", "headers": headers})
+
+    async def is_set_aside() -> bool:
+        left = [refusal for (_, refusal) in await rows(engine, outbox, "id, refusal")]
+        return len(left) == len(wrong) and None not in left
+
+    async with relaying(outbox, engine, client, set_aside=True, **options):
+        await until(is_set_aside)
+    refusals = [refusal for (_, refusal) in await rows(engine, outbox, "id, refusal")]
+    assert refusals[0].startswith("topic must be")
+    assert all("headers" in refusal for refusal in refusals[1:])
+    assert values(await counted(cluster)) == [b"1"]
+
+
+async def test_a_problem_names_its_row(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:
+    async with engine.begin() as connection:
+        await connection.execute(
+            text(f"INSERT INTO {outbox.name} (shard, topic, headers) VALUES (0, '{TOPIC}', 'no json')")
+        )
+    ((number,),) = await rows(engine, outbox, "id")
+
+    async def is_named() -> bool:
+        return f"row {number}, a record for topic '{TOPIC}': headers must be" in str(relay.health().problems)
+
+    async with relaying(outbox, engine, client) as relay:
+        await until(is_named)
+
+
+async def test_a_trace_goes_on_behind_the_outbox(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox
+) -> None:
+    spans = Spans()
+    instrument(tracer_provider=spans.provider)
+    try:
+        with spans.tracer.start_as_current_span("request") as request:
+            await put(engine, outbox, b"1")
+        async with relaying(outbox, engine, client):
+            await until_empty(engine, outbox)
+    finally:
+        uninstrument()
+        spans.provider.shutdown()
+    (record,) = await counted(cluster)
+    assert trace_of(record)[:2] == ids(request)
+    (link,) = spans.one(f"send {TOPIC}").links
+    assert ids(link.context) == ids(request)
 
 
 @BOTH

@@ -239,6 +239,23 @@ async def test_results_of_batches_are_part_of_the_transaction(cluster: EmbeddedC
     assert failed
 
 
+async def test_handlers_that_stop_the_consumer_are_part_of_the_transaction(cluster: EmbeddedCluster) -> None:
+    await write(cluster, "a", "b", "c")
+    seen: list[int] = []
+    async with Producer(cluster.bootstrap_servers, transactional_id="t") as producer, runner_of(cluster) as consumer:
+
+        async def copy(record: Record, txn: Txn) -> None:
+            await txn.send("copies", record.value)
+            seen.append(record.offset)
+            if len(seen) >= 2:
+                await consumer.stop()
+
+        with anyio.fail_after(20):
+            await consumer.run(copy, exactly_once=producer)
+    assert await copied(cluster, 3) == ["a", "b", "c"]
+    assert await committed(cluster, E0) == 3
+
+
 async def test_a_letter_that_is_refused_names_its_record(cluster: EmbeddedCluster) -> None:
     cluster.create_topic("dead", 1, configs={"max.message.bytes": "1000"})
     await fill(cluster, 1, size=2000)

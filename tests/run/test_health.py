@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from typing import Any
 
@@ -40,6 +41,14 @@ async def test_lag_is_known_from_fetches(cluster: EmbeddedCluster) -> None:
         assert lag.partitions == {E0: 9, E1: 4, E2: 0}
         assert lag.total == 13
         assert len(cluster.requests) - asked == 0
+
+
+async def test_a_port_that_is_taken_is_named(cluster: EmbeddedCluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with runner_of(cluster) as consumer:
+            with pytest.raises(OSError, match=f"cannot listen at port {port}: "):
+                await consumer.run(anyio.sleep, health_port=port, health_host="127.0.0.1")
 
 
 async def test_lag_within_a_run_counts_what_is_not_done(cluster: EmbeddedCluster) -> None:

@@ -6,9 +6,11 @@ from collections import defaultdict
 from typing import Any
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 import pytest
 
-from aiokafka_lead import ConsumerRecord, Producer
+from aiokafka_lead import Client, ConsumerRecord, Producer
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError
 from aiokafka_lead.testing import EmbeddedCluster
@@ -254,16 +256,52 @@ async def test_stop_keeps_its_time_with_no_broker_left(within_ms: int, cluster: 
 
 
 async def test_a_handler_may_stop_the_consumer(cluster: EmbeddedCluster) -> None:
+    """Its own record is done, and no other one begins."""
     await fill(cluster, 10)
-    async with runner_of(cluster) as consumer:
+    seen: list[int] = []
+    consumer = runner_of(cluster)
+    await consumer.start()
 
-        async def handle(record: Record) -> None:
-            if record.offset == 4:
-                await consumer.stop()
+    async def handle(record: Record) -> None:
+        seen.append(record.offset)
+        if record.offset == 4:
+            await consumer.stop()
 
+    with anyio.fail_after(20):
+        await consumer.run(handle, order="partition")
+    assert not consumer.health().live  # the stop has ended with the run
+    assert seen == [0, 1, 2, 3, 4]
+    assert await committed(cluster, E0) == 5
+
+
+@pytest.mark.parametrize("how", ["itself", "a task", "a thread", "the client"])
+async def test_handlers_that_stop_the_consumer_do_not_wait_for_each_other(cluster: EmbeddedCluster, how: str) -> None:
+    await fill(cluster, 6)
+    at_work = anyio.Semaphore(0)
+    client = Client(cluster.bootstrap_servers)
+    consumer: Consumer[Any, Any] = client.consumer("events", group_id="g", auto_offset_reset="earliest")
+
+    async def stop() -> None:
+        await (client.stop() if how == "the client" else consumer.stop())
+
+    async def handle(record: Record) -> None:
+        if record.offset < 5:
+            await at_work.acquire()
+        else:
+            for _ in range(5):
+                at_work.release()
+        if how == "a task":
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stop)
+        elif how == "a thread":
+            await anyio.to_thread.run_sync(anyio.from_thread.run, stop)
+        else:
+            await stop()
+
+    async with client, consumer:
         with anyio.fail_after(20):
-            await consumer.run(handle, order="partition")
-    assert await committed(cluster, E0) == 4
+            await consumer.run(handle, order="none")
+    assert await committed(cluster, E0) == 6
 
 
 async def test_keys_and_values_are_deserialized(cluster: EmbeddedCluster) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI, Request
 
-from aiokafka_lead import AdminClient, Consumer, ConsumerRecord, Producer, ShareRecord
+from aiokafka_lead import AdminClient, Consumer, ConsumerRecord, Handlers, Producer, ShareRecord
 from aiokafka_lead.errors import (
     ConfigError,
     ConfigTypeError,
@@ -109,6 +109,65 @@ async def test_a_value_that_does_not_fit_is_no_outage(
     assert "PRIVATE" not in caplog.text
 
 
+async def test_mistakes_of_the_program_are_no_outage(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka = Kafka(cluster.bootstrap_servers, client_id="api")
+    with_orders: Any = Depends(kafka.producer(linger_ms=0))
+    app = FastAPI(lifespan=kafka.lifespan)
+    kafka.handle_errors(app)
+    values: dict[str, Any] = {"text": "text", "stopped": b"1"}
+
+    @app.post("/{topic}/{value}")
+    async def put(topic: str, value: str, producer: Producer[Any, Any] = with_orders) -> None:
+        if value == "stopped":
+            await producer.stop()
+        await producer.send_and_wait(topic, values[value])
+
+    async with running(app) as http:
+        for path in ("/orders/text", "/no topic/text"):
+            caplog.clear()
+            answer = await http.post(path)
+            assert (answer.status_code, answer.json()) == (500, {"detail": "internal error"})
+            (logged,) = [record for record in caplog.records if record.name == "aiokafka_lead.fastapi"]
+            assert logged.levelname == "ERROR"
+            assert logged.exc_info
+        assert (await http.post("/orders/stopped")).status_code == 503
+    with pytest.raises(httpx.HTTPStatusError, match="500"):
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as http:
+            (await http.post("/orders/stopped")).raise_for_status()
+
+
+async def test_handlers_of_several_topics(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("refunds")
+    cluster.create_topic("totals")
+    kafka = Kafka(cluster.bootstrap_servers, client_id="api")
+    orders = kafka.producer(linger_ms=0)
+    handlers = Handlers()
+
+    @handlers.on("orders", max_records=2, max_wait_ms=20_000, to="totals")
+    async def add(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    @handlers.on("refunds", to="totals")
+    async def negate(number: int) -> int:
+        return -number
+
+    assert kafka.consumer(group_id="sums", auto_offset_reset="earliest")(handlers) is handlers
+    with pytest.raises(ConfigError, match="refunds"):
+        kafka.consumer("orders", group_id="sums")(handlers)
+    async with (
+        running(FastAPI(lifespan=kafka.lifespan)),
+        Consumer("totals", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as totals,
+    ):
+        producer = await orders()
+        for number in (b"1", b"2"):
+            await producer.send_and_wait("orders", number, partition=0)
+        assert (await totals.getone()).value == b"3"
+        await producer.send_and_wait("refunds", b"4")
+        assert (await totals.getone()).value == b"-4"
+
+
 async def test_a_share_group_does_what_requests_enqueue(cluster: EmbeddedCluster) -> None:
     kafka = Kafka(cluster.bootstrap_servers, client_id="api")
     jobs = kafka.producer(linger_ms=0)
@@ -170,7 +229,7 @@ async def test_a_handler_s_failure_ends_the_app_s_life(cluster: EmbeddedCluster)
                 await anyio.sleep(0.02)
                 answer = await http.get("/health/live")
             (problem,) = answer.json()["problems"]
-            assert "cannot be handled" in problem
+            assert problem == "records are not handled any more: the record at offset 1 of orders-0: ValueError"
 
 
 async def test_a_cluster_that_is_away_has_no_app_started_anew(cluster: EmbeddedCluster) -> None:
@@ -261,6 +320,9 @@ async def test_what_cannot_be_right_raises_at_once(cluster: EmbeddedCluster) -> 
         kafka.consumer("orders", group_instance_id="a")
     with pytest.raises(ConfigTypeError, match="retriess"):
         kafka.consumer("orders", run={"retriess": 1})  # type: ignore[arg-type]
+    for make in (kafka.consumer, kafka.share_consumer):
+        with pytest.raises(ConfigError, match="its server handles signals"):
+            make("orders", group_id="g", run={"stop_on_signals": True})
     with pytest.raises(ConfigTypeError, match="exactly_once must be what"):
         kafka.consumer("orders", group_id="g", exactly_once="copier")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="transactional_id"):

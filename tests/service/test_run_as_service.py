@@ -139,3 +139,53 @@ def test_a_share_consumer_gives_back_what_it_had_not_begun(cluster: ClusterThrea
         process.send_signal(signal.SIGTERM)
         for line in ("handled 1", "returned", "ended"):
             process.read_until(f"^{line}$")
+
+
+TWO = """
+import asyncio, logging, signal, sys
+import anyio
+from aiokafka_lead import Client
+
+servers, loop = sys.argv[1:]
+logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+
+class AsOnWindows(asyncio.SelectorEventLoop):
+    def add_signal_handler(self, *arguments):
+        raise NotImplementedError
+
+async def handle(record):
+    print("handling", flush=True)
+    await anyio.sleep(0.3)
+    print("handled", flush=True)
+
+def its_own(number, frame):
+    print("the application's", flush=True)
+
+async def main():
+    options = {"auto_offset_reset": "earliest", "close_timeout_ms": 60000}
+    async with Client(servers) as client:
+        async with client.consumer("orders", group_id="one", **options) as one:
+            async with client.consumer("orders", group_id="two", **options) as two:
+                async with anyio.create_task_group() as tasks:
+                    for each in one, two:
+                        tasks.start_soon(lambda each=each: each.run(handle, stop_on_signals=True))
+        print("returned", flush=True)
+
+before = signal.signal(signal.SIGTERM, its_own)
+options = {"uvloop": {"use_uvloop": True}, "windows": {"loop_factory": AsOnWindows}}.get(loop, {})
+anyio.run(main, backend="trio" if loop == "trio" else "asyncio", backend_options=options)
+signal.raise_signal(signal.SIGTERM)
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "windows", "uvloop", "trio"])
+def test_a_signal_ends_all_runs_of_a_process(cluster: ClusterThread, loop: str) -> None:
+    order(cluster, b"1")
+    with Program("-c", TWO, cluster.bootstrap_servers, loop) as process:
+        for _ in range(2):
+            process.read_until("^handling$")
+        process.send_signal(signal.SIGTERM)
+        for line in ("handled", "handled", "returned", "the application's", "ended"):
+            process.read_until(f"^{line}$")
+        assert process.wait() == 0

@@ -168,15 +168,47 @@ async def test_a_stop_lets_handlers_end_and_releases_what_was_not_begun(cluster:
 
 
 async def test_a_handler_may_stop_its_consumer(cluster: EmbeddedCluster) -> None:
-    await fill(cluster.bootstrap_servers, "single", 3)
+    """Records of handlers that do so are accepted, and no other ones begin."""
+    await fill(cluster.bootstrap_servers, "single", 9)
+    seen: list[int] = []
     jobs = consumer(cluster.bootstrap_servers, "single")
     await jobs.start()
+    all_begun = anyio.Event()
 
     async def handle(record: Record) -> None:
+        seen.append(record.offset)
+        if len(seen) == 3:
+            all_begun.set()
+        await all_begun.wait()
         await jobs.stop()
 
     with anyio.fail_after(20):
-        await jobs.run(handle, concurrency=1)
+        await jobs.run(handle, concurrency=3)
+    assert len(seen) == 3
+    async with consumer(cluster.bootstrap_servers, "single") as other:
+        assert {record.offset for record in await take(other, 6)} == {*range(9)} - {*seen}
+
+
+async def test_a_stop_bounds_the_end_of_a_run_that_was_unsubscribed(cluster: EmbeddedCluster) -> None:
+    await fill(cluster.bootstrap_servers, "single", 1)
+    begun, cancelled = anyio.Event(), anyio.Event()
+
+    async def handle(record: Record) -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    jobs = consumer(cluster.bootstrap_servers, "single")
+    await jobs.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(jobs.run, handle)
+        await begun.wait()
+        jobs.unsubscribe()
+        await anyio.wait_all_tasks_blocked()
+        await jobs.stop(1_000)
+        assert cancelled.is_set()
 
 
 async def test_a_cancelled_run_releases_everything_in_hand(cluster: EmbeddedCluster) -> None:

@@ -293,7 +293,7 @@ class ParallelWork(Protocol):
         ...
 
     def unsubscribed(self) -> None:
-        """End the run if the consumer has no more partitions to read."""
+        """End the run if the consumer has no more partitions to read, or is being stopped."""
 
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a stopping consumer. Handlers have until ``ready_by``, all other work until ``end_by``."""

@@ -239,6 +239,8 @@ class ConsumerEngine(Kind, Generic[K, V]):
     def refuse(self) -> None:
         self.started = False
         self.reader.stop()
+        if self.run.work is not None:
+            self.run.work.unsubscribed()
 
     async def finish(self, deadline: Deadline) -> None:
         if self.run.work is not None:

@@ -224,8 +224,6 @@ class WorkersRun(ABC, Generic[S, R]):
         """Deadline of handlers while the consumer is being stopped."""
         self._end_by = math.inf
         """Deadline of the whole run while the consumer is being stopped."""
-        self._stopped_by = -1
-        """Id of the task that stops the consumer; -1 before a stop."""
         self._ended: Waiter[None] = Waiter()
 
     # --- hooks of each kind -------------------------------------------------------------------------------------------
@@ -333,18 +331,13 @@ class WorkersRun(ABC, Generic[S, R]):
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
         self._stop_at, self._end_by = ready_by, end_by
-        self._stopped_by = anyio.get_current_task().id
         self._room.set()
         self._calm.tell()
         try:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
-            for worker in self._busy():
+            for worker in self._workers.busy:
                 self._log.warning("the handler of %s does not end, though it was cancelled", worker.place)
-
-    def _busy(self) -> list[Worker[S]]:
-        """Return the busy workers, except a worker whose handler stops the consumer."""
-        return [worker for worker in self._workers.busy if worker.task_id != self._stopped_by]
 
     async def _until_ended(
         self, workers: Callable[[], list[Worker[S]]], sending: Callable[[], object], deadline: float

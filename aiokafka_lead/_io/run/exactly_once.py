@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from ..._core.backoff import Backoff
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
@@ -366,19 +364,15 @@ class ExactlyOnceRun:
             self._judge.tracing.drop(partitions)
 
     def unsubscribed(self) -> None:
-        """End the run, since the consumer has nothing to read any more."""
+        """End the run, since the consumer has nothing to read any more, or is being stopped."""
         self._over_soon.set()
         if self._batch is not None:
             self._batch.close()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
-        self.unsubscribed()
-        batch = self._batch
-        if batch is not None:
-            stopped_by = anyio.get_current_task().id
-            own = any(worker.task_id == stopped_by for worker in batch.busy)  # a handler that awaits the stop
-            await self._end_batch(batch, time.monotonic() if own else ready_by)
+        if self._batch is not None:
+            await self._end_batch(self._batch, ready_by)
         try:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:

@@ -34,7 +34,11 @@ async def serve_pages(
     host: str | None, port: int, pages: Mapping[str, Callable[[], Page]], *, task_status: anyio.abc.TaskStatus[None]
 ) -> None:
     """Answer GET and HEAD for these paths until cancelled. Raises OSError if the address cannot be bound."""
-    async with await anyio.create_tcp_listener(local_host=host, local_port=port) as listener:
+    try:
+        listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot listen at port {port}: {error.strerror or error}") from error
+    async with listener:
         task_status.started()
 
         async def handle(stream: ByteStream) -> None:

@@ -137,7 +137,9 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return engine.reader.stopped or engine.subscription.kind is SubscriptionKind.NONE
 
     def unsubscribed(self) -> None:
-        """End the run, since the consumer has nothing to read any more."""
+        """End the run, since the consumer has nothing to read any more, or is being stopped."""
+        if self._engine.reader.stopped:
+            self._wind_up_all(list(self._work))
         self._room.set()
 
     def _on_room(self) -> None:
@@ -373,7 +375,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker[HandlerSlot]]:
         """Return the workers that handle records of these partitions."""
-        return [worker for worker in self._busy() if worker.slot.partition in partitions]
+        return [worker for worker in self._workers.busy if worker.slot.partition in partitions]
 
     def _rewind(self) -> None:
         """Move the consumer back, so that the next read returns all unfinished records."""

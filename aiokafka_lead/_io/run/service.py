@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
@@ -11,10 +10,9 @@ import anyio
 
 from ..._core.run.options import HandlingConfig
 from ..._options.logs import client_log
+from ..._signals import receiving
 from ...errors import IllegalStateError
 from .probes import Page, json_page, serve_pages
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Health(Protocol):
@@ -75,9 +73,10 @@ class Service:
 
     async def _watch(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Stop the consumer in an orderly way at the first signal, and at once at the second."""
-        with anyio.open_signal_receiver(*SIGNALS) as signals:
+        with receiving() as signals:
             task_status.started()
-            async for number in signals:
+            while True:
+                number = await signals.next()
                 if self._stopping:
                     self._log.warning("%s again: unfinished records are given up, and delivered again", number.name)
                     self._tasks.cancel_scope.cancel()

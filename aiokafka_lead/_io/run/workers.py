@@ -71,14 +71,12 @@ class Workload(Protocol[S, R_co]):
 class Worker(Generic[S]):
     """Task that handles one record after another."""
 
-    __slots__ = ("began_at", "named_at", "parked", "retired", "scope", "slot", "task_id")
+    __slots__ = ("began_at", "named_at", "parked", "retired", "scope", "slot")
 
     def __init__(self, slot: S) -> None:
         self.slot = slot
         self.scope = anyio.CancelScope()
         self.parked = Signal()
-        self.task_id = 0
-        """Id of the task; 0 before it runs."""
         self.began_at = 0.0
         """Time at which the handler of the current record began."""
         self.named_at = 0.0
@@ -189,7 +187,6 @@ class Workers(Generic[S, R]):
                     log.warning("the handler of %s has been at work for %.1f s", worker.place, now - worker.began_at)
 
     async def _serve_once(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
-        worker.task_id = anyio.get_current_task().id
         try:
             with worker.scope:
                 await handle(worker)
@@ -242,7 +239,6 @@ class Workers(Generic[S, R]):
 
     async def _serve(self, worker: Worker[S]) -> None:
         work, handle, slot, take_over = self._work, self._handle, worker.slot, self._take_over
-        worker.task_id = anyio.get_current_task().id
         cancelling = _cancellations()
         self._relief = False
         try:

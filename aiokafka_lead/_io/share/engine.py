@@ -47,6 +47,9 @@ class Run(Protocol):
     def problem(self, now: float) -> str | None:
         """Return the problem that the run currently tolerates, or None."""
 
+    def wind_up(self) -> None:
+        """Release records that no handler works on, and hand out no more."""
+
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
 
@@ -210,6 +213,8 @@ class ShareEngine(Kind):
     def refuse(self) -> None:
         self.membership.notify()
         self.reader.stop()
+        if self.runner is not None:
+            self.runner.wind_up()
 
     async def finish(self, deadline: Deadline) -> None:
         if self.runner is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -117,11 +118,17 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         engine = self._engine
         return engine.reader.stopped or not engine.membership.topics
 
-    async def _wind_up(self) -> None:
-        """Release unstarted records, and wait for handlers."""
+    def wind_up(self) -> None:
+        """Release records that no handler works on, and hand out no more."""
         self._winding_up = True
         self._jobs.release_waiting()
-        await self._until_ended(self._busy, lambda: self._outgoing.slots, self._stop_at)
+
+    async def _wind_up(self) -> None:
+        self.wind_up()
+        while self._stop_at == math.inf and (self._workers.busy or self._outgoing.slots):
+            self._outgoing.hurry()
+            await self._calm.wait()  # unsubscribed, not stopped
+        await self._until_ended(lambda: self._workers.busy, lambda: self._outgoing.slots, self._stop_at)
 
     async def _settle_last(self) -> None:
         engine = self._engine

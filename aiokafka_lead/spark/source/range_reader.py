@@ -17,7 +17,6 @@ from uuid import UUID
 
 import anyio
 
-from ..._core.metadata.types import NO_TOPIC_ID, is_another
 from ...consumer import Consumer
 from ...errors import (
     FetchOffsetOutOfRangeError,
@@ -256,8 +255,11 @@ class RangeReader:
 
     def _is_another(self, topic: str) -> bool:
         """Return True if the consumer knows another topic of this name than the planner."""
-        planned = self._topic_ids.get(topic, NO_TOPIC_ID)
-        return is_another(planned, self._consumer._client.metadata.snapshot.topic_id(topic))
+        planned = self._topic_ids.get(topic)
+        if planned is None:
+            return False
+        found = self._consumer._client.metadata.snapshot.topic_id(topic)
+        return found.int != 0 and found != planned  # 0 without metadata yet
 
     async def _doubt(self, topic: str) -> None:
         """End the topic's ranges if it was recreated; go on with them if only a broker lags."""

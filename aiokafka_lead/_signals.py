@@ -6,9 +6,10 @@ An event loop has one handler for a signal: a second receiver replaces the first
 from __future__ import annotations
 
 import signal
+import socket
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -16,23 +17,35 @@ import anyio
 STOP = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
 """Signals that stop a service. SIGBREAK is Ctrl-Break on Windows."""
 
-LOOK_EVERY_S = 0.1
-"""Interval at which receivers look for signals. A handler of Python's ``signal`` does not end the wait of each event
-loop."""
-
 
 class Received:
     """Signals that have arrived, for one task."""
 
     def __init__(self) -> None:
         self.numbers: deque[signal.Signals] = deque()
-        """Signals in order of their arrival; the handler appends to it."""
+        """Signals in order of their arrival."""
+        # A handler of Python's ``signal`` does not end the wait of an event loop. A byte in a socket does, on each.
+        self._news, self._bell = socket.socketpair()
+        self._news.setblocking(False)
+        self._bell.setblocking(False)
+
+    def arrived(self, number: int) -> None:
+        """Take a signal. May be called between any two steps of the main thread."""
+        self.numbers.append(signal.Signals(number))
+        with suppress(BlockingIOError):  # there are enough bytes
+            self._bell.send(b"!")
 
     async def next(self) -> signal.Signals:
         """Wait for the next signal."""
-        while not self.numbers:  # noqa: ASYNC110 (see `LOOK_EVERY_S`)
-            await anyio.sleep(LOOK_EVERY_S)
+        while not self.numbers:
+            await anyio.wait_readable(self._news)
+            self._news.recv(1024)
         return self.numbers.popleft()
+
+    def close(self) -> None:
+        """Release the sockets."""
+        self._news.close()
+        self._bell.close()
 
 
 _receivers: list[Received] = []
@@ -61,8 +74,9 @@ def receiving(numbers: Iterable[signal.Signals] = STOP) -> Iterator[Received]:
                 if signal.getsignal(changed) is _arrived:
                     signal.signal(changed, signal.SIG_DFL if earlier is None else earlier)
             _before.clear()
+        received.close()
 
 
 def _arrived(number: int, frame: object) -> None:
     for received in _receivers:
-        received.numbers.append(signal.Signals(number))
+        received.arrived(number)

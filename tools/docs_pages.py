@@ -201,7 +201,7 @@ ADVICE: dict[str, str] = {
     "ConfigError": "correct the option that the message names",
     "ConfigTypeError": "correct the option that the message names",
     "CorruptBatchError": "skip the batch with `seek`, and check the broker's disk",
-    "DeliveryTimeoutError": "the record may be stored: send it again if a duplicate is harmless, else read the topic first",
+    "DeliveryTimeoutError": "the record may be stored: send again if a duplicate is harmless, else read the topic",
     "GroupAuthorizationFailedError": "grant the principal READ on the group",
     "HandlerError": "correct the handler for the record that the message names, or set `dead_letter_topic`",
     "KafkaConnectionError": "check address, network and listeners; the message names each server and the cause",

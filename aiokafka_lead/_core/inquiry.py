@@ -31,8 +31,8 @@ IN_A_HURRY_S = 1.0
 """A request with a shorter timeout than this says nothing about the coordinator if it times out."""
 
 UNANSWERED_S = 5.0
-"""A coordinator that has not answered within this time may be frozen, or isolated. Other brokers are then asked if it
-still is the coordinator, and again after each further period."""
+"""A coordinator that has not answered within this time may be frozen, or isolated. Other brokers are then asked
+whether it is still the coordinator, and again after each further period."""
 
 
 def evades(error: KafkaError) -> bool:
@@ -101,7 +101,7 @@ class CoordinatorInquiry(Inquiry):
         self.node_id: int | None = None
         """The coordinator; None if it has to be looked up."""
         self._suspect: int | None = None
-        """The coordinator that refused last, or is silent. Other brokers are asked if it still is the coordinator."""
+        """The coordinator that refused last, or is silent. Other brokers are asked whether it is still responsible."""
         self._insists = False
         """True if the suspect may wrongly consider itself the coordinator: it is asked last, even without doubt."""
 

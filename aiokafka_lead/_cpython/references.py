@@ -10,5 +10,8 @@ COUNTED = False
 
 
 def has_no_other_owner(kept: object) -> bool:
-    """Return True if only one attribute or item and the caller's variable refer to it. (Unknown in plain Python.)"""
+    """Return True if ``kept`` has exactly two references: the caller's variable, and one attribute or item.
+
+    Always False if the caller is not compiled, because the count is then unknown.
+    """
     return False

@@ -33,7 +33,7 @@ class OwnCalls:
         self._scopes: set[anyio.CancelScope] = set()
 
     async def wait(self, fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of a call; raises the error of the call or of `close`."""
+        """Return the result of a call. Raises the error of the call or of `close`."""
         if self._closed_by is None:
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)

@@ -45,7 +45,7 @@ class BlockingCalls:
         return self.running >= self._most
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return the result of a call; raises its error. If the caller is cancelled, the call is abandoned.
+        """Return the result of a call. Raises its error. If the caller is cancelled, the call is abandoned.
 
         Raises `KafkaConnectionError` if too many earlier calls are still running.
         """

@@ -34,8 +34,8 @@ class ConsumerRecord(AnyRecord):
     """A record as read from a partition. Treat it as frozen.
 
     ``timestamp_ms`` is in milliseconds since 1970, or -1 if the record has none (message format 0). ``timestamp_type``
-    says if the producer or the broker set it. ``key`` and ``value`` are None if the record has none. ``leader_epoch``
-    is the epoch in which the batch was written, or None if the broker provided none.
+    says whether the producer or the broker set it. ``key`` and ``value`` are None if the record has none.
+    ``leader_epoch`` is the epoch in which the batch was written, or None if the broker provided none.
     """
 
     __slots__ = ()

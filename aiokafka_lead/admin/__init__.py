@@ -202,7 +202,7 @@ class AdminClient(
         """Connect to the cluster; without ``wait``, in the background until a broker can be reached.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
-        ``timeout_ms`` (``request_timeout_ms``).
+        ``timeout_ms`` (``request_timeout_ms``). Raises authentication and TLS errors unchanged.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 

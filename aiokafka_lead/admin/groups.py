@@ -200,9 +200,9 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ConsumerGroupDescription]:
-        """Return consumer groups of either protocol by id, with state, members and assignments.
+        """Return a dict from group id to the description of each consumer group, of either protocol.
 
-        Raises `GroupIdNotFoundError`, also for a group of another type.
+        Raises `GroupIdNotFoundError` if a group does not exist or is of another type.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -216,9 +216,10 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ClassicGroupDescription]:
-        """Return groups of the classic protocol by id, with any kind of members, such as Kafka Connect's workers.
+        """Return a dict from group id to the description of each group, which must use the classic protocol.
 
-        Raises `GroupIdNotFoundError`, also for a group of another protocol.
+        Members may be of any kind, such as Kafka Connect workers; their metadata and assignments are bytes. Raises
+        `GroupIdNotFoundError` if a group does not exist or uses another protocol.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)

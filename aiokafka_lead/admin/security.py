@@ -203,7 +203,7 @@ class SecurityCalls(AdminArea):
         """Create a token for this user, or for another ``owner`` such as ``"User:alice"`` (KIP-48, Kafka 3.3).
 
         ``max_lifetime_ms`` is by default the broker's limit, and cannot exceed it. The request is sent only once: after
-        a lost connection, `describe_delegation_token` shows if the token exists. Raises
+        a lost connection, `describe_delegation_token` shows whether the token exists. Raises
         `DelegationTokenAuthDisabledError` and `DelegationTokenRequestNotAllowedError`.
         """
         whose = None if owner is None else principal("owner", owner)
@@ -241,7 +241,10 @@ class SecurityCalls(AdminArea):
     async def expire_delegation_token(
         self, hmac: bytes, *, expiry_period_ms: int | None = None, timeout_ms: float | None = None
     ) -> int:
-        """Let a token expire after a period, by default immediately; return its expiry time in ms since 1970."""
+        """Let a token expire after a period, by default immediately; return its expiry time in ms since 1970.
+
+        Raises the errors of `renew_delegation_token`.
+        """
         known = _hmac("hmac", hmac)
         period_ms = _lifetime("expiry_period_ms", expiry_period_ms)
         deadline = self._calls.deadline(timeout_ms)

@@ -93,7 +93,10 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ShareGroupDescription]:
-        """Return share groups by id (KIP-932, Kafka 4.1). Raises `GroupIdNotFoundError`."""
+        """Return a dict from group id to the description of each share group (KIP-932, Kafka 4.1).
+
+        Raises `GroupIdNotFoundError` if a group does not exist or is of another type.
+        """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
         deadline = self._calls.deadline(timeout_ms)

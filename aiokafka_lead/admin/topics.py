@@ -246,9 +246,9 @@ class TopicCalls(AdminArea):
     async def describe_topics(
         self, topics: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Return topics with their partitions, leaders and replicas, by name (default: all topics).
+        """Return a dict from name to topic, with its partitions, leaders and replicas (default: all topics).
 
-        Raises `UnknownTopicOrPartitionError`.
+        Raises `UnknownTopicOrPartitionError` if a given topic does not exist.
         """
         names = TOPICS("topics", topics)
         return await self._describe_topics(names, self._calls.deadline(timeout_ms))

@@ -70,14 +70,14 @@ _PATIENCE_S = 5.0
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a name; raises OSError."""
+    """Return the addresses of a name. Raises OSError."""
     with anyio.fail_after(_PATIENCE_S):
         found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 async def connect_ms(host: str, port: int) -> float:
-    """Return the time that a TCP connection takes; raises OSError, including TimeoutError."""
+    """Return the time that a TCP connection takes. Raises OSError, including TimeoutError."""
     began = time.perf_counter()
     with anyio.fail_after(_PATIENCE_S):
         stream = await anyio.connect_tcp(host, port)

@@ -77,7 +77,7 @@ class Output:
         return self.console.height if self.console.is_terminal else None
 
     async def drain(self) -> None:
-        """Wait until everything printed is written, messages first; raises like `Stdout.drain`."""
+        """Wait until everything printed is written, messages first. Raises like `Stdout.drain`."""
         await self.stderr.drain()
         try:
             await self.stdout.drain()

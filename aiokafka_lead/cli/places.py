@@ -83,7 +83,10 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Part:
-    """Start and end of partitions, and the partitions that have not been read to their end yet."""
+    """The part of the topics that a command reads: a start and an end offset for each partition.
+
+    If ``last`` is None, it has no end. ``open`` contains the partitions that have not been read to their end yet.
+    """
 
     def __init__(self, first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int] | None) -> None:
         self.first = first

@@ -30,7 +30,7 @@ LATEST = "latest"
 
 
 class RegistrySettings(Checked):
-    """Settings of profiles, the environment and ``--option`` in addition to the clients' options."""
+    """The schema registry's settings, from profiles, the environment and ``--option`` like the clients' options."""
 
     schema_registry_url: str | None = option(None, optional(text))
     schema_registry_user: str | None = option(None, optional(text))

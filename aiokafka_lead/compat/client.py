@@ -57,7 +57,7 @@ class AIOKafkaClient:
         return f"<AIOKafkaClient client_id={self._client_id}>"
 
     async def bootstrap(self) -> None:
-        """Connect and fetch metadata; raises `KafkaConnectionError`."""
+        """Connect and fetch metadata. Raises `KafkaConnectionError`."""
         await start_or_renew(self._native, lambda: self._adopt(Client(self._native.config), self._bootstrap_servers))
 
     async def close(self) -> None:
@@ -115,7 +115,7 @@ class AIOKafkaClient:
         return AllTopics(self._native, {topic.name: topic for topic in answer.topics if topic.name})
 
     async def _wait_on_metadata(self, topic: str) -> set[int]:
-        """Return the topic's partitions once they are known; raises `UnknownTopicOrPartitionError`. Tracers call it."""
+        """Return the topic's partitions once they are known. Raises `UnknownTopicOrPartitionError`. Tracers call it."""
         found = await self._native.metadata.topic(topic, self._native.config.request_timeout_ms)
         return set(range(len(found.partitions)))
 

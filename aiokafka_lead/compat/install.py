@@ -75,7 +75,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Undo `install`: later imports get aiokafka itself, if it is installed."""
+    """Undo `install`: later imports get aiokafka itself, if it is installed. Names already imported do not change."""
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
     for name, module in _FINDER.made.items():

@@ -38,7 +38,7 @@ def create_future(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Futu
 
 
 def get_running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running event loop; raises RuntimeError if there is none."""
+    """Return the running event loop. Raises RuntimeError if there is none."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -77,7 +77,7 @@ def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[Top
 
 
 def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
-    """Parse a version of Kafka from 0.9 to 2.x, which programs compare with versions; raises ValueError."""
+    """Parse a version of Kafka from 0.9 to 2.x, which programs compare with versions. Raises ValueError."""
     if re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", api_version) is None:
         raise ValueError(api_version)
     major, minor, patch = (*map(int, api_version.split(".")), 0)[:3]

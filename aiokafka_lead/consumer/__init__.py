@@ -124,7 +124,8 @@ class Consumer(ConsumerBase[K, V]):
         and that the partition has no committed offset.
 
         ``listener``, for members of a group, is a `RebalanceListener` or a similar object. Under
-        ``group_protocol="consumer"`` the broker matches the pattern, in RE2 syntax (KIP-848).
+        ``group_protocol="consumer"`` the broker matches the pattern, in RE2 syntax (KIP-848). Raises `ConfigError`
+        unless either topics or a pattern are given, and for a listener without ``group_id``.
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
@@ -180,7 +181,7 @@ class Consumer(ConsumerBase[K, V]):
             self._engine.reading.prefetch.pause(state)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Continue to fetch and return records of these partitions after `pause`."""
+        """Continue to fetch and return records of these partitions after `pause`. Raises the errors of `pause`."""
         self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.resume(state)
@@ -213,7 +214,9 @@ class Consumer(ConsumerBase[K, V]):
     async def getone(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> ConsumerRecord[K, V] | None:
         """Return the next record, waiting for it if necessary; only from ``partitions``, if any are given.
 
-        Returns None if no record arrives within ``timeout_ms``. Without ``timeout_ms`` the wait has no limit.
+        Returns None if no record arrives within ``timeout_ms``. Without ``timeout_ms`` the wait has no limit. Raises
+        `PartitionReadError` for a record that cannot be read, any other error that prevents reading,
+        `IllegalStateError` while another task waits for records, and `ClientClosedError` when the consumer is stopped.
         """
         deadline = None if timeout_ms is None else Deadline(arguments.WAIT("timeout_ms", timeout_ms))
         tracing = self._engine.tracing
@@ -231,7 +234,8 @@ class Consumer(ConsumerBase[K, V]):
         """Return records by partition: those already fetched, or else the first to arrive within ``timeout_ms``.
 
         Returns at most ``max_records`` (``max_poll_records``; if that is None, as many as can be decoded in a few
-        milliseconds), only of ``partitions`` if any are given. The result is empty if no record arrives in time.
+        milliseconds), only of ``partitions`` if any are given. The result is empty if no record arrives in time. Raises
+        the errors of `getone`.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (
@@ -338,7 +342,10 @@ class Consumer(ConsumerBase[K, V]):
         await self._seek_by(EARLIEST, partitions, timeout_ms)
 
     async def seek_to_end(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Continue from the end of these partitions (default: all assigned); otherwise like `seek_to_beginning`."""
+        """Continue from the end offsets of these partitions (default: all assigned partitions).
+
+        Returns when the offsets are known. Raises the errors of `position`.
+        """
         await self._seek_by(LATEST, partitions, timeout_ms)
 
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
@@ -361,14 +368,15 @@ class Consumer(ConsumerBase[K, V]):
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark as of the last fetch; None before the first fetch.
 
-        This is the offset after the last fully replicated record.
+        This is the offset after the last fully replicated record. Raises `IllegalStateError` if the partition is not
+        assigned.
         """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Return the last stable offset as of the last fetch, or None.
 
-        This is the first open transaction's offset, or else the high watermark.
+        This is the first open transaction's offset, or else the high watermark. Raises the error of `highwater`.
         """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 

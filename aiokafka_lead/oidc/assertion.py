@@ -35,7 +35,7 @@ class TokenFile:
         return f"TokenFile({str(self.path)!r})"
 
     def token(self) -> Token:
-        """Return the current content of the file; raises `TokenProviderError`."""
+        """Return the current content of the file. Raises `TokenProviderError`."""
         value = read_token(self.path)
         return Token(value, expiry_of_jwt(value) if self._jwt else None, self._extensions)
 
@@ -65,7 +65,7 @@ class AssertionFile:
         return f"AssertionFile({str(self.path)!r})"
 
     def jwt(self) -> str:
-        """Return the current content of the file; raises `TokenProviderError`."""
+        """Return the current content of the file. Raises `TokenProviderError`."""
         return read_token(self.path)
 
 
@@ -106,7 +106,7 @@ class Assertion:
         return f"Assertion({str(self.path)!r})"
 
     def jwt(self) -> str:
-        """Return a new JWT; raises `TokenProviderError` if the key cannot be read or used."""
+        """Return a new JWT. Raises `TokenProviderError` if the key cannot be read or used."""
         now = int(time.time())
         claims = {
             **self._claims,

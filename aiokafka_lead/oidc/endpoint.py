@@ -109,7 +109,7 @@ class ClientCredentials(_FromEndpoint):
         return f"ClientCredentials({self.url!r}, {self.client_id!r})"
 
     def token(self) -> Token:
-        """Return a new token. Blocks; raises `SaslAuthenticationFailedError` or `TokenProviderError`."""
+        """Return a new token. Blocks. Raises `SaslAuthenticationFailedError` or `TokenProviderError`."""
         fields = {"grant_type": "client_credentials"}
         if self._assertion is not None:
             fields |= {"client_id": self.client_id, "client_assertion_type": _CLIENT_ASSERTION}
@@ -142,7 +142,7 @@ class JwtBearer(_FromEndpoint):
         self._assertion = assertion
 
     def token(self) -> Token:
-        """Return a new token. Blocks; raises `SaslAuthenticationFailedError` or `TokenProviderError`."""
+        """Return a new token. Blocks. Raises `SaslAuthenticationFailedError` or `TokenProviderError`."""
         return self._token({"grant_type": _JWT_BEARER, "assertion": Secret(self._assertion.jwt())})
 
 
@@ -154,7 +154,7 @@ class Hidden:
 
 
 def _token_of(answer: Hidden, extensions: Mapping[str, str]) -> Token:
-    """Return the token in an endpoint's answer (RFC 6749, 5.1); raises `TokenProviderError` if it is invalid."""
+    """Return the token in an endpoint's answer (RFC 6749, 5.1). Raises `TokenProviderError` if it is invalid."""
     kind = answer.content.get("token_type")
     if kind is not None and str(kind).lower() != "bearer":
         raise TokenProviderError(f"the token endpoint gave a token of type {str(kind)!r:.50}, not Bearer")

@@ -62,7 +62,7 @@ class MskIam:
         return f"msk_iam({self.region!r})"
 
     def token(self) -> Token:
-        """Return a token valid for 15 minutes at most; raises `TokenProviderError` if the credentials have expired.
+        """Return a token valid for 15 minutes at most. Raises `TokenProviderError` if the credentials have expired.
 
         Signing needs no call to AWS; getting the credentials may.
         """

@@ -137,7 +137,7 @@ class _Pool:
 
 
 def database_of(database: Any) -> Database:
-    """Wrap an AsyncEngine of SQLAlchemy or a Pool of asyncpg; raises `ConfigTypeError` for other objects."""
+    """Wrap an AsyncEngine of SQLAlchemy or a Pool of asyncpg. Raises `ConfigTypeError` for other objects."""
     library = _library(database)
     if library == "sqlalchemy" and hasattr(database, "begin") and hasattr(database, "sync_engine"):
         return _Engine(database)

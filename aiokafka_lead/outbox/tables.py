@@ -56,7 +56,7 @@ _DIALECTS = {
 
 
 def dialect_of(name: str) -> Dialect:
-    """Return the dialect of a database by SQLAlchemy's name; raises `ConfigError` if it is not supported."""
+    """Return the dialect of a database by SQLAlchemy's name. Raises `ConfigError` if it is not supported."""
     if name not in _DIALECTS:
         raise ConfigError(f"an outbox needs one of {', '.join(_DIALECTS)}, not {name}")
     return _DIALECTS[name]
@@ -124,7 +124,10 @@ class Outbox:
         return name
 
     async def create(self, connection: Any) -> None:
-        """Create missing tables in the open transaction of ``connection``, of the same types as in `enqueue`."""
+        """Create missing tables in the open transaction of ``connection``.
+
+        ``connection`` and the errors are as in `enqueue`.
+        """
         transaction = transaction_of(connection)
         for statement in self.schema(transaction.dialect):
             await transaction.execute(statement, {})

@@ -131,8 +131,8 @@ class Producer(Facade, Generic[K, V]):
         """Accept a record and return its `Delivery`; await that for the acknowledgement.
 
         Returns once the record is in a batch. Waits at most ``timeout_ms`` (``max_block_ms``), not counting
-        serializers, for metadata and for space in ``buffer_memory``; then raises `BufferFull`, or the error that kept
-        the topic unknown. A call that raises or is cancelled has not accepted the record. If ``partition`` is None, the
+        serializers, for metadata and for space in ``buffer_memory``; then raises `BufferFull`, or the errors of
+        `partitions_for`. A call that raises or is cancelled has not accepted the record. If ``partition`` is None, the
         key or the partitioner determines it. If ``timestamp_ms`` is None, it is the current time.
 
         Raises `MessageTooLargeError` for a record larger than ``max_request_size``, `RecordSerializationError` if a
@@ -245,7 +245,7 @@ class Producer(Facade, Generic[K, V]):
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
-        """Commit the open transaction; returns when all of it is certain to count, atomically.
+        """Commit the open transaction atomically, and return when the commit is certain.
 
         Sends pending records and waits for them. Raises `TransactionAbortedError` if any record has failed, even if its
         delivery was not awaited: the transaction is aborted and may be repeated. Raises `ProducerFencedError` when
@@ -302,7 +302,9 @@ class Producer(Facade, Generic[K, V]):
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the numbers of the topic's partitions.
 
-        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata.
+        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata, then raises `UnknownTopicOrPartitionError` if the
+        topic is missing, or `RequestTimedOutError` if no broker has answered. Raises `TopicAuthorizationFailedError`
+        and `InvalidTopicError`.
         """
         topic = topic_name("topic", topic)
         given = TIMEOUT("timeout_ms", timeout_ms)

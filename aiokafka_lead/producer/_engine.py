@@ -106,7 +106,7 @@ class ProducerEngine(Kind):
         self.sender.end(_stopped_before)
 
     async def flush(self, timeout_ms: float | None) -> None:
-        """Send all records without lingering; raises `RequestTimedOutError`."""
+        """Send all records without lingering. Raises `RequestTimedOutError`."""
         self.check()
         try:
             await self.sender.flushing.wait(None if timeout_ms is None else timeout_ms / 1000)
@@ -185,7 +185,7 @@ class ProducerEngine(Kind):
 
 
 async def within(timeout_ms: float, send: Callable[..., Awaitable[Delivery]], *record: Any) -> RecordMetadata:
-    """Send a record and wait for its acknowledgement; raises `RequestTimedOutError` if that takes longer than this."""
+    """Send a record and wait for its acknowledgement. Raises `RequestTimedOutError` if that takes longer than this."""
     deadline = Deadline(TIMEOUT("timeout_ms", timeout_ms))
     delivery = await send(*record, timeout_ms=timeout_ms)
     with anyio.move_on_after(deadline.left_s()):

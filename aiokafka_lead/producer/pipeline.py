@@ -152,7 +152,7 @@ class TransactionPipeline(Generic[K, V]):
 
     @property
     def client_id(self) -> str:
-        """Name in brokers' logs and quotas, to which the pipeline's producers append ``-0``, ``-1`` and so on."""
+        """Name in brokers' logs and quotas. The pipeline's producers append ``-0``, ``-1`` and so on."""
         return self._config.client_id
 
     @property
@@ -163,7 +163,7 @@ class TransactionPipeline(Generic[K, V]):
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the numbers of the topic's partitions.
 
-        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata.
+        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata. Raises the errors of `Producer.partitions_for`.
         """
         self._client.check()
         return await self._producers[0].partitions_for(topic, timeout_ms=timeout_ms)

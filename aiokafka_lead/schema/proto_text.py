@@ -27,7 +27,7 @@ class NoText(Exception):
 
 
 def proto_text(file: descriptor_pb2.FileDescriptorProto) -> str:
-    """Return the text that compiles to this descriptor, without comments. Raises `NoText`."""
+    """Return the descriptor as ``.proto`` source, without comments. Raises `NoText` for an unsupported feature."""
     if file.syntax not in ("", "proto2", "proto3"):
         raise NoText(file.syntax)
     return "\n".join(_File(file).lines()) + "\n"

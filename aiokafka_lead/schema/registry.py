@@ -176,11 +176,11 @@ class SchemaRegistry:
         return await self._by_name.get(name)
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
-        """Return a version of a subject."""
+        """Return a version of a subject. Raises the errors of `schema`."""
         return await self._versions.get((subject, version))
 
     async def latest(self, subject: str) -> RegisteredSchema:
-        """Return a subject's latest version."""
+        """Return a subject's latest version. Raises the errors of `schema`."""
         return await self._latest.get(subject)
 
     async def latest_known(self, subject: str) -> tuple[RegisteredSchema, float]:
@@ -196,15 +196,18 @@ class SchemaRegistry:
         return self._latest.has(subject, registered)
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """Return the schema as registered in the subject; ``normalize`` ignores small differences in notation."""
+        """Return the schema as registered in the subject, with its id and version.
+
+        ``normalize`` ignores small differences in notation. Raises `SchemaNotFoundError` if it is not registered there.
+        """
         return await self._looked_up.get((subject, _SCHEMA("schema", schema), normalize))
 
     async def subjects(self, *, deleted: bool = False) -> list[str]:
-        """Return the subjects' names; with ``deleted``, also of subjects deleted but not permanently."""
+        """Return the names of the subjects; ``deleted`` includes subjects that were deleted, but not permanently."""
         return texts_of(await self._ask("GET", "subjects", query={"deleted": "true"} if deleted else {}))
 
     async def versions(self, subject: str) -> list[int]:
-        """Return the numbers of a subject's versions."""
+        """Return the numbers of a subject's versions. Raises the errors of `schema`."""
         return integers_of(await self._ask("GET", "subjects", subject, "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
@@ -246,7 +249,8 @@ class SchemaRegistry:
     async def set_compatibility(self, level: str, subject: str | None = None) -> None:
         """Set the compatibility level of a subject, or the global level.
 
-        Levels are "NONE", "BACKWARD", "FORWARD", "FULL", and the last three with "_TRANSITIVE".
+        Levels are "NONE", "BACKWARD", "FORWARD", "FULL", and the last three with "_TRANSITIVE". Raises `ConfigError`
+        for another level.
         """
         if level not in COMPATIBILITY_LEVELS:
             raise ConfigError(f"level must be one of {', '.join(COMPATIBILITY_LEVELS)}, not {level!r}")

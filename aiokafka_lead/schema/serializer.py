@@ -149,19 +149,29 @@ class SchemaSerializer(Prepared, Generic[T]):
         return f"SchemaSerializer({self._registry!r})"
 
     async def encode(self, value: T, topic: str, *, is_key: bool = False) -> bytes:
-        """Return the bytes of a value, including the schema's id. Raises the registry's errors."""
+        """Return the bytes of a value, including the schema's id.
+
+        Raises `SchemaContentError` if the value does not match the schema, the registry's errors, and `ConfigError` if
+        ``ids_in`` is "headers".
+        """
         if self._in_headers:
             raise ConfigError('ids_in="headers" needs encode_with_headers()')
         return (await self.encode_with_headers(value, topic, is_key=is_key)).content
 
     async def encode_with_headers(self, value: T, topic: str, *, is_key: bool = False) -> WithHeaders:
-        """Return the bytes of a value, with the header that identifies its schema if ``ids_in`` is "headers"."""
+        """Return the bytes of a value, with the header that identifies its schema if ``ids_in`` is "headers".
+
+        Raises `SchemaContentError` if the value does not match the schema, and the registry's errors.
+        """
         await self.ready(topic, is_key=is_key)
         made = self(value, SerializationContext(topic, (), is_key))
         return made if isinstance(made, WithHeaders) else WithHeaders(made, ())
 
     async def ready(self, topic: str, *, is_key: bool = False) -> None:
-        """Request the schema of this topic's values, so that `Producer.send_nowait` can be used."""
+        """Look up (or register) the schema of this topic's values, or of its keys with ``is_key``, and wait for it.
+
+        `Producer.send_nowait` can be used afterwards. Raises the registry's errors.
+        """
         waiting = self.prepare((), (), topic, is_key)
         if waiting is not None:
             await waiting

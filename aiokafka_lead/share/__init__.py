@@ -197,7 +197,8 @@ class ShareConsumer(Facade, Generic[K, V]):
         """Return records by partition: those already acquired, or else the first to arrive within ``timeout_ms``.
 
         Returns at most ``max_records`` records (``max_poll_records``). The result is empty if no record arrives in
-        time.
+        time. Raises any error that prevents reading, `IllegalStateError` while another task waits for records, and
+        `ClientClosedError` when the consumer is stopped.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = self._config.max_poll_records

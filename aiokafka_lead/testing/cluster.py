@@ -268,7 +268,10 @@ class EmbeddedCluster(ClusterControls):
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     async def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
-        """Start another broker, by default with the next id, and return its id. It has no replicas at first."""
+        """Start another broker, by default with the next id, and return its id. It has no replicas at first.
+
+        Raises `ConfigError` if the id is in use.
+        """
         node_id: int = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
         optional(text)("rack", rack)
         _checks.PORT("port", port)

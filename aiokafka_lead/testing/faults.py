@@ -36,7 +36,11 @@ class Hint:
 
 @dataclass
 class Fault:
-    """A rule created by `Faults.add`. ``struck`` counts the affected requests; `remove` ends the rule."""
+    """A rule created by `Faults.add`.
+
+    ``struck`` is the number of affected requests so far. `remove` ends the rule, and releases the requests that it
+    holds.
+    """
 
     api_key: int | None
     broker: int | None

@@ -93,7 +93,7 @@ class EmbeddedSchemaRegistry:
             server.server_close()
 
     def fail(self, status: int, count: int = 1) -> None:
-        """Answer the next ``count`` requests with this HTTP status. A ``count`` of 0 cancels earlier calls."""
+        """Answer the next ``count`` requests with this HTTP status. With ``count=0``, cancel the pending failures."""
         self._faults[:] = [*self._faults, *[status] * count] if count else []
 
     def hold(self) -> None:

@@ -15,7 +15,7 @@ If a session ends sooner, requests wait for the next login, because the broker w
 """
 
 LEAST_USE_S = 0.05
-"""Seconds for which a session is used even if it ends sooner: only a request can show if it has ended."""
+"""Seconds for which a session is used even if it ends sooner: only a request can show whether it has ended."""
 
 MAX_LIFETIME_S = 366 * 24 * 3600.0
 """A longer announced lifetime is reduced to this."""

@@ -85,7 +85,10 @@ class InHand:
 
     @property
     def comes_again(self) -> bool:
-        """True if all records in hand will be delivered again: the consumer went back, and has not read since."""
+        """True if all records in hand will be delivered again.
+
+        An aborted transaction moved the consumer back to earlier records, and the application has not read since then.
+        """
         return self._back_at_read != self.times_back
 
     def abandon(self, tp: TopicPartition) -> None:

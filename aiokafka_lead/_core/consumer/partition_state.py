@@ -30,7 +30,7 @@ class FetchState(Enum):
     RESETTING = "resetting"
     """ListOffsets is finding an offset."""
     VALIDATING = "validating"
-    """The leader is being asked if the epoch of the position is part of its log (KIP-320)."""
+    """The leader is being asked whether the epoch of the position is part of its log (KIP-320)."""
     FETCHING = "fetching"
     """Fetched, unless it is paused or has failed."""
 

@@ -167,7 +167,7 @@ class RecordBatch(Generic[K, V]):
         return len(self._columns)
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Yield the records one by one, like `Consumer.getmany`; raises the errors of ``keys`` and ``values``."""
+        """Yield the records one by one, like `Consumer.getmany`. Raises the errors of ``keys`` and ``values``."""
         topic, partition = self._tp
         kind, epoch = self.timestamp_type, self.leader_epoch
         columns = self._columns

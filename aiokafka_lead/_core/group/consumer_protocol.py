@@ -116,7 +116,10 @@ class HeartbeatFields:
     def heartbeat(
         self, member_id: str, epoch: int, subscribed: Subscribed, owned: Mapping[TopicPartition, UUID]
     ) -> ConsumerGroupHeartbeatRequest:
-        """Return the next heartbeat; epoch 0 joins, for which ``owned`` must be empty."""
+        """Return the next heartbeat, without the fields that have not changed since the last one.
+
+        With epoch 0 it joins the group; ``owned`` must then be empty.
+        """
         request = self.bare(member_id, epoch)
         everything = self._subscribed is None or epoch == 0
         if everything:

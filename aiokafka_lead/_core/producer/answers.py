@@ -276,7 +276,7 @@ class BatchAnswers:
             self._go_on(queue, now)
 
     def abort(self, make_error: Callable[[str], KafkaError], now: float) -> None:
-        """Give up every pending batch. ``make_error`` takes a text that says if the records may be in the log."""
+        """Give up every pending batch. ``make_error`` takes a text that says whether the records may be in the log."""
         for topic in self._accumulator.topics.values():
             for queue in list(topic.pending):
                 for batch in list(queue.batches):

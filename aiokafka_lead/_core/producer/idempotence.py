@@ -66,7 +66,11 @@ class Sequencing:
         """Record that the batch, still queued, will not be sent again. ``in_doubt``: it may be in the log anyway."""
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
-        """Restart the partition's sequences if due; return True if they were restarted. Call it after every change."""
+        """Restart the partition's sequence numbers at 0, if this is necessary and possible; return True if so.
+
+        It is necessary if a batch was given up and may be missing from the log, and possible once no batch that was
+        sent before can still be appended. Call this after every change of the partition's queue.
+        """
         return False
 
 

@@ -220,9 +220,10 @@ class Parcel:
 
 
 class Breadth:
-    """Adapts the number of additional requests for a slow broker: doubles it while requests do not become slower.
+    """Adapts the limit of additional requests in flight to a slow broker.
 
-    A stage ends after ``limit`` answers; its mean answer time decides about the next stage.
+    A stage consists of ``limit`` answers. After a stage that used the whole limit, the limit is doubled. After a stage
+    whose mean answer time is longer than before, it is halved, and stays the same for some stages.
     """
 
     __slots__ = ("_answers", "_before_s", "_full", "_skip", "_stages", "_sum_s", "limit")

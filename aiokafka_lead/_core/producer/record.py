@@ -92,7 +92,7 @@ class Serializers:
         self._key = None if key is None else inspected("key_serializer", key)
         self._value = None if value is None else inspected("value_serializer", value)
         self.key_bytes = _to_bytes("key", self._key)
-        """Converts a key to bytes, unless its serializer is awaited; raises `RecordSerializationError`."""
+        """Converts a key to bytes, unless its serializer is awaited. Raises `RecordSerializationError`."""
         self.value_bytes = _to_bytes("value", self._value)
         """Converts a value like ``key_bytes`` a key."""
 

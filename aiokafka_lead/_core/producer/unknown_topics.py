@@ -82,7 +82,7 @@ class UnknownTopics:
     def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
         """Give up a topic's records, and return their number.
 
-        ``make_error`` takes a text that says if the records may be in the log.
+        ``make_error`` takes a text that says whether the records may be in the log.
         """
         waiting = self._topics.pop(topic, None)
         if waiting is None:

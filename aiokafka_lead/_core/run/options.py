@@ -90,7 +90,7 @@ class HandlingConfig(Checked):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """Check the options; raises `ConfigError` or `ConfigTypeError`."""
+        """Check the options. Raises `ConfigError` or `ConfigTypeError`."""
         return build(cls, options)
 
     @property

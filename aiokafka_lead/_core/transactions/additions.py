@@ -101,7 +101,7 @@ def offsets_request(
 ) -> tuple[TxnOffsetCommitRequest, int]:
     """Return the request and its version.
 
-    Raises `UnsupportedVersionError`, also for a group's member if the broker cannot check its membership.
+    Raises `UnsupportedVersionError`, for a member of a group also if the broker cannot check its membership.
     """
     lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
     # Only the consumer has the ids of the topics that it read: a name may belong to another topic by now.

@@ -1,4 +1,4 @@
-"""Learns when to ask if the coordinator has finished a transaction, before the next transaction's first batches.
+"""Learns when to ask whether the coordinator has finished a transaction, before the next transaction's first batches.
 
 The coordinator has the markers written, and then records the end in its log. An otherwise idle coordinator sends that
 record to its followers only with the next request that it handles (``ActionQueue``). So a question before the markers

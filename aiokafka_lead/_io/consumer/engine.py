@@ -170,7 +170,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Begin to fetch. With ``wait``, wait for the starting positions; raises the errors of `Readiness.wait`."""
+        """Begin to fetch. With ``wait``, wait for the starting positions. Raises the errors of `Readiness.wait`."""
         self.started = True
         self.client.on_fatal(lambda error: self._notify())
         self.client.measure(self._telemetry)

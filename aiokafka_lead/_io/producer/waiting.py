@@ -59,7 +59,7 @@ class Place:
         return True
 
     def wake(self) -> bool:
-        """Let the call check if it is its turn; return True if it was asleep."""
+        """Let the call check whether it is its turn; return True if it was asleep."""
         asleep, self._asleep = self._asleep, False
         if asleep:
             self._signal.set()

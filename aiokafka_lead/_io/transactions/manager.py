@@ -258,7 +258,10 @@ class Transactions:
             pass  # the coordinator aborts it after its timeout
 
     async def hand_over(self) -> OpenTransaction:
-        """Send all records of the open transaction, which another process ends. Raises the errors of a commit."""
+        """Wait until all records of the open transaction are stored; another process ends it with the returned value.
+
+        Raises the errors of a commit.
+        """
         self.state.check_open(self.state.number)
         await self._send_all(self._max_block_s)
         self._note_written()

@@ -99,7 +99,7 @@ def pem_of(name: str, data: bytes, password_name: str, password: str | None) -> 
 
 
 def authorities_of(name: str, data: bytes, password_name: str, password: str | None) -> bytes:
-    """Return all certificates of a PKCS #12 store, concatenated in DER; raises `ConfigError` like `pem_of`."""
+    """Return all certificates of a PKCS #12 store, concatenated in DER. Raises `ConfigError` like `pem_of`."""
     store = _opened(name, data, password_name, password)
     from cryptography.hazmat.primitives.serialization import Encoding
 

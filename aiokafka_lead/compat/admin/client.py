@@ -120,7 +120,7 @@ class AIOKafkaAdminClient:
     async def create_topics(
         self, new_topics: list[NewTopic], timeout_ms: int | None = None, validate_only: bool = False
     ) -> Response:
-        """Create topics. The response's ``topic_errors`` has (topic, code, message) for each."""
+        """Create topics. The response's ``topic_errors`` has (topic, code, message) for each topic."""
         wanted = [
             CreatableTopic(
                 name=topic.name,
@@ -138,7 +138,7 @@ class AIOKafkaAdminClient:
         return await self._ask(Route.CONTROLLER, request, CREATED_TOPICS, timeout_ms)
 
     async def delete_topics(self, topics: list[str], timeout_ms: int | None = None) -> Response:
-        """Delete topics. The response's ``topic_error_codes`` has (topic, code) for each."""
+        """Delete topics. The response's ``topic_error_codes`` has (topic, code) for each topic."""
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in topics], topic_names=list(topics))
         return await self._ask(Route.CONTROLLER, request, DELETED_TOPICS, timeout_ms)
 
@@ -258,7 +258,7 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return a group's committed offsets of these partitions, or of all; -1 for a partition without one.
+        """Return a group's committed offsets of these partitions (default: all), or -1 if there is none.
 
         ``group_coordinator_id`` has no effect: the coordinator is always looked up.
         """

@@ -192,7 +192,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             self._telling = create_task(calls.call_again())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions; raises `IllegalStateError` after `subscribe`."""
+        """Read these partitions. Raises `IllegalStateError` after `subscribe`."""
         self._refuse_unless(SubscriptionKind.ASSIGNED)
         self._native.assign(partitions)
         self._wants.set()
@@ -246,7 +246,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """Return the next record of these partitions, or of all; raises `ConsumerStoppedError`.
+        """Return the next record of these partitions (default: all). Raises `ConsumerStoppedError` after `stop`.
 
         Like `getmany` and ``async for``, waits while there is no subscription or assignment.
         """
@@ -425,7 +425,7 @@ def _checked_topics(topics: Any) -> set[str]:
 
 
 def _beginning(pattern: Any) -> re.Pattern[str]:
-    """Return a pattern that matches whole names with a matching beginning; raises ValueError."""
+    """Return a pattern that matches whole names with a matching beginning. Raises ValueError."""
     try:
         found = re.compile(pattern)
     except re.error as error:

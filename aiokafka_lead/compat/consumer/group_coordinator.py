@@ -37,7 +37,7 @@ class GroupCoordinator:
     async def commit_offsets(
         self, assignment: Set[TopicPartition], offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> None:
-        """Commit these offsets; raises `CommitFailedError` if the partitions now belong to other members."""
+        """Commit these offsets. Raises `CommitFailedError` if the partitions now belong to other members."""
         if isinstance(offsets, Consumed):
             await self._native.commit()  # with leader epochs, which ``offsets`` lacks
         else:

@@ -56,7 +56,10 @@ class OffsetCalls:
     # --- positions ----------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue from this offset. Raises ValueError, and `IllegalStateError` if the partition is not assigned."""
+        """Continue from this offset.
+
+        Raises ValueError for a negative offset, and `IllegalStateError` if the partition is not assigned.
+        """
         if type(offset) is not int or offset < 0:
             raise ValueError("Offset must be a positive integer")
         if self._last is None:
@@ -65,11 +68,18 @@ class OffsetCalls:
             self._last[partition] = self._last[partition]._replace(position=offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the first offset of these partitions, or of all. Returns False if it was not found in time."""
+        """Continue from the first offset of these partitions (default: all assigned).
+
+        Returns False if the offsets were not found within ``request_timeout_ms``. Raises `IllegalStateError` if a
+        partition is not assigned, and AssertionError if none is.
+        """
         return await self._seek(self._native.seek_to_beginning, partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Continue from the end of these partitions, or of all. Returns False if it was not found in time."""
+        """Continue from the end offset of these partitions (default: all assigned).
+
+        Returns False and raises errors like `seek_to_beginning`.
+        """
         return await self._seek(self._native.seek_to_end, partitions)
 
     async def _seek(self, seek: Callable[..., Awaitable[None]], partitions: tuple[TopicPartition, ...]) -> bool:
@@ -91,7 +101,10 @@ class OffsetCalls:
         return partitions
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record; waits until it is known."""
+        """Return the offset of the next record, waiting until it is known.
+
+        Raises `IllegalStateError` if the partition is not assigned.
+        """
         while True:
             if partition not in self._partitions():
                 raise IllegalStateError(f"Partition {partition} is not assigned")
@@ -163,7 +176,7 @@ class OffsetCalls:
 
 
 def checked_partitions(partitions: tuple[Any, ...]) -> tuple[TopicPartition, ...]:
-    """Return the partitions; raises TypeError if any is not a `TopicPartition`."""
+    """Return the partitions. Raises TypeError if any is not a `TopicPartition`."""
     if not all(isinstance(p, TopicPartition) for p in partitions):
         raise TypeError("partitions must be TopicPartition namedtuples")
     return partitions

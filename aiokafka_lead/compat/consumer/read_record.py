@@ -152,7 +152,7 @@ class Converter:
         self._plain = key_deserializer is None and value_deserializer is None
 
     def one(self, native: Any) -> Any:
-        """Convert a record; raises any error of a deserializer."""
+        """Convert a record. Raises any error of a deserializer."""
         key, value = native.key, native.value
         if self._plain:
             record = _read(native, key, value)

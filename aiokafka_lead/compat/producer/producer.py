@@ -95,7 +95,7 @@ class AIOKafkaProducer(Life):
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster; raises `KafkaConnectionError`. May be called again, also after a failure."""
+        """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure."""
         self._check_loop()
         if not self._native._client.running:
             await start_or_renew(self._native, self._renew)
@@ -115,7 +115,7 @@ class AIOKafkaProducer(Life):
     # --- records ------------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the topic's partitions; raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
+        """Return the topic's partitions. Raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
         return set(await self._native.partitions_for(topic))
 
     async def send(
@@ -155,7 +155,10 @@ class AIOKafkaProducer(Life):
         timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordMetadata | None:
-        """Send a record and wait for its acknowledgement; returns None with ``acks=0``."""
+        """Send a record, wait for its acknowledgement and return its `RecordMetadata`, or None with ``acks=0``.
+
+        Raises the errors of `send`, and the error of a record that was not stored.
+        """
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:
@@ -212,7 +215,7 @@ class AIOKafkaProducer(Life):
     # --- transactions -------------------------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction; raises `IllegalOperation` without a ``transactional_id``."""
+        """Begin a transaction. Raises `IllegalOperation` without a ``transactional_id``."""
         self._ensure_transactional()
         await self._native.begin_transaction()
 

@@ -85,7 +85,7 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a batch query; raise ValueError also for anything that Spark's connector refuses."""
+    """Return the options of a batch query. Raises ValueError for everything that Spark's connector refuses, too."""
     parsed = _parse(options, End.EARLIEST)
     if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:
         _trigger_limits(options)  # unused here, but compared

@@ -38,7 +38,7 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
 """Seconds of a wait for records, after which positions are checked: the first, and the maximum to which they grow."""
 
 ASK_AFTER_S = 1.0
-"""Seconds without progress after which the cluster is asked if the offsets still exist."""
+"""Seconds without progress after which the cluster is asked whether the offsets still exist."""
 
 ANSWERS, ASK_AGAIN_S = 3, 0.5
 """A log counts as shorter after this many consecutive answers, at least this far apart."""

@@ -181,8 +181,9 @@ def partitions_of(
 def _cores() -> int:
     """Return the number of simultaneous tasks if Spark runs them on this machine; else `UNKNOWN_CORES`.
 
-    Spark gives a planner neither its master nor a number of cores. The command line of the JVM, an ancestor of this
-    process, shows if a session is local.
+    Spark does not tell the planner which master it uses or how many cores it has. This function therefore reads the
+    command line of the JVM, an ancestor of this process, on Linux, to find out whether the session is local.
+
     """
     parent = os.getppid()
     try:

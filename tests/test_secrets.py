@@ -6,10 +6,13 @@ import dataclasses
 import logging
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StringType, StructField, StructType
 
 from aiokafka_lead import AdminClient, Client, Consumer, Producer, ShareConsumer, TransactionPipeline
 from aiokafka_lead._core.connection.sasl.oauthbearer import OAuthBearer
@@ -20,13 +23,13 @@ from aiokafka_lead._wire.messages.alter_user_scram_credentials import (
 from aiokafka_lead._wire.messages.create_delegation_token import CreateDelegationTokenResponse
 from aiokafka_lead._wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from aiokafka_lead._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from aiokafka_lead.config import ClientConfig, ConsumerConfig
+from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, KafkaError, SaslAuthenticationFailedError
 from aiokafka_lead.fastapi import Kafka
 from aiokafka_lead.oidc import ClientCredentials, Token
 from aiokafka_lead.oidc.msk import AwsCredentials
 from aiokafka_lead.security import OAuth, Plain, Scram, Tls
-from aiokafka_lead.spark.kafka_options import client_options
+from aiokafka_lead.spark.data_source import KafkaDataSource
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .leaks import everything
@@ -139,15 +142,55 @@ def test_a_misspelt_secret_of_a_client_on_shared_connections() -> None:
     assert SECRET not in everything(caught.value)
 
 
-def test_sparks_options() -> None:
-    given = {
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.jaas.config": f'PlainLoginModule required username="alice" passwort="{SECRET}";',
-        "kafka.sasl.oauthbearer.client.credentials.client.secret": SECRET,
-    }
-    with pytest.raises(ValueError, match="username and password") as caught:
-        client_options(given, ConsumerConfig)
-    assert SECRET not in str(caught.value)
+SPARK = {
+    "kafka.bootstrap.servers": "localhost:9092",
+    "subscribe": "t",
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "SCRAM-SHA-256",
+    "kafka.sasl.jaas.config": f'ScramLoginModule required username="alice" password="{SECRET}";',
+    "schema.registry.password": SECRET,
+}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        ({"minPartitions": "x"}, "minPartitions"),
+        ({"kafka.request.timeout.ms": "soon"}, "request.timeout.ms"),
+        ({"kafka.sasl.jaas.config": f'PlainLoginModule required passwort="{SECRET}";'}, "username and password"),
+        ({"kafka.sasl.mechanism": "OAUTHBEARER", "kafka.sasl.oauthbearer.x.client.secret": SECRET}, "token.endpoint"),
+        ({"valueSchema": "latest"}, "schema.registry.url"),
+    ],
+)
+def test_mistakes_in_sparks_options(mistake: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        KafkaDataSource(CaseInsensitiveDict({**SPARK, **mistake})).schema()
+    assert SECRET not in everything(caught.value)
+
+
+def test_spark_outages() -> None:
+    given = {**SPARK, "kafka.bootstrap.servers": "localhost:1"}
+    quick = {"kafka.default.api.timeout.ms": "100", "kafka.max.block.ms": "100"}
+    source = KafkaDataSource(CaseInsensitiveDict({**given, **quick}))
+    with pytest.raises(KafkaError) as caught:
+        source.reader(source.schema()).partitions()
+    assert SECRET not in everything(caught.value)
+    exact = {"topic": "t", "exactlyOnce": "true", "transactionalIdPrefix": "x"}
+    columns = StructType([StructField("value", StringType())])
+    writer = KafkaDataSource(CaseInsensitiveDict({**given, **quick, **exact})).writer(columns, overwrite=False)
+    with pytest.raises(KafkaError) as caught:
+        pickle.dumps(writer)
+    assert SECRET not in everything(caught.value)
+
+
+def test_a_variable_of_spark_that_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "some.properties"
+    file.write_text(f"password={SECRET}")
+    provider = {"kafka.config.providers": "file", "kafka.config.providers.file.class": "FileConfigProvider"}
+    given = {**SPARK, **provider, "kafka.sasl.jaas.config": f"${{file:{file}:pasword}}"}
+    with pytest.raises(ValueError, match="there is no such entry") as caught:
+        KafkaDataSource(CaseInsensitiveDict(given)).schema()
+    assert SECRET not in everything(caught.value)
 
 
 @pytest.mark.anyio

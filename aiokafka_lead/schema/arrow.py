@@ -44,12 +44,14 @@ _MAX_DEPTH = 50
 class ArrowReader:
     """Reads values of any writer's schemas into arrays of one type, defined by a reader's schema."""
 
-    def __init__(self, schema: ResolvedSchema) -> None:
+    def __init__(self, schema: ResolvedSchema, into: Any = None) -> None:
+        """Use the schema's type, or cast arrays to the type ``into``, whose times have at most microseconds."""
         self._schema = _counted(schema)
         self._root = parsed(self._schema)
         self._named = named_of(self._root)
+        self._into = into
         self.type = arrow_type(self._root, self._named)
-        self._build = _builder(self._root, self._named)
+        self._build = _builder(self._root, self._named, whole_micros=into is not None)
 
     def reader(self, writer: ResolvedSchema) -> AvroReader:
         """Return a reader of values of a writer's schema, for `array`."""
@@ -58,7 +60,8 @@ class ArrowReader:
 
     def array(self, values: Sequence[Any]) -> Any:
         """Return the values as an array."""
-        return self._build(values)
+        made = self._build(values)
+        return made if self._into is None or made.type == self._into else made.cast(self._into)
 
 
 def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
@@ -135,15 +138,19 @@ def _only(union: list[Any]) -> Any:
     return others[0] if others else "null"
 
 
-def _builder(node: Any, named: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
-    """Return a function that builds arrays column by column, which is far faster than from dicts."""
+def _builder(node: Any, named: dict[str, Any], *, whole_micros: bool) -> Callable[[Sequence[Any]], Any]:
+    """Return a function that builds arrays column by column, which is far faster than from dicts and lists.
+
+    With ``whole_micros``, nanoseconds are rounded down to microseconds, so that a cast loses nothing.
+    """
     node = settled(node, named)
     if isinstance(node, list):
-        return _builder(_only(node), named)
+        return _builder(_only(node), named, whole_micros=whole_micros)
     kind = arrow_type(node, named)
     if node["type"] == "record" and node["fields"]:
         names = [field["name"] for field in node["fields"]]
-        parts = [(field["name"], _builder(field["type"], named)) for field in node["fields"]]
+        types = [field["type"] for field in node["fields"]]
+        parts = [(name, _builder(t, named, whole_micros=whole_micros)) for name, t in zip(names, types, strict=True)]
 
         def struct(values: Sequence[Any]) -> Any:
             missing = [value is None for value in values]
@@ -153,8 +160,37 @@ def _builder(node: Any, named: dict[str, Any]) -> Callable[[Sequence[Any]], Any]
             return pa.StructArray.from_arrays([build([v[name] for v in values]) for name, build in parts], names)
 
         return struct
+    if node["type"] in ("array", "map"):
+        items = node["items"] if node["type"] == "array" else node["values"]
+        return _many(kind, _builder(items, named, whole_micros=whole_micros))
     if node["type"] == "string" and node.get("logicalType") == "uuid":
         return lambda values: pa.array([None if value is None else str(value) for value in values], kind)
-    if node["type"] == "map":
-        return lambda values: pa.array([None if value is None else list(value.items()) for value in values], kind)
+    if whole_micros and pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return lambda values: pa.array([None if value is None else value - value % 1000 for value in values], kind)
     return lambda values: pa.array(values, kind)
+
+
+def _many(kind: Any, build: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+    """Return a function that builds an array of lists or maps; ``build`` builds the array of all their items."""
+
+    def lists(values: Sequence[Any]) -> Any:
+        items: list[Any] = []
+        return pa.ListArray.from_arrays(_offsets(values, items.extend, items), build(items), kind)
+
+    def maps(values: Sequence[Any]) -> Any:
+        pairs: list[tuple[str, Any]] = []
+        offsets = _offsets(values, lambda value: pairs.extend(value.items()), pairs)
+        keys = pa.array([key for key, _ in pairs], kind.key_type)
+        return pa.MapArray.from_arrays(offsets, keys, build([item for _, item in pairs]), kind)
+
+    return maps if pa.types.is_map(kind) else lists
+
+
+def _offsets(values: Sequence[Any], add: Callable[[Any], None], items: Sequence[Any]) -> Any:
+    """Add each value's items to ``items``, and return the offset of each value, null for None, and the end."""
+    starts: list[int | None] = []
+    for value in values:
+        starts.append(None if value is None else len(items))
+        if value is not None:
+            add(value)
+    return pa.array([*starts, len(items)], pa.int32())

@@ -163,6 +163,18 @@ def _local(value: Any, logical: str, kind: str) -> Any:
     return value
 
 
+def _nanos(value: Any, logical: str, kind: str) -> int:
+    """Return the count, which fastavro writes unchanged: it has no objects for these types."""
+    if not isinstance(value, datetime.datetime):
+        return integer(value, kind)
+    made = (_instant if logical == "timestamp-nanos" else _local)(value, logical, kind)
+    count = (made.replace(tzinfo=None) - _EPOCH) // _MICROSECOND * 1000
+    low, high = INTEGERS[kind]
+    if not low <= count <= high:
+        raise misfit(value, f"within the range of a {logical}")
+    return int(count)
+
+
 def _date(value: Any, logical: str, kind: str) -> Any:
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value
@@ -175,6 +187,10 @@ def _time(value: Any, logical: str, kind: str) -> Any:
     if value.tzinfo is not None:
         raise misfit(value, f"a {logical}: it has a time zone")
     return value
+
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def _count(value: Any, logical: str, kind: str) -> int:
@@ -211,6 +227,8 @@ LOGICAL: dict[tuple[str, Any], Callable[[Any, str, str], Any]] = {
     ("long", "timestamp-micros"): _instant,
     ("long", "local-timestamp-millis"): _local,
     ("long", "local-timestamp-micros"): _local,
+    ("long", "timestamp-nanos"): _nanos,
+    ("long", "local-timestamp-nanos"): _nanos,
     ("int", "date"): _date,
     ("int", "time-millis"): _time,
     ("long", "time-micros"): _time,

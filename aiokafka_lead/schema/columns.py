@@ -64,12 +64,13 @@ class AvroColumns:
     A record becomes a struct, which ``pyarrow.Table.flatten`` turns into columns; times and decimals become Arrow's.
     """
 
-    def __init__(self, registry: SchemaSource, schema: Any, *, values: bool, keys: bool) -> None:
+    def __init__(self, registry: SchemaSource, schema: Any, *, values: bool, keys: bool, into: Any = None) -> None:
+        """Read as ``schema``; ``into`` is another type for the columns, as in `ArrowReader`."""
         self._columns: dict[str, _Column] = {}
         if boolean("keys", keys):
-            self._columns["key"] = _Column(registry, schema if not values else None, is_key=True)
+            self._columns["key"] = _Column(registry, schema if not values else None, into, is_key=True)
         if boolean("values", values):
-            self._columns["value"] = _Column(registry, schema, is_key=False)
+            self._columns["value"] = _Column(registry, schema, into, is_key=False)
 
     async def to_arrow(self, batch: Batch) -> Any:
         """Return the batch as a ``pyarrow.RecordBatch``.
@@ -110,10 +111,11 @@ class AvroColumns:
 class _Column:
     """Keys or values."""
 
-    def __init__(self, registry: SchemaSource, schema: Any, *, is_key: bool) -> None:
+    def __init__(self, registry: SchemaSource, schema: Any, into: Any, *, is_key: bool) -> None:
         self._is_key = is_key
         self._registry = registry
         self._schema = schema
+        self._into = into
         self._arrow: ArrowReader | None = None
         self._readers: dict[bytes, AvroReader] = {}
 
@@ -149,13 +151,13 @@ class _Column:
     async def _prepare(self, names: set[bytes]) -> dict[bytes, Exception]:
         """Request these schemas; return the errors of unusable schemas."""
         if self._arrow is None and self._schema is not None:
-            self._arrow = ArrowReader(await self._registry.resolved(avro_schema(self._schema)))
+            self._arrow = ArrowReader(await self._registry.resolved(avro_schema(self._schema)), self._into)
         unusable: dict[bytes, Exception] = {}
         for name in sorted(names - self._readers.keys(), reverse=True):
             try:
                 resolved = await self._resolved(name)
                 if self._arrow is None:  # typed by the usable schema with the highest id
-                    self._arrow = ArrowReader(resolved)
+                    self._arrow = ArrowReader(resolved, self._into)
                 self._readers[name] = self._arrow.reader(resolved)
             except _RECORDS_OWN as error:
                 unusable[name] = error

@@ -77,11 +77,15 @@ def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
     """Return the number of unread offsets of a streaming query after a micro-batch, by partition.
 
     ``progress`` is a query's ``lastProgress``, or the ``event.progress`` of a `StreamingQueryListener`. If several of
-    its sources read a partition, the largest number counts. Sources other than topics are left out.
+    its sources read a partition, the largest number counts. A partition created since then counts from offset 0.
+    Sources that have read nothing, and sources other than topics, are left out.
     """
     found: dict[TopicPartition, int] = {}
     for source in progress.sources:
-        done = _offsets(source.endOffset)
+        reached = source.endOffset or source.startOffset
+        if not reached:
+            continue  # it has read nothing, and where it starts is not in the progress
+        done = _offsets(reached)
         for tp, end in _offsets(source.latestOffset).items():
             found[tp] = max(found.get(tp, 0), end - done.get(tp, 0))
     return found

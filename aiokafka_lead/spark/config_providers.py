@@ -11,10 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from .secrets import Secret, hidden
+
 _NAMES = "config.providers"
 _VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
-_LINE = re.compile(r"\s*([^\s=:]+)\s*[=:]?\s*(.*)", re.DOTALL)
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_END = re.compile(r"\r\n|\r|\n")
+_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:\r\n|\r|\n)[ \t\f]*")
+_LINE = re.compile(r"\s*((?:\\.|[^\s=:\\])+)\s*[=:]?\s*(.*)", re.DOTALL)
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
 Lookup = Callable[[str, str], str]
 """Returns the text for a path (empty if none is given) and a key. Raises KeyError or OSError if there is none."""
@@ -29,12 +33,12 @@ def with_variables(settings: Mapping[str, str]) -> dict[str, str]:
     names = [name.strip() for name in settings.get(_NAMES, "").split(",")]
     # As in Java, a name without a class has no effect.
     providers = {name: _provider(name, settings) for name in names if f"{_NAMES}.{name.lower()}.class" in settings}
-    if not providers:
-        return dict(settings)
-    return {
-        name: value if name.startswith(_NAMES) else _replaced(name, value, providers)
-        for name, value in settings.items()
-    }
+    return hidden(
+        {
+            name: value if name.startswith(_NAMES) else _replaced(name, value, providers)
+            for name, value in settings.items()
+        }
+    )
 
 
 def _provider(name: str, settings: Mapping[str, str]) -> Lookup:
@@ -54,11 +58,17 @@ def _replaced(name: str, value: str, providers: Mapping[str, Lookup]) -> str:
             return match[0]
         try:
             return providers[provider](path, key)
-        except (KeyError, OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "there is no such entry"
-            raise ValueError(f"option 'kafka.{name}': {match[0]} cannot be read: {why}") from None
+        except KeyError:
+            why = "there is no such entry"
+        except UnicodeDecodeError:
+            why = "it is not in UTF-8"
+        except OSError as error:
+            why = str(error.strerror)
+        # Not raised above: the frames of the first error have the contents of a file.
+        raise ValueError(f"option 'kafka.{name}': {match[0]} cannot be read: {why}")
 
-    return _VARIABLE.sub(find, value)
+    found = _VARIABLE.sub(find, value)
+    return value if found == value else Secret(found)
 
 
 def _from_environment(path: str, key: str) -> str:
@@ -66,17 +76,27 @@ def _from_environment(path: str, key: str) -> str:
 
 
 def _from_directory(path: str, key: str) -> str:
-    return (Path(path) / key).read_text()
+    return (Path(path) / key).read_bytes().decode()
 
 
 def _from_properties(path: str, key: str) -> str:
     """Return a value from a file of Java's ``key=value`` lines; a trailing backslash continues a line."""
-    text = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", Path(path).read_text())
-    for line in text.splitlines():
+    found = None
+    for line in _END.split(_CONTINUED.sub(r"\1", Path(path).read_bytes().decode())):
         match = _LINE.fullmatch(line)
-        if match is not None and match[1][0] not in "#!" and match[1] == key:
-            return _ESCAPED.sub(lambda escape: _CONTROLS.get(escape[1], escape[1]), match[2])
-    raise KeyError(key)
+        if match is not None and match[1][0] not in "#!" and _unescaped(match[1]) == key:
+            found = match[2]  # of several, Java takes the last
+    if found is None:
+        raise KeyError(key)
+    return _unescaped(found)
+
+
+def _unescaped(text: str) -> str:
+    def character(escape: re.Match[str]) -> str:
+        return chr(int(escape[1], 16)) if escape[1] else _CONTROLS.get(escape[2], escape[2])
+
+    # Java writes a character beyond 16 bits as two escapes.
+    return _ESCAPED.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
 
 from .format import FORMAT
 
@@ -42,8 +42,9 @@ class KafkaDataSource(DataSource):
         from .source.options import check_options
         from .source.schema import full_schema
 
-        check_options(self.options)
-        return full_schema(self.options)
+        options = self._discreet()
+        check_options(options)
+        return full_schema(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader for ``spark.read``."""
@@ -75,7 +76,13 @@ class KafkaDataSource(DataSource):
 
         if not self._key_is_hidden:
             mention_key(self.options)
-        return self.options
+        return self._discreet()
+
+    def _discreet(self) -> Mapping[str, str]:
+        """Return the options, with secrets that do not show in ``repr``."""
+        from .secrets import hidden
+
+        return CaseInsensitiveDict(hidden(self.options))
 
 
 class RegisteredDataSource(KafkaDataSource):

@@ -10,13 +10,17 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, TypeVar
 
 from .._options.checks import INT64_MAX
+from .._options.oauth import FLAT_OPTIONS
 from .._options.tls.material import TlsMaterial
-from ..config import ClientConfig
+from ..config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from ..errors import ConfigError, ConfigTypeError
 from .config_providers import with_variables
+from .java_settings import JAVA_SETTINGS
+from .logins import login_options
 
 _log = logging.getLogger("aiokafka_lead.spark")
 
@@ -74,15 +78,9 @@ C = TypeVar("C", bound=ClientConfig)
 PREFIX = "kafka."
 BOOTSTRAP = "bootstrap.servers"
 _READ_APART = re.compile(
-    r"bootstrap\.servers|config\.providers.*|sasl\.jaas\.config|compression\.\w+\.level|ssl\.key\.password"
+    r"bootstrap\.servers|config\.providers.*|sasl\.jaas\.config|sasl\.(login|client)\.callback\.handler\.class|compression\.\w+\.level|ssl\.key\.password"
     r"|ssl\.(trust|key)store\..*|ssl\.endpoint\.identification\.algorithm"
 )
-_JAAS_ENTRY = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"'][^\s;"]*))""", re.DOTALL
-)
-"""An option in a JAAS line, or a comment, as Java's StreamTokenizer finds them."""
-_JAAS_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
-_JAAS_ESCAPED = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _MAYBE_EMPTY = {"client.id", "client.rack", "group.id", "group.remote.assignor"}
 """Settings that count as not set in Java if the text is empty."""
 _OF_MECHANISM = {"OAUTHBEARER": "sasl.oauthbearer.", "GSSAPI": "sasl.kerberos."}
@@ -91,20 +89,17 @@ _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Pr
 """Words in the types of options that cannot be set from a text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.")
-_KNOWN = {
-    name.lower(): name
-    for name in """
-        assign batchId checkpointLocation commitGroupId dataLossTimeoutMs deadLetterTopic endingOffsets
-        endingOffsetsByTimestamp endingTimestamp exactlyOnce failOnDataLoss fetchOffset.numRetries
-        fetchOffset.retryIntervalMs fromOffset groupIdPrefix includeHeaders kafkaConsumer.pollTimeoutMs keySchema
-        keySubject ledgerTopic maxBytesPerTrigger maxOffsetsPerTrigger maxRecordsPerPartition maxTasks maxTriggerDelay
-        minOffsetsPerTrigger minPartitions onBadRecord partitions path pushFilters queryName schema.registry.password
-        schema.registry.ssl.cafile schema.registry.url schema.registry.user startingOffsets
-        startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp subscribe subscribePattern
-        topic transactionalIdPrefix untilOffset valueSchema valueSubject
-    """.split()  # noqa: SIM905 (a list would be a page)
-}
-"""Options of sources and sinks, and options that Spark itself adds, in lower case."""
+_OPTION_NAMES = """
+    assign batchId checkpointLocation commitGroupId dataLossTimeoutMs deadLetterTopic endingOffsets
+    endingOffsetsByTimestamp endingTimestamp exactlyOnce failOnDataLoss fetchOffset.numRetries
+    fetchOffset.retryIntervalMs fromOffset groupIdPrefix includeHeaders kafkaConsumer.pollTimeoutMs keySchema
+    keySubject ledgerTopic maxBytesPerTrigger maxOffsetsPerTrigger maxRecordsPerPartition maxTasks maxTriggerDelay
+    minOffsetsPerTrigger minPartitions onBadRecord partitions path pushFilters queryName schema.registry.password
+    schema.registry.ssl.cafile schema.registry.url schema.registry.user startingOffsets
+    startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp subscribe subscribePattern
+    topic transactionalIdPrefix untilOffset valueSchema valueSubject
+""".split()  # noqa: SIM905 (a list would be a page)
+"""Options of sources and sinks, and options that Spark itself adds."""
 KEY = f"{PREFIX}ssl.keystore.key"
 """The only secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
 _mentioned: set[str] = set()
@@ -128,12 +123,8 @@ def mention_unknown(options: Mapping[str, str]) -> None:
     """
     for given in options:
         name = given.lower()
-        if name in _KNOWN or name.startswith(_KNOWN_PREFIXES) or name in _mentioned:
-            continue
-        _mentioned.add(name)
-        alike = get_close_matches(name, _KNOWN, 1, 0.8)
-        hint = f"; is '{_KNOWN[alike[0]]}' meant?" if alike else ""
-        _log.warning("option '%s' is unknown and has no effect%s", given, hint)
+        if not (name in _known() or name.startswith(_KNOWN_PREFIXES) or name in _mentioned):
+            _warn_of_unknown(given)
 
 
 def mention_key(options: Mapping[str, str]) -> None:
@@ -178,18 +169,21 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     found: dict[str, Any] = {}
     for name, text in settings.items():
         own = name.replace(".", "_")
-        convert = _converter(own, types.get(own))
+        # Names are Java's or have its form: another spelling would be read here, but not by the planner.
+        convert = None if "_" in name else _converter(own, types.get(own))
         if convert is not None:
-            found[own] = convert(f"{PREFIX}{name}", text.strip())
+            found[own] = convert(f"{PREFIX}{name}", type(text)(text.strip()))
         elif not _READ_APART.fullmatch(name):
             _mention(name)
     level = _level_name(found)
     if level in settings and "compression_level" in types:
         found["compression_level"] = _number(int)(f"{PREFIX}{level}", settings[level].strip())
-    if found.get("security_protocol", "").startswith("SASL_") and "sasl.jaas.config" in settings:
-        jaas = settings["sasl.jaas.config"]
-        found.update(_oauth_login(jaas, found) if "OAuthBearerLoginModule" in jaas else _login(jaas))
-        if "Krb5LoginModule" in jaas:
+    if found.get("security_protocol", "").startswith("SASL_"):
+        login = login_options(settings, found)
+        if "sasl_oauth_token_provider" in login:  # Java's handler ignores these settings, too
+            found = {name: value for name, value in found.items() if name not in FLAT_OPTIONS}
+        found.update(login)
+        if "Krb5LoginModule" in settings.get("sasl.jaas.config", ""):
             found.setdefault("sasl_mechanism", "GSSAPI")  # Java's default
     if found.get("security_protocol", "").endswith("SSL"):
         found.update(tls_options(settings))
@@ -295,60 +289,30 @@ def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, hi
     return number
 
 
-_KERBEROS = {
-    "keyTab": "sasl_kerberos_keytab",
-    "principal": "sasl_kerberos_principal",
-    "serviceName": "sasl_kerberos_service_name",
-}
-
-
-def _jaas_entries(jaas: str) -> dict[str, str]:
-    """Return the options in a JAAS line; quotes are double or single."""
-
-    def character(escape: re.Match[str]) -> str:
-        text = escape[1]
-        return chr(int(text, 8)) if text[0] in "01234567" else _JAAS_ESCAPED.get(text, text)
-
-    found = {
-        key: _JAAS_ESCAPE.sub(character, double or single) or bare
-        for key, double, single, bare in _JAAS_ENTRY.findall(jaas)
-    }
-    found.pop("", None)  # comments
-    return found
-
-
-def _login(jaas: str) -> dict[str, Any]:
-    """Return the options in a JAAS line of Java's PlainLoginModule, ScramLoginModule or Krb5LoginModule."""
-    entries = _jaas_entries(jaas)
-    if "Krb5LoginModule" in jaas:
-        if entries.get("useKeyTab") != "true":
-            entries.pop("keyTab", None)
-        return {own: entries[name] for name, own in _KERBEROS.items() if name in entries}
-    if "LoginModule" not in jaas or not {"username", "password"} <= entries.keys():
-        raise ValueError("option 'kafka.sasl.jaas.config' must name a LoginModule with username and password")
-    found: dict[str, Any] = {"sasl_plain_username": entries["username"], "sasl_plain_password": entries["password"]}
-    if entries.get("tokenauth") == "true":
-        found["sasl_delegation_token"] = True
-    return found
-
-
-_OAUTH = {
-    "clientId": "sasl_oauthbearer_client_credentials_client_id",
-    "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",
-    "scope": "sasl_oauthbearer_scope",
-}
-_EXTENSION = "extension_"
-
-
-def _oauth_login(jaas: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options from a JAAS line of OAuthBearerLoginModule; separate settings win (KIP-768, KIP-342)."""
-    entries = _jaas_entries(jaas)
-    found: dict[str, Any] = {own: entries[name] for name, own in _OAUTH.items() if name in entries and own not in given}
-    extensions = {name.removeprefix(_EXTENSION): text for name, text in entries.items() if name.startswith(_EXTENSION)}
-    return {**found, "sasl_oauthbearer_extensions": extensions} if extensions else found
-
-
 def _mention(name: str) -> None:
-    if name not in _mentioned:
-        _mentioned.add(name)
-        _log.info("kafka.%s means nothing to this client and is ignored", name)
+    """Log once in this process that a setting has no effect: as a warning if Java has no setting of this name."""
+    given = f"{PREFIX}{name}"
+    if given in _mentioned:
+        return
+    if given not in _known():
+        _warn_of_unknown(given)
+    else:
+        _mentioned.add(given)
+        _log.info("%s means nothing to this client and is ignored", given)
+
+
+def _warn_of_unknown(given: str) -> None:
+    name, known = given.lower(), _known()
+    _mentioned.add(name)
+    with_prefix = f"{PREFIX}{name}"
+    alike = [with_prefix] if with_prefix in known else get_close_matches(name, known, 1, 0.8)
+    hint = f"; is '{known[alike[0]]}' meant?" if alike else ""
+    _log.warning("option '%s' is unknown and has no effect%s", given, hint)
+
+
+@cache
+def _known() -> dict[str, str]:
+    """Return the names of all options and settings, by name in lower case."""
+    fields = (config.__dataclass_fields__ for config in (AdminConfig, ConsumerConfig, ProducerConfig))
+    settings = JAVA_SETTINGS.union(name.replace("_", ".") for names in fields for name in names)
+    return {name.lower(): name for name in (*_OPTION_NAMES, *(f"{PREFIX}{name}" for name in settings))}

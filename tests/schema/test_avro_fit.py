@@ -29,6 +29,8 @@ UUID = uuid.UUID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
 
 INSTANT = {"type": "long", "logicalType": "timestamp-millis"}
 LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
+NANOS = {"type": "long", "logicalType": "timestamp-nanos"}
+LOCAL_NANOS = {"type": "long", "logicalType": "local-timestamp-nanos"}
 DATE = {"type": "int", "logicalType": "date"}
 TIME = {"type": "int", "logicalType": "time-millis"}
 TEXT_UUID = {"type": "string", "logicalType": "uuid"}
@@ -196,6 +198,10 @@ def read(schema: Any, content: bytes) -> Any:
         (INSTANT, True),
         (INSTANT, 2**62),
         (LOCAL, NOW),
+        (NANOS, NAIVE),
+        (NANOS, NOW.replace(year=2263)),
+        (NANOS, 2**63),
+        (LOCAL_NANOS, NOW),
         (DATE, NOW),
         (DATE, "2025-03-01"),
         (DATE, 2**30),
@@ -272,6 +278,9 @@ def test_what_does_not_fit_is_refused(kind: Any, value: Any) -> None:
         (INSTANT, 0, datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)),
         (INSTANT, NOW.replace(microsecond=250_999), NOW),
         (LOCAL, NAIVE, NAIVE),
+        (NANOS, NOW, 1740832215_250_000_000),
+        (["int", LOCAL_NANOS], NAIVE, 1740832215_250_000_000),
+        (NANOS, 2**62 + 1, 2**62 + 1),
         (DATE, NOW.date(), NOW.date()),
         (TIME, NAIVE.time(), NAIVE.time()),
         (TEXT_UUID, UUID, UUID),

@@ -211,6 +211,51 @@ def test_retention_is_data_loss_or_skipped(cluster: ClusterThread, new_topic: Ne
     assert read(cluster, subscribe=topic, **gone) == []
 
 
+def _recreate(cluster: ClusterThread, topic: str) -> None:
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 1)
+    fill(cluster, topic, [b"new"] * 300)
+
+
+@pytest.mark.parametrize("idle", [True, False])
+def test_a_plan_of_a_topic_that_was_created_again(cluster: ClusterThread, new_topic: NewTopic, idle: bool) -> None:
+    topic, other = new_topic(), new_topic()
+    for name in (topic, other):
+        fill(cluster, name, numbered(100))
+    options = {"subscribe": f"{topic},{other}", "maxTasks": "1"}
+    strict, tolerant = (batch_reader(cluster, failOnDataLoss=fail, **options) for fail in ("true", "false"))
+    planned = strict.partitions()
+    if idle:  # the task's consumer still knows the old topic
+        assert len(rows(strict, planned)) == 200
+    else:
+        client_loop().close_idle()
+    _recreate(cluster, topic)
+    with pytest.raises(DataLossError, match=f"topic {topic} was deleted and created again"):
+        rows(strict, planned)
+    assert values(rows(tolerant, planned)) == numbered(100), "the other topic"
+    assert values(rows(strict, strict.partitions())).count(b"new") == 300, "another plan"
+
+
+def test_a_topic_that_is_created_again_while_a_task_reads(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    for first in range(0, 300, 10):
+        fill(cluster, topic, numbered(10, first))
+    reader = batch_reader(cluster, subscribe=topic, kafka__fetch__max__bytes="100")
+    (partition,) = reader.partitions()
+    reading = batches(reader, partition)
+    found = values(next(reading).to_pylist())
+    assert len(found) < 300
+    _recreate(cluster, topic)
+
+    def read_on() -> None:
+        for batch in reading:
+            found.extend(values(batch.to_pylist()))
+
+    with pytest.raises(DataLossError):
+        read_on()
+    assert b"new" not in found
+
+
 def test_an_end_beyond_the_log_is_data_loss_or_cut(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(10))

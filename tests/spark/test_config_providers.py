@@ -47,6 +47,20 @@ def test_properties_files(tmp_path: Path) -> None:
     assert (found["plain"], found["colon"], found["back"], found["empty"]) == ("value of it", "c", "a\\", "")
 
 
+def test_characters_beyond_ascii(tmp_path: Path) -> None:
+    """Java's Properties have the same outcomes, and escape such characters when they write a file."""
+    file = tmp_path / "some.properties"
+    file.write_bytes("a=x\nescaped=caf\\u00E9 \\ud83d\\ude00\r\nplain=caf\u00e9\u2028\x85x\na=last".encode())
+    (tmp_path / "raw").write_bytes("p\u00e4ss\r\n".encode())
+    names = {name: f"${{file:{file}:{name}}}" for name in ("escaped", "plain", "a")}
+    found = kafka_settings(_given(raw=f"${{directory:{tmp_path}:raw}}", **names))
+    assert (found["escaped"], found["raw"]) == ("caf\u00e9 \U0001f600", "p\u00e4ss\r\n")
+    assert (found["plain"], found["a"]) == ("caf\u00e9\u2028\x85x", "last")
+    file.write_bytes("a=\u00e9".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"'kafka\.x': .* cannot be read: it is not in UTF-8"):
+        kafka_settings(_given(x=f"${{file:{file}:a}}"))
+
+
 def test_providers_that_are_not_declared_leave_the_text() -> None:
     assert kafka_settings({"kafka.x": "${env:HOME}"}) == {"x": "${env:HOME}"}
     assert kafka_settings({"kafka.x": "${env:HOME}", "kafka.config.providers": "env"})["x"] == "${env:HOME}"

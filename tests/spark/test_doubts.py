@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from aiokafka_lead import TopicPartition
-from aiokafka_lead.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from aiokafka_lead import Consumer, RecordBatch, TopicPartition
+from aiokafka_lead.errors import KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from aiokafka_lead.spark.source.driver import Doubts
 from aiokafka_lead.spark.source.progress import CheckpointError, DataLossError, Progress
+from aiokafka_lead.spark.source.range_reader import RangeReader
+from aiokafka_lead.spark.source.ranges import OffsetRange
 from aiokafka_lead.testing.thread import ClusterThread
 
 from .support import Query, batch_reader, fill, numbered, rows, stream_reader, values
@@ -98,6 +101,55 @@ def test_a_task_waits_for_a_topic_that_it_may_not_read(cluster: ClusterThread, n
     with pytest.raises(TopicAuthorizationFailedError):
         rows(reader, reader.partitions())
     hidden.remove()
+
+
+class Interrupted(Consumer[bytes | None, bytes | None]):
+    """Reports an error between two batches that have already arrived, as it does if a broker lags."""
+
+    errors: Sequence[KafkaError] = ()
+
+    def batches(self) -> AsyncIterator[RecordBatch[bytes | None, bytes | None]]:
+        arrived = super().batches()
+
+        async def found() -> AsyncIterator[RecordBatch[bytes | None, bytes | None]]:
+            yield await anext(arrived)
+            if self.errors:
+                first, *self.errors = self.errors
+                raise first
+            async for batch in arrived:
+                yield batch
+
+        return found()
+
+
+@pytest.mark.parametrize("error", [UnknownTopicOrPartitionError, TopicAuthorizationFailedError])
+def test_an_error_between_two_batches_loses_no_record(
+    cluster: ClusterThread, new_topic: NewTopic, error: type[KafkaError]
+) -> None:
+    topic = new_topic()
+    for first in range(0, 1000, 100):
+        fill(cluster, topic, numbered(100, first))
+
+    async def read_all() -> list[int]:
+        offsets: list[int] = []
+        async with Interrupted(bootstrap_servers=cluster.bootstrap_servers, max_poll_records=100) as consumer:
+            consumer.errors = [error("another topic cannot be seen")]
+            reader = RangeReader(
+                consumer,
+                [OffsetRange(topic, 0, 0, 1000)],
+                {},
+                fail_on_data_loss=True,
+                timeout_ms=20_000,
+                loss_timeout_ms=20_000,
+            )
+            await reader.begin()
+            while (pieces := await reader.chunk()) is not None:
+                for batch, count in pieces:
+                    offsets += batch.offsets[:count]
+            assert not consumer.errors
+        return offsets
+
+    assert asyncio.run(read_all()) == list(range(1000))
 
 
 def test_a_partition_whose_leader_does_not_know_it(cluster: ClusterThread, new_topic: NewTopic) -> None:

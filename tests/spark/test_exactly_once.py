@@ -178,13 +178,21 @@ def test_a_timeout_before_the_decision_only_aborts(cluster: ClusterThread, new_t
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "why"), [(44_000, ""), (46_000, "has only 14 s left"), (70_000, "has only 0 s left")]
+    ("age_ms", "since_began_ms", "why"),
+    [
+        (44_000, 50_000, ""),
+        (46_000, 50_000, "has only 14 s left"),
+        (70_000, 80_000, "has only 0 s left"),
+        (70_000, 1_000, ""),  # the driver's clock is ahead
+        (-70_000, 1_000, ""),  # the driver's clock is behind
+        (-70_000, 70_000, "has only 0 s left"),
+    ],
 )
-def test_too_little_time_left(age_ms: int, why: str) -> None:
+def test_too_little_time_left(age_ms: int, since_began_ms: int, why: str) -> None:
     opened = OpenTransaction("p-0", 5, 3, 2, begun=True)
-    found = TransactionDescription("p-0", TransactionState.ONGOING, 5, 3, 60_000, 1_000, frozenset(), 0)
-    assert driver.why_not(opened, found, 1_000 + age_ms).startswith(why)
-    assert bool(driver.why_not(opened, found, 1_000 + age_ms)) == bool(why)
+    found = TransactionDescription("p-0", TransactionState.ONGOING, 5, 3, 60_000, 1_000_000, frozenset(), 0)
+    assert driver.why_not(opened, found, 1_000_000 + age_ms, since_began_ms).startswith(why)
+    assert bool(driver.why_not(opened, found, 1_000_000 + age_ms, since_began_ms)) == bool(why)
 
 
 def test_a_loss_is_raised_by_every_run(cluster: ClusterThread, new_topic: NewTopic) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,10 @@ from cryptography.hazmat.primitives import serialization
 
 from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
 from aiokafka_lead.spark.kafka_options import bootstrap_servers, client_options, refuse_owned
+from aiokafka_lead.testing import EmbeddedCluster
+from aiokafka_lead.testing.thread import ClusterThread
+
+from .support import read
 
 
 def _given(**options: str) -> dict[str, str]:
@@ -303,6 +309,72 @@ def test_oauthbearer_as_java_is_told(by: str) -> None:
     assert repr(ConsumerConfig.from_options("a:1", found).sasl_oauth_token_provider) == (
         "ClientCredentials('https://idp.example.org/token', 'orders')"
     )
+
+
+_HANDLER = "kafka.sasl.login.callback.handler.class"
+_MSK = "software.amazon.msk.auth.iam"
+_BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+_BROKERS = "b-1.orders.abc123.c2.kafka.eu-central-1.amazonaws.com:9098"
+
+
+def _login(mechanism: str, jaas: str, **more: str) -> dict[str, str]:
+    return _given(security__protocol="SASL_SSL", sasl__mechanism=mechanism, sasl__jaas__config=jaas, **more)
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {
+            **_login("AWS_MSK_IAM", f"{_MSK}.IAMLoginModule required awsDebugCreds=true;"),
+            "kafka.sasl.client.callback.handler.class": f"{_MSK}.IAMClientCallbackHandler",
+        },
+        {**_login("OAUTHBEARER", _BEARER), _HANDLER: f"shaded.{_MSK}.IAMOAuthBearerLoginCallbackHandler"},
+    ],
+)
+def test_amazons_login_with_iam(login: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "MARKED")
+    monkeypatch.setenv("AWS_REGION", "eu-west-3")
+    with_names = {**login, "kafka.bootstrap.servers": f"own.example.org:9098,{_BROKERS}"}
+    found = client_options(with_names, ConsumerConfig)
+    assert repr(found["sasl_oauth_token_provider"]) == "msk_iam('eu-central-1')"
+    seen: list[str] = []
+
+    def validate(token: str, extensions: Mapping[str, str]) -> str:
+        seen.append(urlsafe_b64decode(token + "==").decode())
+        return "orders"
+
+    with ClusterThread(EmbeddedCluster(1, oauth_validator=validate)) as cluster:
+        plaintext = {**login, "kafka.security.protocol": "SASL_PLAINTEXT"}
+        cluster.create_topic("t", 1)
+        assert read(cluster, subscribe="t", **plaintext) == []
+    assert seen
+    assert all(url.startswith("https://kafka.eu-west-3.amazonaws.com/") for url in seen)
+    monkeypatch.delenv("AWS_REGION")
+    with pytest.raises(ValueError, match="set AWS_REGION"):
+        client_options(login, ConsumerConfig)
+
+
+def test_googles_login() -> None:
+    given = {**_login("OAUTHBEARER", _BEARER), _HANDLER: "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler"}
+    found = client_options(given, ProducerConfig)
+    assert found["sasl_mechanism"] == "OAUTHBEARER"
+    assert callable(ProducerConfig.from_options("a:1", found).sasl_oauth_token_provider)
+
+
+@pytest.mark.parametrize(
+    ("login", "words"),
+    [
+        ({**_login("OAUTHBEARER", _BEARER), _HANDLER: "org.acme.Login"}, f"'{_HANDLER}': .* no equivalent of Login"),
+        (_login("OAUTHBEARER", _BEARER), r"'kafka\.sasl\.oauthbearer\.token\.endpoint\.url' is required"),
+        (_login("PLAIN", "org.acme.OtherLoginModule required;"), "no equivalent of Java's OtherLoginModule"),
+        (_login("AWS_MSK_IAM", "IAMLoginModule required awsRoleArn='a';"), "awsRoleArn is not supported: set AWS_PROF"),
+        (_login("AWS_MSK_IAM", "IAMLoginModule required awsProfileName='a';"), "awsProfileName is not supported"),
+    ],
+)
+def test_logins_without_an_equivalent(login: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        client_options({**login, "kafka.bootstrap.servers": _BROKERS}, ConsumerConfig)
 
 
 def test_servers_are_needed() -> None:

@@ -274,3 +274,17 @@ def test_ignored_settings_are_mentioned(caplog: pytest.LogCaptureFixture) -> Non
         f"kafka.{name} means nothing to this client and is ignored"
         for name in ("ssl.cipher.suites", "metrics.num.samples")
     ]
+
+
+@pytest.mark.usefixtures("nothing_mentioned")
+def test_misspelt_settings_are_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    names = ("kafka.isolation.levle", "kafka.isolation_level", "isolation.level", "acks", "kafka.no.such.thing")
+    for _ in range(2):
+        _batch(**dict.fromkeys(names, "x"), **{"kafka.linger.ms": "1"})
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "option 'isolation.level' is unknown and has no effect; is 'kafka.isolation.level' meant?",
+        "option 'acks' is unknown and has no effect; is 'kafka.acks' meant?",
+        "option 'kafka.isolation.levle' is unknown and has no effect; is 'kafka.isolation.level' meant?",
+        "option 'kafka.isolation_level' is unknown and has no effect; is 'kafka.isolation.level' meant?",
+        "option 'kafka.no.such.thing' is unknown and has no effect",
+    ]

@@ -93,6 +93,13 @@ def test_no_offset_beyond_an_end() -> None:
 
 @pytest.mark.parametrize("end", [None, "3", '"a"', "[1]", '{"logOffset": 3}', '{"shards": {"s-1": "495"}}', "at 7"])
 def test_lag_leaves_out_sources_of_other_kinds(end: str | None) -> None:
-    ours = SimpleNamespace(endOffset='{"t": {"0": 5}}', latestOffset='{"t": {"0": 7, "1": 2}}')
-    progress: Any = SimpleNamespace(sources=[SimpleNamespace(endOffset=end, latestOffset=end), ours])
+    ours = SimpleNamespace(startOffset=None, endOffset='{"t": {"0": 5}}', latestOffset='{"t": {"0": 7, "1": 2}}')
+    progress: Any = SimpleNamespace(sources=[SimpleNamespace(startOffset=end, endOffset=end, latestOffset=end), ours])
     assert lag(progress) == {T0: 2, T1: 2}
+
+
+@pytest.mark.parametrize(("start", "expected"), [('{"t": {"0": 5}}', {T0: 2}), (None, {})])
+def test_lag_before_the_end_of_a_micro_batch_is_known(start: str | None, expected: dict[TopicPartition, int]) -> None:
+    began = SimpleNamespace(startOffset=start, endOffset=None, latestOffset='{"t": {"0": 7}}')
+    progress: Any = SimpleNamespace(sources=[began])
+    assert lag(progress) == expected

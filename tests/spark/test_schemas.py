@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import pickle
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -26,7 +28,7 @@ from aiokafka_lead.spark.source.bad_records import BadRecordError
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .support import batch_reader, fill, read, rows, source, stream_reader
+from .support import batch_reader, batches, fill, read, rows, source, stream_reader
 
 NewTopic = Callable[..., str]
 AT = datetime(2026, 11, 23, 4, 5, 6, 789_000, tzinfo=UTC)
@@ -200,6 +202,95 @@ def test_every_kind_of_value_goes_both_ways(
     batch = pa.record_batch({"value": pa.array([row, None], kinds)})
     assert write(cluster, batch, topic=topic, **given) == 2
     assert [found["value"] for found in read(cluster, subscribe=topic, **given)] == [row, None]
+
+
+def logical(kind: str) -> dict[str, str]:
+    return {"type": "long", "logicalType": kind}
+
+
+NANOS: dict[str, Any] = {
+    "type": "record",
+    "name": "Nanos",
+    "fields": [
+        {"name": "at", "type": logical("timestamp-nanos")},
+        {"name": "local", "type": ["null", logical("local-timestamp-nanos")]},
+        {"name": "many", "type": {"type": "array", "items": ["null", logical("timestamp-nanos")]}},
+        {"name": "by", "type": {"type": "map", "values": {"type": "array", "items": logical("timestamp-nanos")}}},
+        {"name": "ids", "type": {"type": "array", "items": {"type": "string", "logicalType": "uuid"}}},
+    ],
+}
+
+
+def test_nanoseconds_are_cut_to_sparks_microseconds(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic, copy = new_topic(1), new_topic(1)
+    for name in (topic, copy):
+        register(registry, f"{name}-value", NANOS)
+        register(registry, f"{name}-key", logical("timestamp-nanos"))
+    client = SchemaRegistry(registry.url, basic_auth=("orders", SECRET))
+    ids = ["12345678-1234-5678-1234-567812345678"]
+    counts = {"at": 1_700_000_000_123_456_789, "local": -1, "many": [None, 1999], "by": {"a": [1], "b": []}, "ids": ids}
+
+    async def encoded() -> tuple[bytes, bytes]:
+        value = await client.avro_serializer(NANOS).encode(counts, topic)
+        return value, await client.avro_serializer(logical("timestamp-nanos")).encode(-1001, topic, is_key=True)
+
+    value, key = asyncio.run(encoded())
+    fill(cluster, topic, [value], keys=[key])
+    typed = {**given, "keySchema": "latest"}
+    (row,) = read(cluster, subscribe=topic, **typed)
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert row["key"] == epoch - timedelta(microseconds=2)
+    assert row["value"] == {
+        "at": datetime(2023, 11, 14, 22, 13, 20, 123_456, tzinfo=UTC),
+        "local": datetime(1969, 12, 31, 23, 59, 59, 999_999),
+        "many": [None, epoch + timedelta(microseconds=1)],
+        "by": [("a", [epoch]), ("b", [])],
+        "ids": ids,
+    }
+    for batch in batches(reader := batch_reader(cluster, subscribe=topic, **typed), reader.partitions()[0]):
+        write(cluster, batch.select(["key", "value"]), topic=copy, **typed)
+    assert [(found["key"], found["value"]) for found in read(cluster, subscribe=copy, **typed)] == [
+        (row["key"], row["value"])
+    ]
+
+
+TOO_LATE_MS = 1_700_000_000_123_456_789
+"""A time in nanoseconds in a field of milliseconds."""
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        logical("timestamp-millis"),
+        {"type": "array", "items": logical("local-timestamp-millis")},
+        {"type": "map", "values": logical("time-micros")},
+    ],
+)
+def test_times_beyond_sparks_are_bad_records(
+    cluster: ClusterThread,
+    new_topic: NewTopic,
+    registry: EmbeddedSchemaRegistry,
+    given: dict[str, str],
+    schema: dict[str, Any],
+) -> None:
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", schema)
+    counts = json.loads(json.dumps(schema).replace("logicalType", "counts"))
+
+    def framed(count: int) -> bytes:
+        content = io.BytesIO()
+        found = {"array": [count], "map": {"a": count}}.get(schema["type"], count)
+        fastavro.schemaless_writer(content, counts, found)
+        return b"\0\0\0\0\x01" + content.getvalue()
+
+    fill(cluster, topic, [framed(1), framed(TOO_LATE_MS), framed(2)])
+    with pytest.raises(BadRecordError, match=rf"record of {topic}-0 at offset 1: its value .* out of bounds"):
+        read(cluster, subscribe=topic, **given)
+    found = read(cluster, subscribe=topic, onBadRecord="null", **given)
+    assert [row["value"] is None for row in found] == [False, True, False]
+    assert "out of bounds" in found[1]["_corrupt"]["error"]
 
 
 def test_schemas_with_references(

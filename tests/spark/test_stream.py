@@ -279,6 +279,26 @@ def test_available_now_ends_where_it_began(cluster: ClusterThread, new_topic: Ne
     assert query.step() == query.step() == []
 
 
+def test_available_now_of_a_topic_that_is_created_again(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic, other = new_topic(), new_topic()
+    for name in (topic, other):
+        fill(cluster, name, numbered(10))
+    options = {"subscribe": f"{topic},{other}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "10"}
+    strict, tolerant = (Query(stream_reader(cluster, failOnDataLoss=fail, **options)) for fail in ("true", "false"))
+    for query in (strict, tolerant):
+        query.reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+        assert sorted(query.step(), key=str) == sorted(numbered(5) * 2, key=str)
+    cluster.delete_topic(topic)
+    cluster.create_topic(topic, 1)
+    fill(cluster, topic, numbered(8, 100))
+    fill(cluster, other, [b"later"])
+    with pytest.raises(DataLossError, match=f"topic {topic} was deleted and created again"):
+        strict.plan()
+    while tolerant.plan():
+        tolerant.run()
+    assert sorted(tolerant.read[10:], key=str) == sorted([*numbered(5, 5), *numbered(8, 100)], key=str)
+
+
 def test_a_restart_from_the_end_plans_nothing(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(5))

@@ -29,7 +29,7 @@ class KafkaBatchReader(DataSourceReader):
         """Return the tasks, from the cluster's current state."""
         from .batch_plan import find_ranges
 
-        return partitions_of(find_ranges(self.options, self.parsed), self.parsed)
+        return partitions_of(*find_ranges(self.options, self.parsed), self.parsed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the records of a task."""
@@ -38,4 +38,4 @@ class KafkaBatchReader(DataSourceReader):
         # Spark invents a partition if there is none.
         if not isinstance(partition, RangePartition):
             return iter(())
-        return read_ranges(self.options, self.parsed, self.schema, partition.ranges)
+        return read_ranges(self.options, self.parsed, self.schema, partition.ranges, partition.topic_ids)

@@ -11,25 +11,28 @@ from .options import SourceOptions
 from .ranges import OffsetRange
 
 
-def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> list[OffsetRange]:
-    """Return the offsets from the query's start to its end, within ``fromOffset`` and ``untilOffset``."""
+def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> tuple[list[OffsetRange], Mapping[str, str]]:
+    """Return the offsets from start to end, within ``fromOffset`` and ``untilOffset``, and the topics' ids."""
     loop = client_loop()
     with admin_client(loop, options) as admin:
         view = ClusterView(admin, parsed, read_committed=read_committed(options))
         return loop.run(_find, view, parsed)
 
 
-async def _find(view: ClusterView, parsed: SourceOptions) -> list[OffsetRange]:
+async def _find(view: ClusterView, parsed: SourceOptions) -> tuple[list[OffsetRange], Mapping[str, str]]:
     attempts = 0
     while True:
-        starts = (await view.at(parsed.starting, starting=True)).offsets
-        ends = (await view.at(parsed.ending, starting=False)).offsets
+        start = await view.at(parsed.starting, starting=True)
+        end = await view.at(parsed.ending, starting=False)
         attempts += 1
-        # They differ if a partition was added or removed in between, or a broker lags.
-        if starts.keys() == ends.keys() or attempts == parsed.offset_attempts:
+        # They differ if a partition or a topic was created or deleted in between, or a broker lags.
+        if start.offsets.keys() == end.offsets.keys() and not start.recreated(end):
             break
-    found = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts.keys() & ends.keys())]
+        if attempts == parsed.offset_attempts:
+            break
+    both = sorted(start.offsets.keys() & end.offsets.keys())
+    found = [OffsetRange(*tp, start.offsets[tp], end.offsets[tp]) for tp in both]
     for one in found:
         if one.start > one.until:
             raise ValueError(f"the start of {one.tp} is after its end: {one.start}, {one.until}")
-    return [one.within(parsed.from_offset, parsed.until_offset) for one in found]
+    return [one.within(parsed.from_offset, parsed.until_offset) for one in found], end.topic_ids

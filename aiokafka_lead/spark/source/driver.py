@@ -17,7 +17,7 @@ from ..client_loop import client_loop
 from .clients import admin_client, group_consumer, read_committed
 from .cluster_view import MENTION_EVERY_S, ClusterView
 from .options import SourceOptions
-from .progress import CheckpointError, Progress, report
+from .progress import CheckpointError, Progress, recreation, report
 
 _log = logging.getLogger("aiokafka_lead.spark")
 
@@ -71,10 +71,7 @@ class Doubts:
         missing topics. Another topic id in ``found`` must already be confirmed.
         """
         recreated = known.recreated(found)
-        losses = [
-            f"topic {topic} was deleted and created again, what was not read of the old one is lost"
-            for topic in sorted(recreated)
-        ]
+        losses = [recreation(topic) for topic in sorted(recreated)]
         offsets, in_doubt = dict(found.offsets), set()
         for tp, offset in sorted(known.offsets.items()):
             end = found.offsets.get(tp)

@@ -34,6 +34,11 @@ class CheckpointError(RuntimeError):
         )
 
 
+def recreation(topic: str) -> str:
+    """Return the description of this loss."""
+    return f"topic {topic} was deleted and created again, what was not read of the old one is lost"
+
+
 def report(losses: Sequence[str], *, fail: bool) -> None:
     """Raise `DataLossError` for losses, or only log them."""
     if losses and fail:
@@ -130,10 +135,7 @@ def between(
     ``earliest`` has the first offsets of partitions that ``start`` lacks, or whose topic has been recreated.
     """
     recreated = start.recreated(end)
-    losses = [
-        f"topic {topic} was deleted and created again, what was not read of the old one is lost"
-        for topic in sorted(recreated)
-    ]
+    losses = [recreation(topic) for topic in sorted(recreated)]
     starts = start.known_to(end)
     ranges: list[OffsetRange] = []
     for tp, until in sorted(end.offsets.items()):

@@ -10,9 +10,10 @@ import logging
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
+from uuid import UUID
 
 import anyio
 
@@ -26,7 +27,7 @@ from ...errors import (
 from ...types import TopicPartition
 from .clients import CHUNK_RECORDS
 from .columns import Piece
-from .progress import report
+from .progress import recreation, report
 from .ranges import OffsetRange
 
 _log = logging.getLogger("aiokafka_lead.spark")
@@ -54,12 +55,13 @@ class RangeReader:
         self,
         consumer: Consumer,
         ranges: Iterable[OffsetRange],
+        topic_ids: Mapping[str, str],
         *,
         fail_on_data_loss: bool,
         timeout_ms: float,
         loss_timeout_ms: float,
     ) -> None:
-        """Read with this consumer.
+        """Read with this consumer. ``topic_ids`` are the ids of the topics when the ranges were planned, if known.
 
         ``timeout_ms`` without any progress is an error. If brokers deny for ``loss_timeout_ms`` that a partition exists
         or may be read, it counts as lost, or as an error.
@@ -71,7 +73,14 @@ class RangeReader:
         self._later: dict[TopicPartition, deque[OffsetRange]] = defaultdict(deque)
         for found in sorted(ranges):
             self._later[found.tp].append(found)
+        self._topic_ids = {topic: UUID(text) for topic, text in topic_ids.items()}
+        self._other_topic: str | None = None
+        """A topic of which a batch has arrived that may be another topic's under the same name."""
+        self._held: KafkaError | None = None
+        """The consumer's next error, if records arrived before it."""
         self._current: dict[TopicPartition, OffsetRange] = {}
+        self._reached: dict[TopicPartition, int] = {}
+        """The offset after the last record that was returned, for each of these."""
         self._wait_s = FIRST_WAIT_S
         self._advanced_at = time.monotonic()
         """Time of the last progress of a position."""
@@ -86,6 +95,10 @@ class RangeReader:
         self._consumer.assign(list(self._later))
         for tp in list(self._later):
             self._next_range(tp)
+        # A consumer that was used before may know older topics.
+        for topic in {tp.topic for tp in self._current}:
+            if self._is_another(topic):
+                await self._doubt(topic)
 
     async def end(self) -> None:
         """Reset the consumer."""
@@ -123,12 +136,18 @@ class RangeReader:
             return []
         if pieces:
             self._advanced()
+        elif self._other_topic is not None:
+            await self._doubt(self._other_topic)
         elif not self._pass_ends():
             await self._stalled()
         return pieces
 
     async def _collect(self) -> list[Piece]:
         """Return available batches, or the first to arrive within the wait."""
+        if self._held is not None:
+            error, self._held = self._held, None
+            raise error
+        self._other_topic = None
         pieces: list[Piece] = []
         count = 0
         batches = self._consumer.batches()
@@ -137,11 +156,17 @@ class RangeReader:
             while count < CHUNK_RECORDS and self._current:
                 try:
                     batch = await anext(batches)
-                except (FetchOffsetOutOfRangeError, TopicAuthorizationFailedError):
-                    if pieces:
-                        break  # it is raised again; raising it now would lose these records
-                    raise
+                except KafkaError as error:
+                    if not pieces:
+                        raise
+                    self._held = error  # raising it now would lose these records
+                    break
                 tp = batch.topic_partition
+                if self._is_another(tp.topic):
+                    self._other_topic = tp.topic
+                    self._seek(tp, self._reached[tp])
+                    break
+                self._reached[tp] = batch.next_offset
                 until = self._current[tp].until
                 within = len(batch) if batch.next_offset <= until else bisect_left(batch.offsets, until)
                 if within:
@@ -158,10 +183,14 @@ class RangeReader:
         del self._shorter[tp]
         if self._later[tp]:
             self._current[tp] = self._later[tp].popleft()
-            self._consumer.seek(tp, self._current[tp].start)
+            self._seek(tp, self._current[tp].start)
         else:
             self._current.pop(tp, None)
             self._consumer.assign(list(self._current))
+
+    def _seek(self, tp: TopicPartition, offset: int) -> None:
+        self._reached[tp] = offset
+        self._consumer.seek(tp, offset)
 
     def _advanced(self) -> None:
         self._wait_s = FIRST_WAIT_S
@@ -213,15 +242,40 @@ class RangeReader:
             # An earlier leader refused the offset, or the current leader lags.
             await anyio.sleep(ASK_AGAIN_S)
             self._check_time_left()
-            self._consumer.seek(tp, position)
+            self._seek(tp, position)
             return
         else:
             self._lost(f"partition {tp} ends at offset {end}, before {position}: its log was cut or the topic is new")
             first = found.until
         if first < found.until:
-            self._consumer.seek(tp, first)
+            self._seek(tp, first)
         else:
             self._next_range(tp)
+        self._advanced()
+
+    def _is_another(self, topic: str) -> bool:
+        """Return True if the consumer knows another topic of this name than the planner."""
+        planned = self._topic_ids.get(topic)
+        if planned is None:
+            return False
+        found = self._consumer._client.metadata.snapshot.topic_id(topic)
+        return found.int != 0 and found != planned  # 0 without metadata yet
+
+    async def _doubt(self, topic: str) -> None:
+        """End the topic's ranges if it was recreated; go on with them if only a broker lags."""
+        for _ in range(ANSWERS - 1):
+            self._consumer._client.metadata.request_update()
+            await anyio.sleep(ASK_AGAIN_S)
+            if not self._is_another(topic):
+                break
+        else:
+            self._lost(recreation(topic))
+        for tp in [tp for tp in self._current if tp.topic == topic]:
+            if self._is_another(topic):
+                del self._later[tp]
+                self._next_range(tp)
+            else:
+                self._seek(tp, self._reached[tp])  # what was fetched is the other topic's
         self._advanced()
 
     async def _give_up_absent(self) -> None:

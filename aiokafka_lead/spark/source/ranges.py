@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -154,13 +154,16 @@ _LOCAL = re.compile(r"(?:spark\.master=|--master[ =])local(?:\[(\d+|\*)(?:,\s*\d
 class RangePartition(InputPartition):
     """The ranges that a Spark task reads."""
 
-    def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
+    def __init__(self, ranges: tuple[OffsetRange, ...], topic_ids: Mapping[str, str]) -> None:
         super().__init__(None)
         self.ranges = ranges
+        topics = {found.topic for found in ranges}
+        self.topic_ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic in topics}
+        """The ids of the topics when the ranges were planned."""
 
 
 def partitions_of(
-    ranges: Iterable[OffsetRange], parsed: SourceOptions, *, at_once: int | None = None
+    ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], parsed: SourceOptions, *, at_once: int | None = None
 ) -> list[RangePartition]:
     """Return the tasks that read these ranges; ``at_once`` is the number of simultaneous tasks that is enough."""
     cores = _cores()
@@ -171,7 +174,7 @@ def partitions_of(
         max_tasks=parsed.max_tasks,
         cores=cores if at_once is None else min(cores, at_once),
     )
-    return [RangePartition(task) for task in tasks]
+    return [RangePartition(task, topic_ids) for task in tasks]
 
 
 @cache

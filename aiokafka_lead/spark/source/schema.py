@@ -48,9 +48,20 @@ def batch_reader_of(
     typed = typed_columns(options)
     if typed is None:
         return None
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from ...schema.columns import AvroColumns
+
     registry = registry_of(typed)
+    kinds = to_arrow_schema(schema, timezone="UTC")
     readers = {
-        field.name: registry.columns(found, values=field.name == "value", keys=field.name == "key")
+        field.name: AvroColumns(
+            registry,
+            found,
+            values=field.name == "value",
+            keys=field.name == "key",
+            into=kinds.field(field.name).type,
+        )
         for field in schema.fields
         if (found := schema_of(field)) is not None
     }

@@ -273,9 +273,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges, losses = between(begun, ends, self._ask().earliest(begun.unknown_in(ends)))
         report(losses, fail=self.parsed.fail_on_data_loss)
         offsets = sum(found.size for found in ranges)
-        tasks = partitions_of(ranges, self.parsed, at_once=self._pace.tasks_for(offsets, time.monotonic()))
+        enough = self._pace.tasks_for(offsets, time.monotonic())
+        tasks = partitions_of(ranges, ends.topic_ids, self.parsed, at_once=enough)
         self._pace.began(len(tasks), offsets, time.monotonic())
-        if len(tasks) == 1 and self._read_at_once(tasks[0].ranges):
+        if len(tasks) == 1 and self._read_at_once(tasks[0]):
             self.__class__ = _ReaderWithRows
         return tasks
 
@@ -304,25 +305,30 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begun
 
     def _ends(self, begun: Progress) -> Progress:
-        if self._pinned is not None:
-            return self._pinned
         # A query that ends with the current records has no later trigger that could report a loss.
-        ends = self._ask().ends(begun, certain=self._pins)
-        if self._pins:
+        ends = self._ask().ends(begun, certain=self._pins and self._pinned is None)
+        if not self._pins:
+            return ends
+        if self._pinned is None:
             self._pinned = ends
-        return ends
+        elif recreated := self._pinned.recreated(ends):  # reported; the others end where they did
+            now = {tp: end for tp, end in ends.offsets.items() if tp.topic in recreated}
+            kept = self._pinned.without(recreated)
+            ids = {topic: ends.topic_ids[topic] for topic in recreated}
+            self._pinned = Progress({**kept.offsets, **now}, {**kept.topic_ids, **ids})
+        return self._pinned
 
-    def _read_at_once(self, ranges: tuple[OffsetRange, ...]) -> bool:
+    def _read_at_once(self, task: RangePartition) -> bool:
         """Read a small micro-batch of one task; return False if a task must read it."""
         # Spark refuses such rows if a column has metadata, and older versions if one has a nested type.
         plain = all(isinstance(field.dataType, AtomicType) and not field.metadata for field in self.schema.fields)
-        if not plain or sum(found.size for found in ranges) > MOST_OFFSETS_AT_ONCE:
+        if not plain or sum(found.size for found in task.ranges) > MOST_OFFSETS_AT_ONCE:
             return False
         if time.monotonic() < self._tries_from:
             return False
         from .task import read_at_once
 
-        self._rows = read_at_once(self.options, self.parsed, self.schema, ranges)
+        self._rows = read_at_once(self.options, self.parsed, self.schema, task.ranges, task.topic_ids)
         if self._rows is None:
             self._tries_from = time.monotonic() + TRY_AGAIN_AFTER_S
         return self._rows is not None
@@ -361,7 +367,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from .task import read_ranges
 
         assert isinstance(partition, RangePartition)
-        return read_ranges(self.options, self.parsed, self.schema, partition.ranges)
+        return read_ranges(self.options, self.parsed, self.schema, partition.ranges, partition.topic_ids)
 
 
 class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright: ignore[reportGeneralTypeIssues]

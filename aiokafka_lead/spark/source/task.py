@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -37,11 +38,15 @@ _log = logging.getLogger("aiokafka_lead.spark")
 
 
 def read_at_once(
-    options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
+    options: Mapping[str, str],
+    parsed: SourceOptions,
+    schema: StructType,
+    ranges: tuple[OffsetRange, ...],
+    topic_ids: Mapping[str, str],
 ) -> list[pa.RecordBatch] | None:
     """Return all records of the ranges; None if a task must read them, after an error or beyond the limits."""
     # Losses are left to a task, too, which waits until they are certain.
-    found, complete = _first_records(options, replace(parsed, fail_on_data_loss=True), schema, ranges)
+    found, complete = _first_records(options, replace(parsed, fail_on_data_loss=True), schema, ranges, topic_ids)
     return found if complete else None
 
 
@@ -57,14 +62,18 @@ def mean_bytes(options: Mapping[str, str], parsed: SourceOptions, ranges: tuple[
 
 
 def _first_records(
-    options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
+    options: Mapping[str, str],
+    parsed: SourceOptions,
+    schema: StructType,
+    ranges: tuple[OffsetRange, ...],
+    topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[pa.RecordBatch], bool]:
     """Return the first records of the ranges, and True if they are all: False after an error or beyond the limits."""
     quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000, data_loss_timeout_ms=0)
     deadline, size = time.monotonic() + AT_ONCE_S, 0
     found: list[pa.RecordBatch] = []
     try:
-        with closing(read_ranges(options, quick, schema, ranges)) as batches:
+        with closing(read_ranges(options, quick, schema, ranges, topic_ids)) as batches:
             for batch in batches:
                 size += batch.get_total_buffer_size()
                 if batch.num_rows:
@@ -78,7 +87,11 @@ def _first_records(
 
 
 def read_ranges(
-    options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
+    options: Mapping[str, str],
+    parsed: SourceOptions,
+    schema: StructType,
+    ranges: tuple[OffsetRange, ...],
+    topic_ids: Mapping[str, str],
 ) -> Generator[pa.RecordBatch, None, None]:
     """Return the records of a task's ranges, as Arrow batches."""
     freeze_imports()
@@ -104,6 +117,7 @@ def read_ranges(
         reader = RangeReader(
             consumer,
             ranges,
+            topic_ids,
             fail_on_data_loss=parsed.fail_on_data_loss,
             timeout_ms=parsed.read_timeout_ms,
             loss_timeout_ms=parsed.data_loss_timeout_ms,

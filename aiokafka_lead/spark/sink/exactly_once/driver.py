@@ -39,6 +39,7 @@ def begin(settings: ExactlyOnce, *, streaming: bool) -> Run:
 
 
 def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
+    began_s = time.monotonic()
     with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms) as main:
         found = loop.run(read, settings)
         if found is not None:
@@ -49,7 +50,7 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
         name = uuid.uuid4().hex
         loop.run(_write_next, settings, main, last._replace(run=name, decided=False, others=()))
     loop.run(_abort_leftovers, settings)
-    return Run(name, last.query, last.batch)
+    return Run(name, last.query, last.batch, began_s)
 
 
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
@@ -68,7 +69,7 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     opened = main.opened
     others = tuple(s.opened for s in given if s.task != 0 and s.opened is not None and s.opened.begun)
     loop = client_loop()
-    loop.run(_check_open, settings, (opened, *others))
+    loop.run(_check_open, settings, (opened, *others), main.began_s)
     query, number = main.batch or (None, -1)
     with loop.started(lambda: settings.resumed(opened), settings.within_ms) as producer:
         decision = Entry(main.run, True, query, number, round(time.time() * 1000), others)
@@ -154,26 +155,30 @@ async def _abort_leftovers(settings: ExactlyOnce) -> None:
             await admin.fence_producers(left)
 
 
-async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction]) -> None:
+async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction], began_s: float) -> None:
     """Raise `ExactlyOnceError` unless each transaction can be committed, with enough time left."""
     async with settings.admin() as admin:
         described = await admin.describe_transactions([o.transactional_id for o in opened])
-    now_ms = time.time() * 1000
+    now_ms, since_began_ms = time.time() * 1000, (time.monotonic() - began_s) * 1000
     for transaction in opened:
-        why = why_not(transaction, described[transaction.transactional_id], now_ms)
+        why = why_not(transaction, described[transaction.transactional_id], now_ms, since_began_ms)
         if why:
             raise ExactlyOnceError(f"nothing is committed: transaction {transaction.transactional_id} {why}")
 
 
-def why_not(opened: OpenTransaction, found: TransactionDescription, now_ms: float) -> str:
-    """Return the reason that the transaction cannot be committed, or an empty string if it can."""
+def why_not(opened: OpenTransaction, found: TransactionDescription, now_ms: float, since_began_ms: float) -> str:
+    """Return the reason that the transaction cannot be committed, or an empty string if it can.
+
+    Brokers report its start by their clocks, which may differ from this machine's. It is not older than the run.
+    """
     if (found.producer_id, found.producer_epoch) != (opened.producer_id, opened.epoch):
         return "was taken over by another attempt, or by another run, or took longer than its timeout"
     if not opened.begun:
         return ""
     if found.state is not TransactionState.ONGOING:
         return f"is {found.state.value}"
-    left_ms = found.timeout_ms - (now_ms - (found.start_time_ms or now_ms))
+    age_ms = now_ms - (found.start_time_ms or now_ms)
+    left_ms = found.timeout_ms - (since_began_ms if age_ms < 0 else min(age_ms, since_began_ms))
     if left_ms < min(LEAST_LEFT_MS, found.timeout_ms * LEAST_SHARE_LEFT):
         return f"has only {max(0, left_ms) / 1000:.0f} s left of its timeout (kafka.transaction.timeout.ms)"
     return ""

@@ -11,7 +11,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,7 +42,7 @@ LONGEST_PREFIX = 200
 class ExactlyOnce:
     """Settings for the clients of a sink."""
 
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     """The options given by Spark."""
     prefix: str
     """Prefix of transactional ids; also the group of the ledger."""
@@ -50,6 +50,10 @@ class ExactlyOnce:
     """The partition for which the group's commits are the ledger."""
     batch: int | None = None
     """Number of this write, if it is the write of a DataFrame that must not be repeated."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out cached properties: a provider of tokens may be in use, and then cannot be pickled."""
+        return ExactlyOnce, (self.options, self.prefix, self.ledger, self.batch)
 
     @property
     def main_id(self) -> str:

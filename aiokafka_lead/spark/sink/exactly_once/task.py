@@ -34,6 +34,8 @@ class Run(NamedTuple):
     query: str | None
     """Query of the last micro-batch in the ledger when the run began."""
     batch: int
+    began_s: float
+    """Monotonic time of the driver's machine at which the run began, for the driver's commit."""
 
     def has(self, batch: Batch) -> bool:
         """Return True if the micro-batch was decided. Raises `ExactlyOnceError` for another query's ledger."""
@@ -58,6 +60,8 @@ class Share(NamedTuple):
     """The rows written by an attempt of a task."""
 
     run: str
+    began_s: float
+    """Monotonic time of the driver's machine at which this run began."""
     task: int
     rows: int
     opened: OpenTransaction | None
@@ -96,7 +100,7 @@ def write_share(
     task = context.partitionId()
     batch = _batch(context, settings, streaming)
     if batch is not None and run.has(batch):
-        return Share(run.name, task, 0, None, batch, written_before=True)
+        return Share(run.name, run.began_s, task, 0, None, batch, written_before=True)
     if task == 0 and batch is not None and batch.number > 0 and run.query is None:
         _log.warning(
             "there is no record of what '%s' wrote before batch %d: if that batch was interrupted, it is written again",
@@ -106,14 +110,14 @@ def write_share(
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if task != 0 and first is None:
-        return Share(run.name, task, 0, None, batch)
+        return Share(run.name, run.began_s, task, 0, None, batch)
     loop = client_loop()
     name = settings.task_id(task, context.attemptNumber())
     with loop.started(lambda: settings.producer(name), settings.within_ms) as producer:
         if task == 0:
             loop.run(_check_run, settings, run)
         rows, opened = _write(loop, producer, columns, _chained(first, filled))
-    return Share(run.name, task, rows, opened, batch)
+    return Share(run.name, run.began_s, task, rows, opened, batch)
 
 
 def _batch(context: TaskContext, settings: ExactlyOnce, streaming: bool) -> Batch | None:

@@ -1,0 +1,157 @@
+"""Java's settings of a SASL login: JAAS lines and callback handlers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from .secrets import hidden
+
+if TYPE_CHECKING:
+    from ..oidc.clouds import Google
+    from ..oidc.msk import MskIam
+
+_ENTRY = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"'][^\s;"]*))""", re.DOTALL
+)
+"""An option in a JAAS line, or a comment, as Java's StreamTokenizer finds them."""
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_ESCAPED = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_MODULE = re.compile(r"\s*(?:[\w$]+\.)*(\w*LoginModule)\s")
+_KERBEROS = {
+    "keyTab": "sasl_kerberos_keytab",
+    "principal": "sasl_kerberos_principal",
+    "serviceName": "sasl_kerberos_service_name",
+}
+_OAUTH = {
+    "clientId": "sasl_oauthbearer_client_credentials_client_id",
+    "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",
+    "scope": "sasl_oauthbearer_scope",
+}
+_EXTENSION = "extension_"
+
+_HANDLERS = ("sasl.login.callback.handler.class", "sasl.client.callback.handler.class")
+_MSK, _GOOGLE = "IAMOAuthBearerLoginCallbackHandler", "GcpLoginCallbackHandler"
+_EQUIVALENT = {
+    _MSK,
+    _GOOGLE,
+    "AbstractLogin$DefaultLoginCallbackHandler",
+    "IAMClientCallbackHandler",
+    "KerberosClientCallbackHandler",
+    "OAuthBearerLoginCallbackHandler",
+    "OAuthBearerSaslClientCallbackHandler",
+    "SaslClientCallbackHandler",
+}
+"""Java's handlers whose work this client does, from Kafka, Amazon MSK with IAM, and Google's Kafka."""
+_REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+def login_options(settings: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a client that logs in as these settings of Java require.
+
+    ``given`` are the options made from other settings. Raises ValueError, which names the setting.
+    """
+    handlers = {_class_name(settings, name) for name in _HANDLERS}
+    jaas = settings.get("sasl.jaas.config", "")
+    entries = _entries(jaas)
+    if given.get("sasl_mechanism") == "AWS_MSK_IAM" or "IAMLoginModule" in jaas or _MSK in handlers:
+        return _tokens(_msk_iam(_region(settings, entries)))
+    if _GOOGLE in handlers:
+        return _tokens(_google_token)
+    if "OAuthBearerLoginModule" in jaas or given.get("sasl_mechanism") == "OAUTHBEARER":
+        return _oauth(entries, given)
+    return _login(jaas, entries) if jaas else {}
+
+
+def _class_name(settings: Mapping[str, str], name: str) -> str:
+    """Return the handler's class name without its package; raise ValueError if nothing here does its work."""
+    kind = settings.get(name, "").strip().rpartition(".")[2]
+    if kind and kind not in _EQUIVALENT:
+        raise ValueError(f"option 'kafka.{name}': a Java class cannot run here, and there is no equivalent of {kind}")
+    return kind
+
+
+def _entries(jaas: str) -> dict[str, str]:
+    """Return the options in a JAAS line; quotes are double or single."""
+
+    def character(escape: re.Match[str]) -> str:
+        text = escape[1]
+        return chr(int(text, 8)) if text[0] in "01234567" else _ESCAPED.get(text, text)
+
+    found = {
+        key: _ESCAPE.sub(character, double or single) or bare for key, double, single, bare in _ENTRY.findall(jaas)
+    }
+    found.pop("", None)  # comments
+    return hidden(found)
+
+
+def _login(jaas: str, entries: dict[str, str]) -> dict[str, Any]:
+    """Return the options in a JAAS line of Java's PlainLoginModule, ScramLoginModule or Krb5LoginModule."""
+    if "Krb5LoginModule" in jaas:
+        if entries.get("useKeyTab") != "true":
+            entries.pop("keyTab", None)
+        return {own: entries[name] for name, own in _KERBEROS.items() if name in entries}
+    module = _MODULE.match(jaas)
+    if module is not None and module[1] not in ("PlainLoginModule", "ScramLoginModule") and "password" not in entries:
+        raise ValueError(f"option 'kafka.sasl.jaas.config': there is no equivalent of Java's {module[1]}")
+    if module is None or not {"username", "password"} <= entries.keys():
+        raise ValueError("option 'kafka.sasl.jaas.config' must name a LoginModule with username and password")
+    found: dict[str, Any] = {"sasl_plain_username": entries["username"], "sasl_plain_password": entries["password"]}
+    if entries.get("tokenauth") == "true":
+        found["sasl_delegation_token"] = True
+    return found
+
+
+def _oauth(entries: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options from a JAAS line of OAuthBearerLoginModule; separate settings win (KIP-768, KIP-342)."""
+    if "sasl_oauthbearer_token_endpoint_url" not in given:
+        raise ValueError(
+            "option 'kafka.sasl.oauthbearer.token.endpoint.url' is required for OAUTHBEARER, or a "
+            f"'kafka.{_HANDLERS[0]}' that ends with {_MSK} or {_GOOGLE}"
+        )
+    found: dict[str, Any] = {own: entries[name] for name, own in _OAUTH.items() if name in entries and own not in given}
+    extensions = {name.removeprefix(_EXTENSION): text for name, text in entries.items() if name.startswith(_EXTENSION)}
+    return {**found, "sasl_oauthbearer_extensions": extensions} if extensions else found
+
+
+def _tokens(provider: object) -> dict[str, Any]:
+    return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
+
+
+def _region(settings: Mapping[str, str], entries: Mapping[str, str]) -> str:
+    """Return the region of Amazon MSK. Raises ValueError, also for a choice of credentials."""
+    for name in entries:
+        if name.startswith("awsRole") or name == "awsProfileName":
+            raise ValueError(
+                f"option 'kafka.sasl.jaas.config': {name} is not supported: set AWS_PROFILE in the environment of "
+                "driver and executors (a profile may name a role; its search needs botocore)"
+            )
+    found = _REGION.search(settings.get("bootstrap.servers", ""))
+    region = found[1] if found else next(filter(None, map(os.environ.get, _REGION_VARIABLES)), "")
+    if not region:
+        raise ValueError("no name in option 'kafka.bootstrap.servers' has MSK's region: set AWS_REGION everywhere")
+    return region
+
+
+@cache
+def _msk_iam(region: str) -> MskIam:
+    """Return the provider shared by all clients in this process, which keeps the credentials."""
+    from ..oidc import msk_iam
+
+    return msk_iam(region)
+
+
+@cache
+def _google() -> Google:
+    from ..oidc import google
+
+    return google()
+
+
+def _google_token() -> Any:
+    """Return a token. Credentials are searched for on first use, because the search may take seconds."""
+    return _google().token()

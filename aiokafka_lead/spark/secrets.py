@@ -1,0 +1,21 @@
+"""Hides secrets among options from ``repr``, because error collectors keep the variables of an error's frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from .._options.checks import Secret
+
+__all__ = ["Secret", "hidden"]
+
+_NAMES = re.compile(r"pass|secret|token(?!.*url$)|jaas|keystore\.key|access.?key|proxy\.url", re.IGNORECASE)
+_URL_WITH_LOGIN = re.compile(r"://[^/\s]*@")
+
+
+def hidden(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options, with texts that are likely secret as `Secret`; it is a ``str``, also for Spark."""
+    return {
+        name: Secret(text) if _NAMES.search(name) or _URL_WITH_LOGIN.search(text) else text
+        for name, text in options.items()
+    }

@@ -11,7 +11,7 @@ from ..errors import KafkaError
 class Deadline:
     """The end of a call's time, over all its waits. The time starts when this is created."""
 
-    __slots__ = ("at", "failure", "failures", "request_timeout_ms", "timeout_ms")
+    __slots__ = ("at", "failure", "failures", "request_timeout_ms", "timeout_ms", "unanswered")
 
     def __init__(self, timeout_ms: float, request_timeout_ms: float = math.inf) -> None:
         self.timeout_ms = timeout_ms
@@ -24,6 +24,8 @@ class Deadline:
         """Error of the latest attempt, for a caller that tries until the deadline."""
         self.failures = 0
         """Number of failed attempts of such a caller."""
+        self.unanswered: KafkaError | None = None
+        """Error of the latest attempt that may have been executed without an answer."""
 
     def bring_forward(self, timeout_ms: float) -> bool:
         """End within this time from now, and return True; return False if there was less time left."""
